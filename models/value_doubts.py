@@ -15,7 +15,7 @@ from ..sim.facts.doubt import QUANTILES, Doubt
 # calibration/fit/value_doubts.py: 90 % quantile over median of absolute errors, in the median of
 # 174 families and regimes of models/catalog/kernels that were held out
 WIDER = 2.8
-END = 0.95  # probability at the slow end of an interval; 1 - END at the quick one
+END = 0.95  # probability at the upper end of an interval; 1 - END at the lower end
 
 
 class FactorRange(NamedTuple):
@@ -47,10 +47,10 @@ def range_from_median_error(error: float) -> FactorRange:
     return FactorRange(-slow, slow)
 
 
-def unjudged_doubt() -> Doubt:
+def doubt_without_measurements() -> Doubt:
     """Doubt of a family that nobody has judged: as of a time that is assumed.
 
-    >>> low, high = unjudged_doubt().interval()
+    >>> low, high = doubt_without_measurements().interval()
     >>> round(low, 2), round(high, 2)
     (0.38, 2.64)
     """

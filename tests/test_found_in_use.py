@@ -267,22 +267,22 @@ HELD = {
     ),
     "D10: ops of a GPU that nobody measured": (
         "calibration/test_measured_op_checks.py::"
-        "test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not",
+        "test_d10_errors_from_a100_to_h100_against_their_targets",
         "calibration/test_measured_op_checks.py::"
-        "test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying",
+        "test_d10_errors_from_h100_to_h200_meet_targets_except_fp8",
     ),
     "D13: intervals hold what a source says that nobody fitted": (
         "calibration/test_measured_op_checks.py::"
-        "test_d13_products_of_a_source_that_nobody_saw_lie_inside",
+        "test_d13_gemms_of_an_unused_source_are_inside_their_intervals",
         "calibration/test_measured_op_checks.py::"
-        "test_d13_few_embeddings_of_a_source_that_nobody_saw_lie_inside",
+        "test_d13_few_embeddings_of_an_unused_source_are_inside_their_intervals",
     ),
     "built 1: chains": (
         "scenarios/workloads/test_trace_answers.py::test_a_run_answers_as_trace_info_says",
         "scenarios/workloads/test_trace_answers.py::test_every_trace_runs_with_a_chain",
         "scenarios/workloads/test_trace_answers.py::"
         "test_what_nobody_binds_is_a_chain_on_another_gpu_and_said",
-        "models/compute/test_carried.py::test_an_op_is_carried_in_the_way_that_was_judged_best",
+        "models/compute/test_carried.py::test_an_op_is_scaled_with_the_most_accurate_method",
     ),
     "built 2: what ops are": (
         "traces/infer/test_work.py::"

@@ -53,7 +53,7 @@ def with_jitter(base: type[Backend]) -> type[Backend]:
     """A backend of whose ops every one varies."""
 
     class Jittered(base):
-        answers_by_shape = True
+        same_timing_per_shape = True
 
         def timing(self, ops: Ops, now: float = 0.0) -> Timing:
             return replace(super().timing(ops, now), spread=Coded.same(JITTER, len(ops)))

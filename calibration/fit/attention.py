@@ -83,7 +83,7 @@ def set_aside() -> set[str]:
     return set(sorted(SIZES, key=lambda s: hashlib.sha256(f"mpt-{s}".encode()).hexdigest())[:3])
 
 
-def growths(gpu: str) -> Iterator[Growth]:
+def measured_growths(gpu: str) -> Iterator[Growth]:
     """All of a GPU, from one length to the next that was measured."""
     for (where, size, twice), rates in RATES.items():
         if where == gpu:
@@ -91,7 +91,7 @@ def growths(gpu: str) -> Iterator[Growth]:
                 yield Growth(size, twice, short, long, 1 / rates[long] - 1 / rates[short])
 
 
-def seconds_a_token(
+def attention_seconds_per_token(
     gpu: str, families: dict[str, KernelFamily], size: str, twice: bool, length: int
 ) -> float:
     """Of attention, forward and backward, of all layers."""
@@ -114,14 +114,14 @@ def predict(gpu: str, families: dict[str, KernelFamily], some: list[Growth]) -> 
     """(n,) s that tokens take longer."""
     return np.array(
         [
-            seconds_a_token(gpu, families, g.size, g.twice, g.long)
-            - seconds_a_token(gpu, families, g.size, g.twice, g.short)
+            attention_seconds_per_token(gpu, families, g.size, g.twice, g.long)
+            - attention_seconds_per_token(gpu, families, g.size, g.twice, g.short)
             for g in some
         ]
     )
 
 
-def of_program(known: dict[str, KernelFamily], q: np.ndarray) -> dict[str, KernelFamily]:
+def with_fitted_steps(known: dict[str, KernelFamily], q: np.ndarray) -> dict[str, KernelFamily]:
     """Families with the steps of another program of attention."""
     forward, backward = (
         replace(known[name], first=value, again=value)
@@ -136,12 +136,12 @@ def main() -> None:
     print("set aside:", *sorted(aside))
     for gpu in ("a100", "h100"):
         known = load_families(NAMES[gpu])
-        every = list(growths(gpu))
+        every = list(measured_growths(gpu))
         near = [g for g in every if g.size not in aside]
         truth = np.array([g.seconds for g in near])
 
         def guess(q: np.ndarray, gpu=gpu, known=known, near=near) -> np.ndarray:
-            return predict(gpu, of_program(known, q), near)
+            return predict(gpu, with_fitted_steps(known, q), near)
 
         q = fit_parameters(guess, [3.0, 5.0], truth, CLOSE)
         print(f"{gpu}: forward {q[0]:.3f}  backward {q[1]:.3f} times the peak's")
@@ -151,7 +151,7 @@ def main() -> None:
             far = [g for g in every if g.size in aside]
             truth = np.array([g.seconds for g in far])
             print(f"  set aside, 2025:  {PredictionErrors.of(predict(gpu, known, far), truth)}")
-            found = predict(gpu, of_program(known, q), far)
+            found = predict(gpu, with_fitted_steps(known, q), far)
             print(f"  set aside:        {PredictionErrors.of(found, truth)}")
 
 

@@ -14,7 +14,7 @@ quickest call, since others run beside kernels of other streams.
 from __future__ import annotations
 
 import numpy as np
-from foretrace.models.compute.carried import family_of
+from foretrace.models.compute.cross_gpu_scaling import family_of
 from foretrace.models.compute.kernels import load_families
 from foretrace.models.compute.matrix_product import matrix_product, rows_are_aligned
 from foretrace.models.compute.roofline import TENSOR_TYPES
@@ -22,7 +22,7 @@ from foretrace.sim.facts.signature import WIDTH, parse_signature
 
 from ..judge.traces import kernels
 from ..rows.kernel_rows import traces
-from .kernels import machine, part
+from .kernels import gpu_roofline, machine
 
 SHORT = 8e-6  # s of arithmetic and bytes
 COLD = 4300.0  # cycles: the medians of both GPUs, to two digits
@@ -36,12 +36,12 @@ def differences(trace: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 
     Long ones are aligned in the first array of times, and not in the second.
     """
-    gpu, ops = part(machine(trace)), kernels(trace)
+    gpu, ops = gpu_roofline(machine(trace)), kernels(trace)
     gpu.cold, gpu.unaligned = 0.0, 1.0
     short, long, apart = [], [], []
     for number in np.unique(ops.signature):
         parts = parse_signature(ops.signatures[number])
-        rows = ops.part(np.flatnonzero(ops.signature == number)[:1])
+        rows = ops.gpu_roofline(np.flatnonzero(ops.signature == number)[:1])
         shape = matrix_product(parts)
         if shape is None or min(shape.m, shape.n) == 1 or not gpu.knows(rows).all():
             continue
@@ -61,10 +61,10 @@ def elementwise(trace: str) -> np.ndarray:
 
     Constants of V100 are those of A100, whose own rows were profiled.
     """
-    gpu, ops = part(machine(trace)), kernels(trace)
-    ops = ops.part(np.flatnonzero(gpu.knows(ops)))
+    gpu, ops = gpu_roofline(machine(trace)), kernels(trace)
+    ops = ops.gpu_roofline(np.flatnonzero(gpu.knows(ops)))
     names = np.array([family_of(text) for text in ops.signatures])[ops.signature]
-    ops = ops.part(np.flatnonzero(names == "elementwise"))
+    ops = ops.gpu_roofline(np.flatnonzero(names == "elementwise"))
     rest = gpu.parts(ops)[1:].sum(axis=0)
     warm = load_families(PROFILED)["elementwise"].launch
     quickest = [
@@ -74,7 +74,7 @@ def elementwise(trace: str) -> np.ndarray:
     return np.array(quickest) * gpu.chip.clock - warm
 
 
-def told(values: np.ndarray, digits: int) -> str:
+def format_quantiles(values: np.ndarray, digits: int) -> str:
     if len(values) < FEWEST:
         return f"{len(values)} signatures"
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).round(digits)
@@ -86,9 +86,16 @@ def main() -> None:
         if not aside and machine(trace).startswith(("a100", "v100", "h100", "rtx")):
             short, long, apart, clock = differences(trace)
             print(f"{trace}, {clock / 1e9:g} GHz")
-            print("  elementwise, cycles beside warm ones:", told(elementwise(trace), 0))
-            print("  short, cycles beside the roofline:", told(short, 0))
-            print("  long, times the roofline:", told(long, 2), "not aligned:", told(apart, 2))
+            print(
+                "  elementwise, cycles beside warm ones:", format_quantiles(elementwise(trace), 0)
+            )
+            print("  short, cycles beside the roofline:", format_quantiles(short, 0))
+            print(
+                "  long, times the roofline:",
+                format_quantiles(long, 2),
+                "not aligned:",
+                format_quantiles(apart, 2),
+            )
 
 
 if __name__ == "__main__":

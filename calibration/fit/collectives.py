@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, Rounds
+from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, SwitchRounds
 
 from ..rows.nccl_rows import GPUS, LINK, framework, superbench, table, third, unseen
 
@@ -45,14 +45,14 @@ LARGE = 16 * 2**20
 ONE_LINE = (20e-6, 1e-6, 0.7)  # the baseline: a ring, a start, a step, a rate
 
 
-class Lines(NamedTuple):
+class ProtocolLines(NamedTuple):
     """(launch, step, share) of simple, ll128 and ll; what a copied byte costs of one sent."""
 
     protocols: list[tuple[float, float, float]]
     copy: float = 0.0
 
     @classmethod
-    def of(cls, q: np.ndarray) -> Lines:
+    def of(cls, q: np.ndarray) -> ProtocolLines:
         """From fitted values: one line, or all three with the copy or without."""
         if len(q) == len(ONE_LINE):
             return cls([tuple(q)])
@@ -60,7 +60,7 @@ class Lines(NamedTuple):
         return cls([simple, ll128, tuple(q[4:7])], *q[7:])
 
 
-DATASHEET = Lines([(0, 0, share) for share in PAYLOAD.values()])
+DATASHEET = ProtocolLines([(0, 0, share) for share in PAYLOAD.values()])
 
 
 def predict(lines, collective, n, size, link):
@@ -74,12 +74,12 @@ def predict(lines, collective, n, size, link):
     if (collective, n) == ("all-reduce", 8) and link in SWITCH:
         launch, cost = IN_SWITCH[0] + 2 * STEP["simple"], IN_SWITCH[1]
         beta = 9 / 8 / SWITCH[link] - cost / (8 * 16 * CHUNKS[-1])
-        spent, unfilled = Rounds(8 * 16, cost).unfilled(size)
-        ways.append(launch + spent + (size + unfilled) * beta)
+        spent, overhead = SwitchRounds(8 * 16, cost).overhead(size)
+        ways.append(launch + spent + (size + overhead) * beta)
     return np.min(ways, axis=0)
 
 
-def on_rows(lines, rows, link):
+def predict_rows(lines, rows, link):
     """Predictions for a list of rows."""
     seconds = np.zeros(len(rows))
     for key in {(c, n) for c, n, _, _ in rows}:
@@ -92,11 +92,13 @@ def fitted(link, ranks, start, **search):
     """Fit lines to a link; returns them and the rows they were fitted on."""
     rows = [row for gpu in GPUS[link] for row in table(gpu, ranks)]
     seconds = [r[3] for r in rows]
-    q = fit_parameters(lambda q: on_rows(Lines.of(q), rows, link), start, seconds, **search)
-    return Lines.of(q), rows
+    q = fit_parameters(
+        lambda q: predict_rows(ProtocolLines.of(q), rows, link), start, seconds, **search
+    )
+    return ProtocolLines.of(q), rows
 
 
-def told(name, guess, seconds, rows):
+def print_errors(name, guess, seconds, rows):
     if rows.any():
         print(f"    {name:34s} {PredictionErrors.of(guess[rows], seconds[rows])}")
 
@@ -108,16 +110,16 @@ def judge(curve, models):
     for name, lines in models.items():
         alone = predict(lines, curve.collective, curve.n, curve.size, curve.link)
         blind = alone + DISPATCH * curve.called * (name != "datasheet")
-        told(f"{name}, <= 16 MiB", blind, curve.seconds, small)
-        told(f"{name}, > 16 MiB", blind, curve.seconds, ~small)
+        print_errors(f"{name}, <= 16 MiB", blind, curve.seconds, small)
+        print_errors(f"{name}, > 16 MiB", blind, curve.seconds, ~small)
         if listed.sum() == len(LISTED) and name != "datasheet":
-            extra = constant(alone[listed], curve.seconds[listed])
+            extra = best_offset(alone[listed], curve.seconds[listed])
             what = f"{name}, {extra * 1e6:+.1f} us fitted"
-            told(f"{what}, <= 16 MiB", alone + extra, curve.seconds, small & ~listed)
-            told(f"{what}, > 16 MiB", alone + extra, curve.seconds, ~small)
+            print_errors(f"{what}, <= 16 MiB", alone + extra, curve.seconds, small & ~listed)
+            print_errors(f"{what}, > 16 MiB", alone + extra, curve.seconds, ~small)
 
 
-def constant(alone, seconds):
+def best_offset(alone, seconds):
     """What each call takes longer: the value that makes the errors on these rows least."""
     tried = np.linspace(0, 100e-6, 2001)
     wrong = np.abs(np.log((alone[:, None] + tried) / seconds[:, None])).mean(axis=0)
@@ -133,9 +135,8 @@ def main():
         for protocol, (launch, step, share) in zip(PAYLOAD, lines.protocols, strict=True):
             us = f"launch {launch * 1e6:7.2f} us  step {step * 1e6:6.3f} us"
             print(f"  {protocol:7s} {us}  share {share:.3f}")
-        print(
-            f"  own rows: {PredictionErrors.of(on_rows(lines, rows, link), [r[3] for r in rows])}"
-        )
+        own = PredictionErrors.of(predict_rows(lines, rows, link), [r[3] for r in rows])
+        print(f"  own rows: {own}")
         base, _ = fitted(link, (2, 4), ONE_LINE)
         models[link] = {"datasheet": DATASHEET, "one line": base, "fitted": lines}
     models["nvlink5"] = models["nvlink4"]  # nothing of it was fitted
@@ -144,14 +145,18 @@ def main():
         judge(curve, models[curve.link])
 
 
-def forms():
+def compare_forms():
     """Errors of lines fitted on 2 GPUs when they predict 4, without the copy and with it."""
     for link in GPUS:
         rows = [row for gpu in GPUS[link] for row in table(gpu, (4,))]
         for name, start in (("no copy", START[:-1]), ("copy", START)):
             lines, _ = fitted(link, (2,), start, search=ROUGH)
-            print(link, name, PredictionErrors.of(on_rows(lines, rows, link), [r[3] for r in rows]))
+            print(
+                link,
+                name,
+                PredictionErrors.of(predict_rows(lines, rows, link), [r[3] for r in rows]),
+            )
 
 
 if __name__ == "__main__":
-    forms() if "--forms" in sys.argv else main()
+    compare_forms() if "--forms" in sys.argv else main()

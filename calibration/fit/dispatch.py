@@ -52,7 +52,7 @@ Launch = tuple[float, str]  # when, and the operator
 Times = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Dispatching(NamedTuple):
+class DispatchCosts(NamedTuple):
     """Costs of one step: of operators, of all-reduces, and of other exchanges, s each."""
 
     operators: Times
@@ -65,7 +65,7 @@ class Dispatching(NamedTuple):
         return float(sum(costs.sum() for costs in self))
 
 
-def is_aside(name: str) -> bool:
+def is_set_aside(name: str) -> bool:
     """Whether a trace is set aside: of a machine's the one with the lowest digest."""
     for names in MACHINES.values():
         if name in names:
@@ -77,7 +77,7 @@ def _digest(name: str) -> str:
     return hashlib.sha256(f"{SEED}|{name}".encode()).hexdigest()
 
 
-def dispatching(file: Path) -> list[Dispatching]:
+def dispatch_costs(file: Path) -> list[DispatchCosts]:
     """Costs of all that the host of a trace dispatches, step by step."""
     with gzip.open(file) as opened:
         read = json.load(opened)
@@ -104,7 +104,7 @@ def dispatching(file: Path) -> list[Dispatching]:
 
 def _step(
     begin: float, end: float, launching: Sequence[Launch], waits: Sequence[Span]
-) -> Dispatching:
+) -> DispatchCosts:
     """Costs of what is dispatched between two instants."""
     found: tuple[list[float], ...] = [], [], []
     at = begin
@@ -113,7 +113,7 @@ def _step(
         which = 0 if not EXCHANGE.search(name) else 1 if "all_reduce" in name else 2
         found[which].append((launched - at - waited) * 1e-6)
         at = launched
-    return Dispatching(*map(np.array, found))
+    return DispatchCosts(*map(np.array, found))
 
 
 def _launching(calls: list[tuple[float, float, str, bool]]) -> list[Launch]:
@@ -145,12 +145,12 @@ def _union(spans: Sequence[Span], since: float) -> list[Span]:
 
 def constants(names: Iterable[str]) -> tuple[float, float]:
     """Costs of an operator and of an all-reduce: the medians of traces; NaN where there is none."""
-    each = [_medians(dispatching(TRACES / name)) for name in names]
+    each = [_medians(dispatch_costs(TRACES / name)) for name in names]
     operator, exchange, _ = np.nanmedian(np.array(each), axis=0)
     return float(operator), float(exchange)
 
 
-def _medians(steps: Sequence[Dispatching]) -> list[float]:
+def _medians(steps: Sequence[DispatchCosts]) -> list[float]:
     """Of each kind the median of its steps' means; NaN where there is none."""
     means = [[float(np.mean(c)) if len(c) else np.nan for c in step] for step in steps]
     return [float(np.median(column)) for column in zip(*means, strict=True)]
@@ -163,19 +163,19 @@ def main() -> None:
     once = parser.parse_args().once
     for machine, names in MACHINES.items():
         for name in names:
-            if once or not is_aside(name):
-                _print(name, dispatching(TRACES / name))
-        operator, exchange = constants(n for n in names if not is_aside(n))
+            if once or not is_set_aside(name):
+                _print(name, dispatch_costs(TRACES / name))
+        operator, exchange = constants(n for n in names if not is_set_aside(n))
         print(f"{machine}: operator {operator * 1e6:.1f} us, exchange {exchange * 1e6:.1f} us")
         if once:
-            _score(next(filter(is_aside, names)), operator, exchange)
+            _score(next(filter(is_set_aside, names)), operator, exchange)
             operator, exchange = constants(CATALOG[machine])
             print(f"  catalog: operator {operator * 1e6:.1f} us, exchange {exchange * 1e6:.1f} us")
 
 
 def _score(name: str, operator: float, exchange: float) -> None:
     """Print how wrong constants are about a trace that was set aside."""
-    steps = dispatching(TRACES / name)
+    steps = dispatch_costs(TRACES / name)
     other = exchange if np.isfinite(exchange) else operator
     said = sum(
         len(s.operators) * operator + (len(s.all_reduces) + len(s.others)) * other for s in steps
@@ -186,7 +186,7 @@ def _score(name: str, operator: float, exchange: float) -> None:
     )
 
 
-def _print(name: str, steps: Sequence[Dispatching]) -> None:
+def _print(name: str, steps: Sequence[DispatchCosts]) -> None:
     counts = [len(c) for c in steps[0]]
     told = (
         f"{count} {what} of {cost * 1e6:.1f} us"

@@ -27,7 +27,7 @@ from foretrace.sim.setting_groups import merged, nested
 
 from ..rows.collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx, other_all_to_all
 from ..rows.nccl_rows import DATA
-from .collectives import LISTED, constant
+from .collectives import LISTED, best_offset
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6
@@ -73,7 +73,9 @@ def fitted(times: LibraryTimes, start: dict[str, float], collective: Named, rows
     return also(dict(zip(names, found.tolist(), strict=True)))
 
 
-def told(name: str, guess: np.ndarray, seconds: np.ndarray, rows: np.ndarray | None = None) -> None:
+def print_errors(
+    name: str, guess: np.ndarray, seconds: np.ndarray, rows: np.ndarray | None = None
+) -> None:
     """One line of errors."""
     mine = np.ones(len(seconds), bool) if rows is None else rows
     if mine.any():
@@ -134,9 +136,9 @@ def in_switch(score: bool) -> None:
             *((("judges", ~known),) if score else ()),
         ):
             large, top = rows.size >= MIB, rows.size > rows.size[-1] / 10
-            told(f"{what}, from 1 MiB on", guess, rows.seconds, mine & large)
-            told(f"{what}, top decade", guess, rows.seconds, mine & top)
-            told(f"{what}, below 1 MiB", guess, rows.seconds, mine & ~large)
+            print_errors(f"{what}, from 1 MiB on", guess, rows.seconds, mine & large)
+            print_errors(f"{what}, top decade", guess, rows.seconds, mine & top)
+            print_errors(f"{what}, below 1 MiB", guess, rows.seconds, mine & ~large)
             scatter = local_scatter(rows)[mine & ~large].mean()
             print(f"    {what}, below 1 MiB, local scatter {scatter:.1%}")
 
@@ -165,13 +167,15 @@ def grouped_sends(score: bool) -> None:
         times = LibraryTimes(machine(library, 1, 8), settings)
         found = fitted(times, SENDS_START, "all-to-all", own)
         constants(found)
-        told("own rows", predicted(times, found, "all-to-all", own), own.seconds)
-        told("sizes left out", left_out(times, own), own.seconds)
+        print_errors("own rows", predicted(times, found, "all-to-all", own), own.seconds)
+        print_errors("sizes left out", left_out(times, own), own.seconds)
         if score:
             for gpu, (_, rows) in data.items():
                 guess = predicted(times, found, "all-to-all", rows)
-                told(f"{gpu}, 8 GPUs, up to 16 MiB", guess, rows.seconds, rows.size <= 16 * MIB)
-                told(f"{gpu}, 8 GPUs, above", guess, rows.seconds, rows.size > 16 * MIB)
+                print_errors(
+                    f"{gpu}, 8 GPUs, up to 16 MiB", guess, rows.seconds, rows.size <= 16 * MIB
+                )
+                print_errors(f"{gpu}, 8 GPUs, above", guess, rows.seconds, rows.size > 16 * MIB)
             if library == "nccl-nvlink3":
                 on_another_machine(predicted(times, found, "all-to-all", other_all_to_all()))
 
@@ -190,10 +194,12 @@ def on_another_machine(guess: np.ndarray) -> None:
     """Errors on eight other A100, whose calls take longer: blind, and with one constant."""
     rows = other_all_to_all()
     listed, small = np.isin(rows.size, LISTED), rows.size <= 16 * MIB
-    more = constant(guess[listed], rows.seconds[listed])
+    more = best_offset(guess[listed], rows.seconds[listed])
     for what, own in (("blind", 0.0), (f"{more / US:+.1f} us fitted", more)):
-        told(f"another 8 A100, {what}, up to 16 MiB", guess + own, rows.seconds, small & ~listed)
-        told(f"another 8 A100, {what}, above", guess + own, rows.seconds, ~small)
+        print_errors(
+            f"another 8 A100, {what}, up to 16 MiB", guess + own, rows.seconds, small & ~listed
+        )
+        print_errors(f"another 8 A100, {what}, above", guess + own, rows.seconds, ~small)
 
 
 NODES_START = {
@@ -213,9 +219,9 @@ def two_nodes(score: bool) -> None:
         found = fitted(times, NODES_START, "all-reduce", own)
         print(f"  {choice}")
         constants(found)
-        told("own rows", predicted(times, found, "all-reduce", own), own.seconds)
+        print_errors("own rows", predicted(times, found, "all-reduce", own), own.seconds)
         if score:
-            told("judges", predicted(times, found, "all-reduce", rest), rest.seconds)
+            print_errors("judges", predicted(times, found, "all-reduce", rest), rest.seconds)
 
 
 def by_steps(own: Rows, rows: Rows) -> np.ndarray:
@@ -235,7 +241,7 @@ def across(score: bool) -> None:
     print("all-reduce across nodes of 4 GH200 (alps)")
     own, rest = alps()
     if score:
-        told(
+        print_errors(
             "steps of 16 GPUs, from 32 MiB on",
             by_steps(own, rest),
             rest.seconds,
@@ -268,9 +274,11 @@ def across(score: bool) -> None:
             for n in np.unique(rows.members).tolist():
                 mine = rows.members == n
                 small, middle, large = rows.size < 2**20, rows.size <= 2**25, rows.size >= 2**25
-                told(f"{what}, {n} GPUs, below 1 MiB", guess, rows.seconds, mine & small)
-                told(f"{what}, {n} GPUs, 1 to 32 MiB", guess, rows.seconds, mine & middle & ~small)
-                told(f"{what}, {n} GPUs, from 32 MiB on", guess, rows.seconds, mine & large)
+                print_errors(f"{what}, {n} GPUs, below 1 MiB", guess, rows.seconds, mine & small)
+                print_errors(
+                    f"{what}, {n} GPUs, 1 to 32 MiB", guess, rows.seconds, mine & middle & ~small
+                )
+                print_errors(f"{what}, {n} GPUs, from 32 MiB on", guess, rows.seconds, mine & large)
                 if "-v" in sys.argv:
                     for s, g, t in zip(
                         rows.size[mine], guess[mine], rows.seconds[mine], strict=True
@@ -294,8 +302,8 @@ def other_generation(score: bool) -> None:
             _, rows = all_to_all(gpu)
             guess = predicted(times, {}, "all-to-all", rows)
             small = rows.size <= 16 * MIB
-            told(f"{gpu} by {told_by}, up to 16 MiB", guess, rows.seconds, small)
-            told(f"{gpu} by {told_by}, above", guess, rows.seconds, ~small)
+            print_errors(f"{gpu} by {told_by}, up to 16 MiB", guess, rows.seconds, small)
+            print_errors(f"{gpu} by {told_by}, above", guess, rows.seconds, ~small)
 
 
 TOKEN = 128 * 8 * 7168.0
@@ -341,7 +349,9 @@ def experts(score: bool) -> None:
         if score:
             guess = predicted(times, best, ways, rows)
             for op, mine in (("dispatch", ~combine), ("combine", combine)):
-                told(f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, mine & ~known)
+                print_errors(
+                    f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, mine & ~known
+                )
 
 
 def expert_name(ranks: int, drawn: bool) -> str:

@@ -56,14 +56,14 @@ Starts = dict[tuple[str, str], float]
 _starts: Starts = {}
 
 
-def called(g: Group) -> bool:
+def is_call_time(g: Group) -> bool:
     """Whether whole calls were measured in a loop, and no kernels by a profiler."""
     return g.family in CALLED and library(g) != "vidur"
 
 
-def beside(g: Group) -> Beside:
+def timing_context(g: Group) -> Beside:
     """What a time holds beside its kernel."""
-    return "call" if called(g) else "nothing"
+    return "call" if is_call_time(g) else "nothing"
 
 
 def known_starts(seen: list[Group]) -> Starts:
@@ -81,33 +81,33 @@ def known_starts(seen: list[Group]) -> Starts:
         norms = [g for g in seen if (g.family, g.gpu) == ("norm", gpu)]
         if norms:
             told["layer norm", gpu] = fitted("norm", norms).launch
-    profiled = [g for g in seen if g.family == "elementwise" and not called(g)]
+    profiled = [g for g in seen if g.family == "elementwise" and not is_call_time(g)]
     start = fitted("elementwise", profiled).launch
     _starts["elementwise", ""] = start
-    loops = [g for g in seen if g.family == "elementwise" and called(g)]
+    loops = [g for g in seen if g.family == "elementwise" and is_call_time(g)]
     gap = fitted("elementwise", loops).call
     told |= {("reduction", gpu): gap for gpu in CHIPS}
     return told
 
 
-def pinned(name: str, some: list[Group]) -> dict[str, float]:
+def known_constants(name: str, some: list[Group]) -> dict[str, float]:
     """Constants of a family that are known without these rows."""
     known = [_starts[name, gpu] for gpu in {g.gpu for g in some} if (name, gpu) in _starts]
-    if name == "elementwise" and all(called(g) for g in some):
+    if name == "elementwise" and all(is_call_time(g) for g in some):
         return {"launch": _starts["elementwise", ""]} if _starts else {}
     few = known and name != "elementwise"
     return {"call" if name == "reduction" else "launch": float(np.mean(known))} if few else {}
 
 
 def seconds(family: KernelFamily, g: Group) -> np.ndarray:
-    return family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).sum(axis=0)
+    return family.time_parts(g.work, CHIPS[g.gpu], g.peak, timing_context(g)).sum(axis=0)
 
 
 def fitted(name: str, some: list[Group]) -> KernelFamily:
     """Constants that all groups together want, each with the same weight."""
-    fixed = pinned(name, some)
+    fixed = known_constants(name, some)
     keys = [k for k in CONSTANTS[name] if k not in fixed]
-    keys += ["call"] if any(called(g) for g in some) and "call" not in fixed else []
+    keys += ["call"] if any(is_call_time(g) for g in some) and "call" not in fixed else []
     usual = {**START, **(gpu_fit.TENSOR if name == "attention" else {})}
     start = np.log([usual[k] for k in keys])
     parts = [
@@ -134,14 +134,14 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
 
 def errors(family: KernelFamily, g: Group) -> tuple[np.ndarray, np.ndarray]:
     """(n,) ln(measured / predicted), and the number of each row's regime."""
-    parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g))
+    parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak, timing_context(g))
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
 
 Found = list[tuple[np.ndarray, np.ndarray]]
 
 
-def noisy(found: Found, wider: np.ndarray) -> Found:
+def widened_errors(found: Found, wider: np.ndarray) -> Found:
     """Errors with others added, as if by chance."""
     rng = np.random.default_rng(1)
     return [(e + rng.choice(wider, len(e)), r) for e, r in found] if len(wider) else found
@@ -163,7 +163,7 @@ def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
     return told
 
 
-def left_out(name: str, some: list[Group], key: str) -> list[tuple[Group, KernelFamily]]:
+def leave_one_out_fits(name: str, some: list[Group], key: str) -> list[tuple[Group, KernelFamily]]:
     """Each group with what those of other sources (or GPUs) say of it."""
     made = {}
     for value in sorted({getattr(g, key) for g in some}):
@@ -180,7 +180,7 @@ def library(g: Group) -> str:
 MANY = ("elementwise", "attention", "decode attention", "experts")  # that several libraries have
 
 
-def effect(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
+def source_effects(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
     """Median errors of whole sources of products and of these families."""
     found = [
         np.median(roofline_errors(g.gpu, g)[0])
@@ -188,7 +188,7 @@ def effect(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
     ]  # fmt: skip
     for gpu, name in product(CHIPS, names):
         some = [g for g in every if (g.gpu, g.family) == (gpu, name)]
-        found += [np.median(errors(f, g)[0]) for g, f in left_out(name, some, "source")]
+        found += [np.median(errors(f, g)[0]) for g, f in leave_one_out_fits(name, some, "source")]
     return np.array(found)
 
 
@@ -224,7 +224,7 @@ def main() -> None:
     every = groups()
     seen = [g for g in every if not g.aside]
     _starts.update(known_starts(seen))
-    wider, every_source = effect(seen, ("elementwise",)), effect(seen, MANY)
+    wider, every_source = source_effects(seen, ("elementwise",)), source_effects(seen, MANY)
     pools: dict[tuple[str, str], Found] = {}
     half, most = np.quantile(np.abs(wider), [0.5, 0.9])
     print(f"sources of one family differ by {half:.0%} (median), {most:.0%} (90 %)")
@@ -234,16 +234,16 @@ def main() -> None:
     held = []
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
-        across = left_out(name, of, "gpu")
+        across = leave_one_out_fits(name, of, "gpu")
         out = [
             one
             for gpu in CHIPS
-            for one in left_out(name, [g for g in of if g.gpu == gpu], "source")
+            for one in leave_one_out_fits(name, [g for g in of if g.gpu == gpu], "source")
         ]
         more = wider if len({library(g) for g in of}) == 1 else np.empty(0)
         wrong = [(g, errors(f, g)) for g, f in (*out, *across)]
-        told = quantiles(noisy([e for _, e in wrong], more))
-        pooled = quantiles(noisy([errors(f, g) for g, f in across], every_source))
+        told = quantiles(widened_errors([e for _, e in wrong], more))
+        pooled = quantiles(widened_errors([errors(f, g) for g, f in across], every_source))
         for gpu in CHIPS:
             some = [g for g in of if g.gpu == gpu]
             if not some:
@@ -251,18 +251,20 @@ def main() -> None:
             mine = [(g, errors(f, g)) for g, f in out if g.gpu == gpu]
             lines = [line([o for o in some if o.source != g.source], [g]) for g, _ in mine]
             inside = [
-                covered(quantiles(noisy([e for o, e in wrong if o.source != g.source], more)), e)
+                is_covered(
+                    quantiles(
+                        widened_errors([e for o, e in wrong if o.source != g.source], more)), e)
                 for g, e in mine if any(o.source != g.source for o, _ in wrong)
             ]  # fmt: skip
             held += [(name, c) for c in inside]
             there = [errors(f, g)[0] for g, f in across if g.gpu == gpu]
             all_wrong = np.concatenate([e for _, (e, _) in mine] or there)
-            pools[NAMES[gpu], name] = noisy([e for _, e in wrong], more)
+            pools[NAMES[gpu], name] = widened_errors([e for _, e in wrong], more)
             made[gpu][name] = replace(
                 fitted(name, some),
                 evidence=Evidence(source_of(some), round(median_error(all_wrong), 3), told),
             )
-            width = {r: np.diff(ends(told, r))[0] for r in told}
+            width = {r: np.diff(interval_ends(told, r))[0] for r in told}
             print(
                 f"{name:18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}"
                 f"{median_error(np.concatenate(lines)) if lines else np.nan:9.1%}"
@@ -271,7 +273,7 @@ def main() -> None:
                 f"{median_error(np.concatenate(there)) if there else np.nan:12.1%}"
                 f"{width[''] / np.quantile(np.abs(all_wrong), 0.9):8.1f}"
             )
-        pools["nvidia", name] = noisy([errors(f, g) for g, f in across], every_source)
+        pools["nvidia", name] = widened_errors([errors(f, g) for g, f in across], every_source)
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
         made["nvidia"][name] = replace(
             fitted(name, of),
@@ -281,18 +283,18 @@ def main() -> None:
         f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out"
     )
     products(made, seen, pools)
-    assumed(made, seen)
+    fill_missing_families(made, seen)
     files = {NAMES.get(name, name): families for name, families in made.items()}
     told = recorded(files)
     with_traces(files, pools, told)
-    made[LEVELLED] = files[LEVELLED] = levelled(files["other"], told)
+    made[LEVELLED] = files[LEVELLED] = rescaled_to_traces(files["other"], told)
     if "--once" in sys.argv:
-        once(made, [g for g in every if g.aside])
+        score_set_aside(made, [g for g in every if g.aside])
     if "--write" in sys.argv:
         write(made)
 
 
-def base(gpu: str, chip: str) -> Roofline:
+def catalog_roofline(gpu: str, chip: str) -> Roofline:
     """The catalog's roofline of products of one GPU, carried to another's datasheet."""
     entry = installed().entry("gpu", NAMES[gpu])
     share = {k: float(entry[k].value) for k in ("efficiency", "memory_efficiency", "exposed")}
@@ -325,7 +327,7 @@ def roofline_errors(gpu: str, g: Group) -> tuple[np.ndarray, np.ndarray]:
     flop = np.maximum(g.work[:, 4], g.work[:, 0] * g.work[:, 2] * g.work[:, 3])
     texts = tuple(text(s) for s in g.shapes)
     ops = Ops.of(flop=flop, bytes=g.work[:, 5], signature=np.arange(len(flop)), signatures=texts)
-    parts = base(gpu, g.gpu).parts(ops)
+    parts = catalog_roofline(gpu, g.gpu).parts(ops)
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
 
@@ -337,7 +339,7 @@ def text(shape: OpShape) -> str:
     return f"compute:aten::bmm {shape.dtype}[{b}x{m}x{k}] {shape.dtype}[{b}x{k}x{n}]"
 
 
-def only(g: Group, peaks: dict[str, float]) -> Group:
+def rows_of_types(g: Group, peaks: dict[str, float]) -> Group:
     """Rows of element types that a GPU has."""
     at = np.array([s.dtype in peaks for s in g.shapes])
     shapes = [s for s in g.shapes if s.dtype in peaks]
@@ -362,7 +364,7 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
             evidence=Evidence(where, round(error, 3), quantiles(found))
         )
         others = [
-            roofline_errors(o, only(g, PEAKS[o]))
+            roofline_errors(o, rows_of_types(g, PEAKS[o]))
             for o in CHIPS
             if o != gpu
             for g in of
@@ -391,7 +393,7 @@ STAND_IN = {
 }
 
 
-def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
+def fill_missing_families(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
     """Families without rows take another's constants; their doubt is how those that have rows err
     with the constants of others.  The doubt of what has no family is how rooflines err about every
     family, each with the same weight."""
@@ -420,7 +422,9 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
         plain: dict[str, Found] = {}
         for g in of:
             for o in [gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu]:
-                plain.setdefault(g.family, []).append(roofline_errors(o, only(g, PEAKS[o])))
+                plain.setdefault(g.family, []).append(
+                    roofline_errors(o, rows_of_types(g, PEAKS[o]))
+                )
         families["roofline"] = KernelFamily(
             evidence=Evidence(quantiles=quantiles([pooled(found) for found in plain.values()]))
         )
@@ -446,7 +450,7 @@ def pooled(found: Found) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(errors_), np.concatenate(regimes)
 
 
-def ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:
+def interval_ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:
     """Ends that hold 90 %."""
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.interp([0.05, 0.95], at, told.get(regime, told[""]))
@@ -478,15 +482,15 @@ def recorded(
     """
     found: dict[tuple[str, str], list] = {}
     for name, aside in traces().items():
-        roofline = part(machine(name))
+        roofline = gpu_roofline(machine(name))
         if aside:
             continue
         file = roofline.kernels if roofline.kernels in made else "other"
         roofline.families = made[file]
         graph = autodetect.read(DATA / "kineto-traces" / name).graph(missing_ranks="recorded_waits")
         ops = graph.ops
-        ops = ops.part(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0)))
-        ops = ops.part(np.flatnonzero(roofline.knows(ops)))
+        ops = ops.gpu_roofline(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0)))
+        ops = ops.gpu_roofline(np.flatnonzero(roofline.knows(ops)))
         if not len(ops):
             continue
         timing, regime = roofline.timing(ops), roofline.parts(ops).argmax(axis=0)
@@ -499,7 +503,7 @@ def recorded(
     return found
 
 
-def part(name: str, **more: Any) -> Roofline:
+def gpu_roofline(name: str, **more: Any) -> Roofline:
     """A GPU of the catalog, and more settings."""
     return construct(Roofline, {**catalog_gpu(name).of("roofline"), **more})
 
@@ -520,7 +524,7 @@ def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Tol
             some = [e for f in near for e in told.get((f, name), [])]
             tables = pools.get((file, name), [])
             if not tables:
-                some, tables = some or whole, supposed(family)
+                some, tables = some or whole, assumed_errors(family)
             if some:
                 again = max(round(len(tables) / len(some)), 1)
                 quantiles_ = quantiles([*tables, *some * again])
@@ -528,7 +532,7 @@ def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Tol
                 families[name] = replace(family, evidence=evidence)
 
 
-def supposed(family: KernelFamily) -> Found:
+def assumed_errors(family: KernelFamily) -> Found:
     """Errors as wide as a family without rows doubts them, so that no one trace replaces them.
 
     They are about 0: how much other families are slower than their model says nothing of this one.
@@ -540,7 +544,7 @@ def supposed(family: KernelFamily) -> Found:
 LEVELLED = "mi300x-192g"  # of which there are traces, and no tables
 
 
-def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelFamily]:
+def rescaled_to_traces(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelFamily]:
     """Constants of other GPUs at the level of recorded traces, each trace weighing the same.
 
     A family that no trace has gets the level of all; the doubt stays as wide.
@@ -566,9 +570,11 @@ def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelF
     return made
 
 
-def covered(told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def is_covered(
+    told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
     """(n,) whether 90 % ends hold the error."""
-    both = np.array([ends(told, r) for r in REGIMES])
+    both = np.array([interval_ends(told, r) for r in REGIMES])
     error, regime = found
     return np.asarray((error >= both[regime, 0]) & (error <= both[regime, 1]))
 
@@ -579,14 +585,17 @@ def source_of(some: list[Group]) -> str:
     )
 
 
-def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
+def score_set_aside(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
     print("set aside, scored once:")
     for g in aside:
         fitted_on = g.family == "product" and g.source == FITTED_ON[g.gpu]
         if g.family in made[g.gpu] and not fitted_on:
             family = made[g.gpu][g.family]
             found = roofline_errors(g.gpu, g) if g.family == "product" else errors(family, g)
-            bias, inside = np.median(np.expm1(-found[0])), covered(family.quantiles, found).mean()
+            bias, inside = (
+                np.median(np.expm1(-found[0])),
+                is_covered(family.quantiles, found).mean(),
+            )
             print(
                 f"  {g.family:18s}{g.gpu:6s}{g.source:22s}{len(g.seconds):6d} rows  median "
                 f"{median_error(found[0]):6.1%}  bias {bias:+6.1%}  90 % hold {inside:.0%}"

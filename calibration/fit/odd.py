@@ -22,7 +22,7 @@ from foretrace.models.compute.matrix_product import COPIED, matrix_product, rows
 from foretrace.sim.facts.signature import WIDTH, parse_signature
 
 from ..judge.traces import kernels
-from .kernels import part
+from .kernels import gpu_roofline
 
 TRACES = ("timesformer.h100", "owlv2.h100")
 SEED = "foretrace-odd-rows-1"
@@ -31,7 +31,7 @@ SHORT = 20e-6  # s; what is shorter is mostly its start
 
 def times(trace: Path) -> dict[str, float]:
     """Of each odd product: times as long as the arithmetic and bytes of aligned rows."""
-    gpu, ops = part("h100-sxm5-80g"), kernels(str(trace.resolve()))
+    gpu, ops = gpu_roofline("h100-sxm5-80g"), kernels(str(trace.resolve()))
     gpu.unaligned = gpu.odd = 1.0
     found = {}
     for number in np.unique(ops.signature).tolist():
@@ -39,7 +39,7 @@ def times(trace: Path) -> dict[str, float]:
         shape = matrix_product(parts)
         if shape is None or rows_are_aligned(shape, WIDTH[parts.dtype], COPIED):
             continue
-        some = ops.part(np.flatnonzero(ops.signature == number))
+        some = ops.gpu_roofline(np.flatnonzero(ops.signature == number))
         launch, _, memory, arithmetic = gpu.parts(some)[:, 0]
         if memory + arithmetic > SHORT:
             took = float(np.median(some.duration))

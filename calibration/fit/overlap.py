@@ -161,7 +161,7 @@ def places(files: Iterable[Path]) -> list[Place]:
     return found
 
 
-def longer(some: list[Place]) -> float:
+def slowdown(some: list[Place]) -> float:
     """Times as long, of all."""
     return sum(p.beside for p in some) / sum(p.alone for p in some)
 
@@ -182,7 +182,7 @@ def show(name: str, some: list[Place], fitted: dict[str, float]) -> None:
         told = "" if not fitted else f"; predicted {1 + fitted[cell[0]] * cell[2]:.2f}"
         print(
             f"{name:31}{cell[0]:9}{cell[1]:10}{cell[2]:6.3f}{len(mine):5} places, "
-            f"{sum(p.alone for p in mine):8.0f} us: {longer(mine):.3f} times "
+            f"{sum(p.alone for p in mine):8.0f} us: {slowdown(mine):.3f} times "
             f"({', '.join(f'{e:.2f}' for e in each)}){told}"
         )
 

@@ -53,7 +53,7 @@ def bounds(logs: list[float], centred: bool) -> tuple[float, float, int]:
     return round(mean - t, 2), round(mean + t, 2), n
 
 
-def apart(names: tuple[str, ...]) -> list[float]:
+def log_ratios_of_pairs(names: tuple[str, ...]) -> list[float]:
     """ln of the ratio of the same value of each pair of parts."""
     found: dict[str, list[float]] = {}
     for name, _, text in values(names):
@@ -62,7 +62,7 @@ def apart(names: tuple[str, ...]) -> list[float]:
     return [a - b for same in found.values() for a, b in combinations(same, 2)]
 
 
-def wider() -> tuple[float, int]:
+def tail_to_median() -> tuple[float, int]:
     """90 % quantile of absolute errors over their median: the median of families and regimes, and
     of how many."""
     ratios = []
@@ -78,9 +78,9 @@ def wider() -> tuple[float, int]:
 def main() -> None:
     reached = [-float(np.log(float(text))) for _, _, text in values(SHARES)]
     print("a datasheet's rate, ln of time:", *bounds(reached, centred=False))
-    print("a rate or share as on another part:", *bounds(apart(SHARES), centred=True))
-    print("a time as on another part:", *bounds(apart(TIMES), centred=True))
-    print("90 % of errors over their median:", *wider())
+    print("a rate or share as on another part:", *bounds(log_ratios_of_pairs(SHARES), centred=True))
+    print("a time as on another part:", *bounds(log_ratios_of_pairs(TIMES), centred=True))
+    print("90 % of errors over their median:", *tail_to_median())
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from foretrace.models.compute.kernels import FORM, KernelFamily
 from foretrace.scenarios.config.catalog import installed
 
 from ..fit.kernels import NAMES
-from ..rows.asked import Answered, asked, operator
+from ..rows.asked import RunTimes, asked, operator
 from ..rows.kernel_rows import Group, groups
 from .intervals import Judged, line, unseen_families, unseen_products
 
@@ -100,14 +100,14 @@ def ask(source: Source) -> Result:
     return Result(source, judged, whole, left)
 
 
-def holds(found: Answered, measured: float) -> bool:
+def holds(found: RunTimes, measured: float) -> bool:
     """Whether the interval of a run holds a sum, which the run adds gaps to."""
     assert found.interval is not None
     gaps = found.sum - found.seconds.sum()
     return bool(found.interval[0] <= measured + gaps <= found.interval[1])
 
 
-def _judged(source: Source, took: list[np.ndarray], found: Answered) -> Iterator[Judged]:
+def _judged(source: Source, took: list[np.ndarray], found: RunTimes) -> Iterator[Judged]:
     cuts = np.cumsum([len(t) for t in took])[:-1]
     columns = (np.split(c, cuts) for c in (found.seconds, found.low, found.high))
     for g, measured, seconds, low, high in zip(source.groups, took, *columns, strict=True):

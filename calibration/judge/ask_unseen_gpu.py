@@ -29,8 +29,8 @@ from foretrace.sim.units import quantity
 
 from ..rows.asked import Operator, asked, operator
 from ..rows.op_rows import Rows, measured
-from .unseen_gpu import FAMILIES, FEWEST, GPUS, NEAREST, PROGRAMS, Asked, common, regimes
-from .unseen_gpu import asked as work_of
+from .unseen_gpu import FAMILIES, FEWEST, GPUS, NEAREST, PROGRAMS, OpDemands, common_shapes, regimes
+from .unseen_gpu import op_demands as work_of
 
 NAMES = {"a100_sxm": "a100-sxm4-80g", "h100_sxm": "h100-sxm5-80g", "h200_sxm": "h200-sxm-141g"}
 SHEET = ("bandwidth", "chip.processors", "chip.clock", "chip.cache", "streams", "copy_engines")
@@ -120,7 +120,7 @@ def op_shape_of(family: str, row: np.ndarray) -> OpShape:
 
 def rows_of(family: str, source: str, target: str) -> Asking:
     """Rows of a family that operators tell."""
-    shape, near, truth = common(family, source, target)
+    shape, near, truth = common_shapes(family, source, target)
     ops = [operator(op_shape_of(family, row)) for row in shape]
     at = np.array([op is not None for op in ops])
     left, given = int((~at).sum()), measured(Rows(shape, truth))
@@ -190,7 +190,7 @@ def _judged(
     level = float(np.median(one.truth[given] / guesses["blind"][given]))
     guesses["with 20"] = level * guesses["blind"]
     looked = held_out_mask([str(s) for s in one.shape.tolist()], share=0.1, seed="looked")
-    of: Asked = work_of(one.family, one.shape)
+    of: OpDemands = work_of(one.family, one.shape)
     for regime, mask in regimes(target, of, one.truth).items():
         rest = mask & ~looked & ~given
         if rest.sum() >= FEWEST and regime != "all":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.carried import WAYS
+from foretrace.models.compute.cross_gpu_scaling import WAYS
 from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import REGIMES, KernelFamily, load_families
 from foretrace.models.compute.op_database_rows import (
@@ -32,7 +32,15 @@ from foretrace.models.compute.op_shape import OpShape
 from foretrace.sim.facts.doubt import QUANTILES
 from foretrace.sim.facts.ops import Ops
 
-from ..fit.kernels import CONSTANTS, FITTED_ON, NAMES, base, beside, fitted, text
+from ..fit.kernels import (
+    CONSTANTS,
+    FITTED_ON,
+    NAMES,
+    catalog_roofline,
+    fitted,
+    text,
+    timing_context,
+)
 from ..rows.kernel_rows import CHIPS, DATA, PEAKS, WRONG, Group, set_aside
 from ..rows.program import program_and_commit
 
@@ -41,7 +49,7 @@ MOST = 1500  # rows of a family and source
 Measured = dict[tuple[str, str], dict[OpShape, float]]
 
 
-class Both(NamedTuple):
+class OpsOnBothGpus(NamedTuple):
     """Ops of one family that one source measured on two GPUs."""
 
     source: str
@@ -68,10 +76,12 @@ def group(gpu: str, family: str, source: str) -> Group:
     told = measured(gpu)[family, source]
     at = np.random.default_rng(0).permutation(len(told))[:MOST].tolist()
     shapes = list(told)
-    return made(gpu, family, source, [s for i in at if (s := shapes[i]).dtype in PEAKS[gpu]])
+    return group_of_shapes(
+        gpu, family, source, [s for i in at if (s := shapes[i]).dtype in PEAKS[gpu]]
+    )
 
 
-def made(gpu: str, family: str, source: str, shapes: list[OpShape]) -> Group:
+def group_of_shapes(gpu: str, family: str, source: str, shapes: list[OpShape]) -> Group:
     """These shapes of one source."""
     told = measured(gpu)[family, source]
     return Group(
@@ -81,7 +91,7 @@ def made(gpu: str, family: str, source: str, shapes: list[OpShape]) -> Group:
     )  # fmt: skip
 
 
-def pairs(family: str, here: str, there: str) -> list[Both]:
+def pairs(family: str, here: str, there: str) -> list[OpsOnBothGpus]:
     """What each source measured on both GPUs."""
     found = []
     for name, source in sorted(set(measured(here)) & set(measured(there))):
@@ -91,7 +101,11 @@ def pairs(family: str, here: str, there: str) -> list[Both]:
         both = [s for s in a if s in b and s.dtype in PEAKS[here] and s.dtype in PEAKS[there]]
         at = np.random.default_rng(0).permutation(len(both))[:MOST].tolist()
         some = [both[i] for i in at]
-        found += [Both(source, *(made(g, family, source, some) for g in (here, there)))]
+        found += [
+            OpsOnBothGpus(
+                source, *(group_of_shapes(g, family, source, some) for g in (here, there))
+            )
+        ]
     return [one for one in found if one.here.shapes]
 
 
@@ -107,7 +121,7 @@ def unseen(gpu: str, family: str, source: str) -> KernelFamily | None:
     return fitted(family, others) if others else None
 
 
-def modelled(g: Group) -> np.ndarray | None:
+def model_seconds(g: Group) -> np.ndarray | None:
     """(n,) s of each row by a model that did not see its source; None where there is none."""
     if g.family == "product":
         return None if g.source == FITTED_ON[g.gpu] else products(g).sum(axis=0)
@@ -115,7 +129,7 @@ def modelled(g: Group) -> np.ndarray | None:
     return (
         None
         if family is None
-        else family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).sum(axis=0)
+        else family.time_parts(g.work, CHIPS[g.gpu], g.peak, timing_context(g)).sum(axis=0)
     )
 
 
@@ -125,7 +139,7 @@ def products(g: Group) -> np.ndarray:
     ops = Ops.of(
         flop=g.work[:, 4], bytes=g.work[:, 5], signature=np.arange(len(texts)), signatures=texts
     )
-    return base(g.gpu, g.gpu).parts(ops)
+    return catalog_roofline(g.gpu, g.gpu).parts(ops)
 
 
 def regimes(g: Group) -> np.ndarray:
@@ -133,10 +147,10 @@ def regimes(g: Group) -> np.ndarray:
     if g.family == "product":
         return products(g).argmax(axis=0)
     known = load_families(NAMES[g.gpu])[g.family]
-    return known.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).argmax(axis=0)
+    return known.time_parts(g.work, CHIPS[g.gpu], g.peak, timing_context(g)).argmax(axis=0)
 
 
-def sheet(g: Group) -> np.ndarray:
+def datasheet_seconds(g: Group) -> np.ndarray:
     """(n,) s by the slower of both datasheet roofs."""
     flop = np.maximum(g.work[:, 4], g.work[:, 0] * g.work[:, 2] * g.work[:, 3])
     return np.maximum(flop / g.peak, g.work[:, 5] / CHIPS[g.gpu].bandwidth)
@@ -148,12 +162,20 @@ def judged(here: str, there: str) -> list[dict[str, Any]]:
     for family in (*CONSTANTS, "product"):
         parts: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
         for one in pairs(family, here, there):
-            a, b = modelled(one.here), modelled(one.there)
+            a, b = model_seconds(one.here), model_seconds(one.there)
             if a is None or b is None or not one.here.work[:, 5].all():  # a sheet knows bytes only
                 continue
             took = np.log(one.there.seconds / one.here.seconds)
             by = dict(
-                zip(WAYS, (b / a, sheet(one.there) / sheet(one.here), np.ones(len(a))), strict=True)
+                zip(
+                    WAYS,
+                    (
+                        b / a,
+                        datasheet_seconds(one.there) / datasheet_seconds(one.here),
+                        np.ones(len(a)),
+                    ),
+                    strict=True,
+                )
             )
             parts.append((regimes(one.there), {w: took - np.log(r) for w, r in by.items()}))
         for number, regime in enumerate(REGIMES):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.models.compute.interpolation import log_sizes
-from foretrace.models.compute.op_database import OpDatabase, shape_place
+from foretrace.models.compute.op_database import OpDatabase, shape_grid_point
 from foretrace.models.compute.op_database_rows import (
     database_files,
     engine_and_version,
@@ -30,11 +30,13 @@ MOST = 60  # rows that are asked of each table
 
 def between(table: OpDatabase, shape: OpShape) -> float:
     """Seconds of an op by its neighbours, NaN where there are none."""
-    place = shape_place(shape)
-    points = table.points(place)
+    grid_point = shape_grid_point(shape)
+    points = table.points(grid_point)
     if points is None:
         return float("nan")
-    return float(points.interpolate_inside(log_sizes([[*place.sizes]]), place.triangulate)[0])
+    return float(
+        points.interpolate_inside(log_sizes([[*grid_point.sizes]]), grid_point.triangulate)[0]
+    )
 
 
 def wrong(file: Path) -> dict[str, list[tuple[float, float]]]:

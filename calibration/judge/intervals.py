@@ -23,16 +23,16 @@ from ..fit.kernels import (
     FITTED_ON,
     REGIMES,
     Found,
-    covered,
-    effect,
-    ends,
     errors,
-    left_out,
+    interval_ends,
+    is_covered,
+    leave_one_out_fits,
     library,
-    noisy,
     quantiles,
     roofline_errors,
     seconds,
+    source_effects,
+    widened_errors,
 )
 from ..fit.kernels import fitted as fit
 from ..rows.kernel_rows import CHIPS, Group, groups
@@ -62,11 +62,11 @@ class Judged(NamedTuple):
 
 def judged(g: Group, told: dict, found: tuple[np.ndarray, np.ndarray], took: np.ndarray) -> Judged:
     error, regime = found
-    both = np.array([ends(told, r) for r in REGIMES])[regime]
+    both = np.array([interval_ends(told, r) for r in REGIMES])[regime]
     factors = np.exp(both)
     low, high = (took * factors.T).sum(axis=1)
     return Judged(
-        g.family, g.gpu, g.source, covered(told, found), np.abs(error),
+        g.family, g.gpu, g.source, is_covered(told, found), np.abs(error),
         both[:, 1] - both[:, 0], bool(low <= g.seconds.sum() <= high),
     )  # fmt: skip
 
@@ -81,13 +81,13 @@ def unseen_families(seen: list[Group]) -> Iterator[tuple[Group, KernelFamily, Do
         alone = len({library(g) for g in of}) == 1
         for source in sorted({g.source for g in of}):
             others = [g for g in of if g.source != source]
-            more = effect([g for g in seen if g.source != source], ("elementwise",))
+            more = source_effects([g for g in seen if g.source != source], ("elementwise",))
             wrong: Found = [
                 errors(f, g)
                 for gpu in CHIPS
-                for g, f in left_out(name, [o for o in others if o.gpu == gpu], "source")
-            ] + [errors(f, g) for g, f in left_out(name, others, "gpu")]
-            told = quantiles(noisy(wrong, more if alone else np.empty(0)))
+                for g, f in leave_one_out_fits(name, [o for o in others if o.gpu == gpu], "source")
+            ] + [errors(f, g) for g, f in leave_one_out_fits(name, others, "gpu")]
+            told = quantiles(widened_errors(wrong, more if alone else np.empty(0)))
             for g in (g for g in of if g.source == source):
                 same = [o for o in others if o.gpu == g.gpu] or others
                 if same and "" in told:

@@ -87,7 +87,7 @@ def own_factor(plan: Plan, folder: Path) -> float:
     return calibration.factor if calibration else np.nan
 
 
-def middle(factors: list[float]) -> float:
+def geometric_median(factors: list[float]) -> float:
     """Geometric median."""
     return float(np.exp(np.median(np.log(factors))))
 
@@ -99,7 +99,7 @@ def more_memory(short: np.ndarray, took: np.ndarray) -> float:
     return float(tried[np.argmin(np.maximum(error / OVER, -error / UNDER).max(axis=1))])
 
 
-def without(values: list[float], i: int) -> list[float]:
+def all_but_one(values: list[float], i: int) -> list[float]:
     """All values but one."""
     return values[:i] + values[i + 1 :]
 
@@ -126,7 +126,7 @@ def judge(fitted: list[Plan], judged: list[Plan], folder: Path) -> None:
     rows = []
     for plan in judged:
         others = [p for p in fitted if p != plan]
-        factor = middle([factors[p.name] for p in others])
+        factor = geometric_median([factors[p.name] for p in others])
         added = more_memory(
             np.array([short[p.name] for p in others]), np.array([p.memory for p in others])
         )

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.carried import Carried
 from foretrace.models.compute.chain import Chain
+from foretrace.models.compute.cross_gpu_scaling import CrossGpuScaling
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.facts.system import System
 from scipy.stats import binomtest
@@ -46,7 +46,7 @@ run: {{keep: none}}
 TRACES = DATA / "kineto-traces"
 
 
-class Asked(NamedTuple):
+class Prediction(NamedTuple):
     """A predicted time, and what was measured.
 
     Parameters
@@ -70,7 +70,7 @@ class Asked(NamedTuple):
         return f"{self.measured * 1e3:9.3f} ms {error:+8.1%}  {ends} {'' if self.inside else 'OUT'}"
 
 
-def step(here: str, there: str) -> Asked:
+def step(here: str, there: str) -> Prediction:
     """Step of a trace on the other GPU, by the command line."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.yaml"
@@ -83,23 +83,23 @@ def step(here: str, there: str) -> Asked:
     told = _answer("trace", "info", str(TRACES / there), "--json", "--on", machine(there))
     times = told["step_times"]
     measured = float(np.median(times)) if times else told["seconds"]
-    return Asked(asked["value"], low, high, measured)
+    return Prediction(asked["value"], low, high, measured)
 
 
-def gpu_time(here: str, there: str) -> Asked:
+def gpu_time(here: str, there: str) -> Prediction:
     """Sum of the kernels of a step; what nobody answers is copied, and doubted as assumed."""
     ops, truth = kernels(here), kernels(there)
     a, b = gpu(machine(here)), gpu(machine(there))
-    chain = Chain.of(Carried(here=a, there=b), b.model, Recorded.of_another_gpu())
+    chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model, Recorded.of_another_gpu())
     chain.open(System(()))
     timing = chain.timing(ops)
     assert timing.doubt is not None
     ends = interval(timing.fixed, [timing.doubt[i] for i in range(len(ops))])
     seconds = np.array([timing.fixed.sum(), *ends])
-    return Asked(*(seconds / periods(ops)).tolist(), truth.duration.sum() / periods(truth))
+    return Prediction(*(seconds / periods(ops)).tolist(), truth.duration.sum() / periods(truth))
 
 
-def count(asked: list[Asked]) -> str:
+def count(asked: list[Prediction]) -> str:
     """How many are inside, with an interval of the share."""
     held = sum(one.inside for one in asked)
     low, high = binomtest(held, len(asked)).proportion_ci(method="wilson")

@@ -20,9 +20,14 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.carried import Carried, GpuModel, family_of, peak_rate_time_ratio
 from foretrace.models.compute.chain import Chain
-from foretrace.models.value_doubts import unjudged_doubt
+from foretrace.models.compute.cross_gpu_scaling import (
+    CrossGpuScaling,
+    GpuModel,
+    family_of,
+    peak_rate_time_ratio,
+)
+from foretrace.models.value_doubts import doubt_without_measurements
 from foretrace.scenarios.config.settings import backend_settings_model
 from foretrace.scenarios.studies.explaining.trace_answers import catalog_gpu
 from foretrace.sim.facts.backend import Backend
@@ -102,7 +107,7 @@ def interval(seconds: np.ndarray, doubts: list[Doubt | None]) -> np.ndarray:
     drawn = np.zeros(DRAWS)
     for cell in cells:
         at = [i for i, d in enumerate(doubts) if d is not None and (d.family, d.regime) == cell]
-        told = doubts[at[0]].quantiles or unjudged_doubt().quantiles  # type: ignore[union-attr]
+        told = doubts[at[0]].quantiles or doubt_without_measurements().quantiles  # type: ignore[union-attr]
         where = (np.arange(len(told)) + 0.5) / len(told)
         drawn += seconds[at].sum() * np.exp(np.interp(level[cell[0]], where, told))
     return np.quantile(drawn, [0.05, 0.95])
@@ -142,7 +147,7 @@ def pairs(names: list[str]) -> None:
             continue
         ops, truth = kernels(here), kernels(there)
         a, b = gpu(machine(here)), gpu(machine(there))
-        chain = Chain.of(Carried(here=a, there=b), b.model)
+        chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model)
         chain.open(System(()))
         per = periods(truth) / periods(ops)
         told = line(chain, a, b, ops, truth, per)

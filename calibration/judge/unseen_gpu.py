@@ -36,7 +36,7 @@ from foretrace.sim.facts.ops import Ops
 from ..rows.op_rows import Rows, measured, rows
 
 
-class Sheet(NamedTuple):
+class Datasheet(NamedTuple):
     """What a datasheet says of a GPU.
 
     Parameters
@@ -56,9 +56,9 @@ class Sheet(NamedTuple):
 HOPPER = 132, 67e12 / (132 * 256), True
 FAST = {"bf16": 989.4e12, "fp8": 1978.9e12}
 GPUS = {
-    "a100_sxm": Sheet(2.039e12, {"bf16": 312e12}, 108, 19.5e12 / (108 * 128), False),
-    "h100_sxm": Sheet(3.35e12, FAST, *HOPPER),
-    "h200_sxm": Sheet(4.8e12, FAST, *HOPPER),
+    "a100_sxm": Datasheet(2.039e12, {"bf16": 312e12}, 108, 19.5e12 / (108 * 128), False),
+    "h100_sxm": Datasheet(3.35e12, FAST, *HOPPER),
+    "h200_sxm": Datasheet(4.8e12, FAST, *HOPPER),
 }
 NEAREST = {"h100_sxm": "a100_sxm", "h200_sxm": "h100_sxm"}
 FAMILIES = ("gemm", "gemm fp8", "context attention", "decode attention", "moe")
@@ -69,7 +69,7 @@ FEWEST = 20  # rows of a regime that is told
 PROGRAMS = ("gemm", "gemm fp8")  # of which libraries have others for each generation
 
 
-class Asked(NamedTuple):
+class OpDemands(NamedTuple):
     """What ops ask of any GPU."""
 
     flop: np.ndarray
@@ -77,43 +77,43 @@ class Asked(NamedTuple):
     signatures: list[str]
 
 
-def asked(family: str, shape: np.ndarray) -> Asked:
+def op_demands(family: str, shape: np.ndarray) -> OpDemands:
     """Flop, bytes and signatures of a family's shapes."""
     if family.startswith("gemm"):
         return products(shape, "fp8" if family.endswith("fp8") else "bf16")
     return {"context attention": context, "decode attention": decode, "moe": moe}[family](shape)
 
 
-def products(shape: np.ndarray, dtype: str) -> Asked:
+def products(shape: np.ndarray, dtype: str) -> OpDemands:
     m, n, k = shape.T
     width = 1 if dtype == "fp8" else 2
     texts = [f"compute:mm {dtype}[{a:.0f}x{c:.0f}] {dtype}[{c:.0f}x{b:.0f}]" for a, b, c in shape]
-    return Asked(2 * m * n * k, width * (m * k + k * n) + 2 * m * n, texts)
+    return OpDemands(2 * m * n * k, width * (m * k + k * n) + 2 * m * n, texts)
 
 
-def context(shape: np.ndarray) -> Asked:
+def context(shape: np.ndarray) -> OpDemands:
     """Causal: half of all pairs of tokens."""
     batch, length, heads, shared, width = shape.T
     flop = 2 * batch * heads * length**2 * width
     moved = 2 * batch * length * width * (2 * heads + 2 * shared)
-    return Asked(flop, moved, ["compute:attention bf16[1]"] * len(shape))
+    return OpDemands(flop, moved, ["compute:attention bf16[1]"] * len(shape))
 
 
-def decode(shape: np.ndarray) -> Asked:
+def decode(shape: np.ndarray) -> OpDemands:
     """One token against all before it."""
     batch, length, heads, shared, width = shape.T
     flop = 4 * batch * heads * length * width
     moved = 2 * batch * width * (2 * length * shared + 2 * heads)
-    return Asked(flop, moved, ["compute:attention bf16[1]"] * len(shape))
+    return OpDemands(flop, moved, ["compute:attention bf16[1]"] * len(shape))
 
 
-def moe(shape: np.ndarray) -> Asked:
+def moe(shape: np.ndarray) -> OpDemands:
     """Three products of each token with its experts; weights of the experts that get one."""
     tokens, hidden, inner, top, experts, tensor, parallel = shape.T
     pairs, inner, experts = tokens * top / parallel, inner / tensor, experts / parallel
     weights = np.minimum(experts, pairs) * 3 * hidden * inner
     moved = 2 * (weights + pairs * (2 * hidden + 3 * inner))
-    return Asked(6 * pairs * hidden * inner, moved, ["compute:moe bf16[1]"] * len(shape))
+    return OpDemands(6 * pairs * hidden * inner, moved, ["compute:moe bf16[1]"] * len(shape))
 
 
 def roofline(gpu: str, q: np.ndarray) -> Roofline:
@@ -130,7 +130,7 @@ def roofline(gpu: str, q: np.ndarray) -> Roofline:
     )
 
 
-def seconds(gpu: str, q: np.ndarray, of: Asked) -> np.ndarray:
+def seconds(gpu: str, q: np.ndarray, of: OpDemands) -> np.ndarray:
     """Seconds of each op by the fitted roofline."""
     ops = Ops.of(
         flop=of.flop, bytes=of.bytes, signature=np.arange(len(of.flop)), signatures=of.signatures
@@ -138,18 +138,18 @@ def seconds(gpu: str, q: np.ndarray, of: Asked) -> np.ndarray:
     return np.asarray(roofline(gpu, q).timing(ops).fixed)
 
 
-def datasheet(gpu: str, of: Asked) -> np.ndarray:
+def datasheet(gpu: str, of: OpDemands) -> np.ndarray:
     """Seconds of each op by the slower of both datasheet roofs, nothing fitted."""
     bandwidth, peaks, *_ = GPUS[gpu]
     peak = peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
     return np.maximum(of.flop / peak, of.bytes / bandwidth)
 
 
-def only(of: Asked, at: np.ndarray) -> Asked:
-    return Asked(of.flop[at], of.bytes[at], [of.signatures[i] for i in at.tolist()])
+def only(of: OpDemands, at: np.ndarray) -> OpDemands:
+    return OpDemands(of.flop[at], of.bytes[at], [of.signatures[i] for i in at.tolist()])
 
 
-def fitted(gpu: str, of: Asked, took: np.ndarray) -> np.ndarray:
+def fitted(gpu: str, of: OpDemands, took: np.ndarray) -> np.ndarray:
     """Constants of a family on a GPU, from a sample of its rows."""
     at = np.random.default_rng(0).permutation(len(took))[:SAMPLE]
     some = only(of, at)
@@ -163,7 +163,9 @@ def moved(q: np.ndarray, source: str, target: str, family: str) -> np.ndarray:
     return q * [1.0, 1.0, cycles, 0.0 if hides else 1.0, cycles]
 
 
-def common(family: str, source: str, target: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def common_shapes(
+    family: str, source: str, target: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(shapes that both have, seconds on the source, on the target)."""
     here, there = rows(family, source), rows(family, target)
     known = {tuple(s): t for s, t in zip(here.shape.tolist(), here.seconds, strict=True)}
@@ -174,8 +176,8 @@ def common(family: str, source: str, target: str) -> tuple[np.ndarray, np.ndarra
 
 def compare(family: str, source: str, target: str, looked: bool) -> None:
     """Print the errors of one family."""
-    shape, near, truth = common(family, source, target)
-    of, given = asked(family, shape), measured(Rows(shape, truth))
+    shape, near, truth = common_shapes(family, source, target)
+    of, given = op_demands(family, shape), measured(Rows(shape, truth))
     q = fitted(source, of, near)
     there = moved(q, source, target, family)
     lost = near / seconds(source, q, of)
@@ -202,7 +204,7 @@ def compare(family: str, source: str, target: str, looked: bool) -> None:
             print(f"  {name:24s}{rest.sum():7d}{line}")
 
 
-def regimes(target: str, of: Asked, truth: np.ndarray) -> dict[str, np.ndarray]:
+def regimes(target: str, of: OpDemands, truth: np.ndarray) -> dict[str, np.ndarray]:
     """Masks of the rows by regime: all, short ops, bound by arithmetic, bound by memory."""
     sheet, small = GPUS[target], truth <= SMALL
     peak = sheet.peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
@@ -215,7 +217,7 @@ def regimes(target: str, of: Asked, truth: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def refitted(gpu: str, q: np.ndarray, of: Asked, took: np.ndarray) -> np.ndarray:
+def refitted(gpu: str, q: np.ndarray, of: OpDemands, took: np.ndarray) -> np.ndarray:
     """The shares of both roofs and the launch, from few measured ops."""
     found = fit_parameters(lambda p: seconds(gpu, np.array([*p, *q[3:]]), of), q[:3], took, ROUGH)
     return np.array([*found, *q[3:]])

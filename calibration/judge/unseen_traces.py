@@ -25,8 +25,8 @@ from typing import NamedTuple
 HERE = Path(__file__).parents[1] / "rows" / "unseen_traces"
 os.environ["FORETRACE_CATALOG"] = str(HERE / "gpus")
 
-from foretrace.models.compute.carried import Carried, GpuModel  # noqa: E402
 from foretrace.models.compute.chain import Chain  # noqa: E402
+from foretrace.models.compute.cross_gpu_scaling import CrossGpuScaling, GpuModel  # noqa: E402
 from foretrace.scenarios.config.loader import loads  # noqa: E402
 from foretrace.scenarios.studies.variants.variants import build_variants  # noqa: E402
 from foretrace.sim.errors import ForetraceError  # noqa: E402
@@ -69,7 +69,7 @@ backends: {{node*.gpu*: [carried, roofline, recorded], node*.gpu*.dma: [copy, re
 """
 
 
-class Told(NamedTuple):
+class TraceResult(NamedTuple):
     """What is said of one trace; ``refused`` is a message, "" where there is none."""
 
     file: str
@@ -99,7 +99,7 @@ def refusal(error: BaseException) -> str:
     return kind + " ".join(str(error).split())[:400]
 
 
-def told(folder: Path, row: dict[str, str]) -> Told:
+def score_trace(folder: Path, row: dict[str, str]) -> TraceResult:
     """All of one trace."""
     path = (folder / row["file"]).resolve()
     if hashlib.sha256(path.read_bytes()).hexdigest() != row["sha256"]:
@@ -121,7 +121,7 @@ def told(folder: Path, row: dict[str, str]) -> Told:
                 print(f"    {family or 'other':46s}{some.duration.sum() * 1e3:9.2f}{told_}")
     except Exception as error:  # what users would see as a traceback is what is looked for
         refused.append("kernels: " + refusal(error))
-    refused += [*asked(path, row["gpu"])]
+    refused += [*refusals(path, row["gpu"])]
     runs = 0
     for there in (row["gpu"], *[g for g in MEASURED if g != row["gpu"]][:2]):
         try:
@@ -136,12 +136,12 @@ def told(folder: Path, row: dict[str, str]) -> Told:
     print(f"    runs on {runs} of 3")
     sys.stdout.flush()
     counts = not row["noticed"]
-    return Told(
+    return TraceResult(
         row["file"], row["gpu"], seconds, scored, blind, "; ".join(refused), runs, counts
     )  # fmt: skip
 
 
-def asked(path: Path, on: str) -> Iterable[str]:
+def refusals(path: Path, on: str) -> Iterable[str]:
     """What ``foretrace trace info`` refuses."""
     words = [sys.executable, "-m", "foretrace", "trace", "info", str(path), "--json", "--on", on]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -154,14 +154,14 @@ def blind_gpu(name: str) -> GpuModel:
     return GpuModel.of(name, settings(name) | {"kernels": "other"})
 
 
-def share(what: str, of: list[Told], holds: list[Told]) -> None:
+def share(what: str, of: list[TraceResult], holds: list[TraceResult]) -> None:
     """One count, with Wilson's 95 % interval."""
     if of:
         low, high = binomtest(len(holds), len(of)).proportion_ci(method="wilson")
         print(f"{what:66s}{len(holds):3d} of {len(of):2d} ({low:.0%} to {high:.0%})")
 
 
-def counts(every: list[Told]) -> None:
+def counts(every: list[TraceResult]) -> None:
     """The counts of the page, of what nobody had noticed before."""
     some = [one for one in every if one.counts]
     enough = [t for t in some if t.score and t.score.answered >= ENOUGH]
@@ -201,7 +201,7 @@ def pairs(folder: Path, rows: dict[str, str]) -> None:
             for way, b in (("", gpu(rows[there])), ("blind", blind_gpu(rows[there]))):
                 if way and rows[there] != LEVELLED:
                     continue
-                chain = Chain.of(Carried(here=a, there=b), b.model)
+                chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model)
                 chain.open(System(()))
                 answered, *errors = carried_errors(chain, a, b, ops, truth, per)
                 line = "".join(f"{error:+9.1%}" for error in errors)
@@ -231,7 +231,7 @@ def main() -> None:
     listed = Path(sys.argv[2]) if len(sys.argv) > 2 else HERE / "traces.csv"
     with open(listed, newline="") as lines:
         rows = list(csv.DictReader(lines))
-    every = [told(folder, row) for row in rows]
+    every = [score_trace(folder, row) for row in rows]
     print(f"\n{'':28s}{'ms':>9s}{'answered':>9s}{'sum':>7s}{'median':>9s}   90 % of the sum")
     for one in every:
         ms, text = one.seconds * 1e3, one.score or "refused"

@@ -26,7 +26,7 @@ from torch import nn
 WARM_UP = 6
 
 
-def wrapped(model: nn.Module, args: argparse.Namespace) -> nn.Module:
+def wrap_in_ddp(model: nn.Module, args: argparse.Namespace) -> nn.Module:
     """Model wrapped in DDP as two processes have it, in one process."""
     dist.init_process_group("gloo")
     return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=args.bucket_mb)
@@ -42,7 +42,7 @@ def main(how: str, module: str, *arguments: str) -> None:
 
     torch.optim.Optimizer.zero_grad = timed
     if how == "ddp":
-        train._wrap_in_ddp = wrapped
+        train._wrap_in_ddp = wrap_in_ddp
     os.environ["WORLD_SIZE"] = "1"
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__")

@@ -83,7 +83,7 @@ class Op(NamedTuple):
     bytes: float
 
 
-def compared(of: Described, signature: Signature, flop: float, moved: float) -> Op:
+def comparable_op(of: Described, signature: Signature, flop: float, moved: float) -> Op:
     """An op of a signature; tokens of all sequences are rows, and products may be transposed."""
     name = signature.op.removeprefix("aten::").removesuffix("_")
     if name in LISTS:
@@ -102,17 +102,17 @@ def _rows(of: Described, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (math.prod(tokens), *shape[2:]) if of.sequence > 1 and shape[:2] == tokens else shape
 
 
-def described(of: Described, ranks: int = 1, rank: int = 0) -> list[Op]:
+def described_ops(of: Described, ranks: int = 1, rank: int = 0) -> list[Op]:
     """Ops of a rank of a description, in order."""
     block = step_graph(of.model, plan(of, ranks)).ops
     rows = np.flatnonzero((block.kind == Kind.COMPUTE) & (block.rank == rank)).tolist()
     return [
-        compared(of, parse_signature(block.signature_text(i)), block.flop[i], block.bytes[i])
+        comparable_op(of, parse_signature(block.signature_text(i)), block.flop[i], block.bytes[i])
         for i in rows
     ]
 
 
-def captured(of: Described, trace: Trace) -> list[Op]:
+def captured_ops(of: Described, trace: Trace) -> list[Op]:
     """Ops that torch's profiler captured of a step, in order.
 
     It tells no more than thirty shapes of a list; those of all weights are the module's.
@@ -123,10 +123,10 @@ def captured(of: Described, trace: Trace) -> list[Op]:
         name = op.name.removeprefix("aten::")
         if name in OF_WEIGHTS:
             one = Signature("compute", name, (Operand("fp32", (weights,)),))
-            found.append(compared(of, one, 0.0, 4.0 * OF_WEIGHTS[name] * weights))
+            found.append(comparable_op(of, one, 0.0, 4.0 * OF_WEIGHTS[name] * weights))
         elif not name.startswith("c10d::"):
             told = Signature("compute", op.name, op.operands)
-            found.append(compared(of, told, *(op.work or (0.0, math.nan))))
+            found.append(comparable_op(of, told, *(op.work or (0.0, math.nan))))
     return found
 
 
@@ -148,11 +148,12 @@ def compare(said: list[Op], seen: list[Op]) -> dict[str, Any]:
     told = [float(np.nansum([op.flop for op in ops])) for ops in (said, seen)]
     return {
         "described": len(said), "captured": len(seen), "both": (here & there).total(),
-        "described_only": _told(here - there), "captured_only": _told(there - here), "flop": told,
+        "described_only": _format_ops(here - there),
+        "captured_only": _format_ops(there - here), "flop": told,
     }  # fmt: skip
 
 
-def _told(rest: Counter[Op]) -> dict[str, int]:
+def _format_ops(rest: Counter[Op]) -> dict[str, int]:
     """Ops that only one has: kind and operands, flop and bytes where they are known, how many."""
     found = Counter[str]()
     for op, count in rest.items():
@@ -165,13 +166,13 @@ def judge_ops(name: str, folder: Path, ranks: int) -> None:
     """Print how ops of a description are those captured; of several ranks all, and collectives."""
     of = MODELS[name]
     if ranks == 1:
-        found = compare(described(of), captured(of, profiled(of, folder / "rank0.json")))
+        found = compare(described_ops(of), captured_ops(of, profiled(of, folder / "rank0.json")))
         print(json.dumps({"model": name, **found}), flush=True)
         return
     run_ranks("exchange", name, ranks, "--out", str(folder))
     for rank in range(ranks):
         trace = kineto.read(folder / f"{name}-{rank}.json")
-        found = compare(described(of, ranks, rank), captured(of, trace))
+        found = compare(described_ops(of, ranks, rank), captured_ops(of, trace))
         both = {"described": described_collectives(of, ranks), "captured": collectives(trace)}
         line = {"model": name, "rank": rank, **found, "collectives": both}
         print(json.dumps(line), flush=True)

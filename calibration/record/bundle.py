@@ -118,7 +118,7 @@ def add(
         table = data / name / "steps.csv"
         there = _read(table)
         first = 1 + max(int(row["start"]) for row in there)
-        new = quiet(starts(recordings, name))
+        new = undisturbed_starts(starts(recordings, name))
         found = [facts | {"start": first + k} for k, facts in enumerate(new)]
         write(table, STEPS, there + [row for facts in found for row in steps(facts)])
         at = 1 + max(i for i, row in enumerate(everything) if row["configuration"] == name)
@@ -136,14 +136,14 @@ def _read(path: Path) -> list[Facts]:
         return list(csv.DictReader(text))
 
 
-def quiet(found: list[Facts]) -> list[Facts]:
+def undisturbed_starts(found: list[Facts]) -> list[Facts]:
     """Starts during which others left the cores alone, but for a small share of their time."""
     return [f for f in found if f["foreign_core_seconds"] <= FOREIGN * f["core_seconds"]]
 
 
 def variants(recordings: Path, data: Path) -> None:
     """Write the variants of two processes, and the profiles that they are predicted from."""
-    found = {name: quiet(starts(recordings, name)) for name in (*PROFILES, *VARIANTS)}
+    found = {name: undisturbed_starts(starts(recordings, name)) for name in (*PROFILES, *VARIANTS)}
     for name in (*PROFILES, *VARIANTS):
         if name in PROFILES:
             bundle_trace(choose(found[name], share=0.0), data)

@@ -110,7 +110,7 @@ class Loop:
             self.idle.wait()
 
 
-def beside() -> Iterator[str]:
+def all_reduces_under_load() -> Iterator[str]:
     """Sums of several tensors at once, with and without a thread that computes on each core."""
     dist.init_process_group("gloo")
     groups = {threads: _group(threads) for threads in (1, 2)}
@@ -154,7 +154,7 @@ def main(what: str, folder: str, start: str) -> None:
     torch.manual_seed(0)
     rank, cores = os.environ["RANK"], os.environ["WORLD_SIZE"]
     if what.startswith("all-reduce-beside"):
-        rows = [BESIDE, *(f"{start},{rank},{row}" for row in beside())]
+        rows = [BESIDE, *(f"{start},{rank},{row}" for row in all_reduces_under_load())]
     elif what.startswith("all-reduce"):
         rows = [ALL_REDUCE, *(f"{start},{rank},{row}" for row in all_reduces())]
     else:

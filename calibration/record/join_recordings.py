@@ -14,7 +14,7 @@ from foretrace.hil.sample import WARM, Sample
 from foretrace.sim.errors import RecordingError
 
 
-def whole(recording: Recording) -> Recording:
+def complete_starts(recording: Recording) -> Recording:
     """Recording without the starts that were cut short."""
     every = {s.key for s in recording.samples}
     starts = {s.start for s in recording.samples}
@@ -23,12 +23,12 @@ def whole(recording: Recording) -> Recording:
     return replace(recording, samples=kept, ended="")
 
 
-def chosen(name: str) -> Recording:
+def read_recording(name: str) -> Recording:
     """Complete starts of the recording at `PATH` or, of its warm ops only, `PATH:warm`."""
     path, _, only = name.partition(":")
     recording = read(Path(path))
     kept = tuple(s for s in recording.samples if not only or s.context == WARM)
-    return whole(replace(recording, samples=kept))
+    return complete_starts(replace(recording, samples=kept))
 
 
 def merge_recordings(recordings: Sequence[Recording]) -> Recording:
@@ -55,7 +55,7 @@ def merge_recordings(recordings: Sequence[Recording]) -> Recording:
 
 def main() -> None:
     out = Path(sys.argv[1])
-    joined = merge_recordings([chosen(name) for name in sys.argv[2:]])
+    joined = merge_recordings([read_recording(name) for name in sys.argv[2:]])
     joined.write(out)
     starts = len({s.start for s in joined.samples})
     print(f"{out}: {len(joined.samples)} samples of {starts} starts, {out.stat().st_size} B")

@@ -41,7 +41,7 @@ class Operator(NamedTuple):
     operands: Operands
 
 
-class Answered(NamedTuple):
+class RunTimes(NamedTuple):
     """What a run says of ops.
 
     Parameters
@@ -177,7 +177,7 @@ def asked(
     there: str,
     chain: str,
     entries: Mapping[str, Mapping[str, Any]] = {},
-) -> Answered:
+) -> RunTimes:
     """Ask ``foretrace run`` about ops that took some seconds on one GPU, on another.
 
     Parameters
@@ -226,7 +226,7 @@ def _run(words: Sequence[str], folder: Path) -> dict[str, Any]:
     return found
 
 
-def _read(table: Path, summary: Mapping[str, Any], count: int) -> Answered:
+def _read(table: Path, summary: Mapping[str, Any], count: int) -> RunTimes:
     import duckdb
 
     columns = duckdb.execute(
@@ -241,7 +241,7 @@ def _read(table: Path, summary: Mapping[str, Any], count: int) -> Answered:
     interval = sums["interval"]
     chains = point.get("chains", {}).get("gpu", {"links": []})
     nothing = np.full(count, np.nan)
-    return Answered(
+    return RunTimes(
         took, np.ma.filled(columns.get("low", nothing), np.nan),
         np.ma.filled(columns.get("high", nothing), np.nan), sums["value"],
         tuple(interval) if interval else None,

@@ -20,7 +20,7 @@ from .model_selection import GROUPS_A_PARAMETER
 from .nearest_rows import model_free_predictions
 from .parameter_search import SEED, SHARE, PredictionErrors
 
-TOLD = 3.0  # a parameter is known if the ends of its interval are within this factor
+MAX_INTERVAL_RATIO = 3.0  # larger ratio of interval ends: parameter not determined
 DRAWS = 60
 
 
@@ -69,7 +69,7 @@ def calibrate(
     share: float = SHARE,
     seed: str = SEED,
     draws: int = DRAWS,
-    told: float = TOLD,
+    max_interval_ratio: float = MAX_INTERVAL_RATIO,
 ) -> Calibration:
     """Fit a model's parameters and score it on held-out rows.
 
@@ -78,8 +78,8 @@ def calibrate(
     model : seconds of ops, given the parameters by name
     share : of the groups, to hold out
     draws : refits on resampled groups, for the intervals
-    told : by which factor the ends of a parameter's interval may differ, else it is kept; infinite
-        for parameters that ``best`` chose by what they predict
+    max_interval_ratio : largest ratio of the ends of a parameter's interval; a parameter with a
+        wider interval keeps its value.  Infinite: every parameter is fitted
 
     Raises
     ------
@@ -107,7 +107,9 @@ def calibrate(
     held_rows, final_rows = rows.take(np.flatnonzero(held_mask)), rows.take(np.flatnonzero(final))
     counts = (len(set(fitted_rows.groups)), len(set(held_rows.groups)), len(set(final_rows.groups)))
     _check_group_counts(parameters, counts)
-    values, intervals = identify_parameters(model, parameters, fitted_rows, draws, seed, told)
+    values, intervals = identify_parameters(
+        model, parameters, fitted_rows, draws, seed, max_interval_ratio
+    )
     before = {p.name: p.value for p in parameters}
 
     def errors(of: dict[str, float], on: CalibrationRows) -> PredictionErrors:
@@ -138,8 +140,8 @@ def _check_group_counts(parameters: Sequence[Parameter], counts: tuple[int, int,
     wanted = GROUPS_A_PARAMETER * len(parameters)
     if fitted_rows < wanted:
         raise BackendError(
-            f"fit: {len(parameters)} parameters need {wanted} groups to be fitted on, there are "
-            f"{fitted_rows}; measure more of them, or fit fewer parameters"
+            f"fit: {len(parameters)} parameters need {wanted} fitted groups, but there are "
+            f"{fitted_rows}; measure more groups, or fit fewer parameters"
         )
     if not held_rows:
         raise BackendError("fit: no group is held out to judge by; measure more, or hold out more")

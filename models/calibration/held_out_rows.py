@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...sim.facts.ops import Ops
 from .parameter_search import SEED, SHARE, held_out_mask
 
-FINAL = 0.15  # share of the groups that is scored once, where there are
+FINAL = 0.15  # fraction of the groups in the final test, which
 MANY = 20
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,8 @@ from ...sim.facts.ops import Ops
 from .held_out_rows import CalibrationRows
 from .parameter_search import CLOSE, FINE, ParameterSearch, PredictionErrors, fit_parameters
 
-AS_GOOD = 0.02  # relative, of a loss
-ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values
+AS_GOOD = 0.02  # relative tolerance of a loss
+ASIDE = 0.7  # in logarithms: distance of the start points of refits from the fit
 LEVEL = 0.9
 
 Floats = NDArray[np.float64]
@@ -69,12 +69,12 @@ def identify_parameters(
     rows_fitted: CalibrationRows,
     draws: int,
     seed: str,
-    most: float,
+    max_ratio: float,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
     """Values of all parameters, and intervals of those that the data identify.
 
-    While any interval is wider than ``most`` (ratio of ends), the widest parameter is fixed at its
-    value before the fit and the others are fitted again.
+    While the ends of any interval have a ratio above ``max_ratio``, the parameter with the widest
+    interval is fixed at its value before the fit, and the others are fitted again.
     """
     free = list(parameters)
     while free:
@@ -83,7 +83,7 @@ def identify_parameters(
         intervals = _bootstrap_intervals(model, free, fixed, rows_fitted, values, draws, seed)
         ratio = [high / low for low, high in intervals]
         worst = int(np.argmax(ratio))
-        if ratio[worst] <= most:
+        if ratio[worst] <= max_ratio:
             known = dict(zip((p.name for p in free), intervals, strict=True))
             return fixed | dict(zip(known, values, strict=True)), known
         del free[worst]

@@ -13,7 +13,7 @@ from .identifiability import Model, Parameter, best_values
 from .parameter_search import ROUGH, SEED, SHARE, ParameterSearch
 
 GROUPS_A_PARAMETER = 5
-WORTH = 0.02  # relative, of an error: less is not worth a parameter
+WORTH = 0.02  # smallest relative improvement that justifies a parameter
 FOLDS = 5
 
 

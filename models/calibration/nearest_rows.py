@@ -40,7 +40,7 @@ def model_free_predictions(near: CalibrationRows, ops: Ops) -> tuple[Floats, Flo
         closest[i] = near.seconds[np.argmin(np.where(same, far, np.inf) if same.any() else far)]
         try:
             between[i] = table.seconds([text])[0]
-        except BackendError:  # beyond what was measured
+        except BackendError:  # outside the measured range
             between[i] = closest[i]
     return between, closest
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 SEED = "foretrace-1"
 SHARE = 0.3
 GAIN = 1e-5
-FARTHEST = 16.0  # of a logarithm: what no data tell runs off no farther than this
+FARTHEST = 16.0  # in logarithms: bound on the distance from the start
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -94,20 +94,20 @@ class ParameterSearch:
     Parameters
     ----------
     rounds : restarts from the last optimum, at most
-    near : tolerance of a parameter's logarithm, and of the loss
-    most : predictions per round
+    tolerances : tolerance of a parameter's logarithm, and of the loss
+    max_predictions : predictions per round, at most
     """
 
     rounds: int
-    near: tuple[float, float]
-    most: int
+    tolerances: tuple[float, float]
+    max_predictions: int
 
 
 FINE = ParameterSearch(20, (1e-5, 1e-7), 4000)
 CLOSE = ParameterSearch(3, (1e-3, 1e-5), 1000)
-"""For bootstrap refits."""
+"""Limits for bootstrap refits."""
 ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
-"""For cross-validation."""
+"""Limits for cross-validation."""
 
 
 def fit_parameters(
@@ -134,8 +134,13 @@ def fit_parameters(
 
     at, best = np.log(np.asarray(start, float)), np.inf
     bounds = [(a - FARTHEST, a + FARTHEST) for a in at.tolist()]
-    x, f = search.near
-    options = {"xatol": x, "fatol": f, "maxiter": search.most, "maxfev": search.most}
+    x, f = search.tolerances
+    options = {
+        "xatol": x,
+        "fatol": f,
+        "maxiter": search.max_predictions,
+        "maxfev": search.max_predictions,
+    }
     for _ in range(search.rounds):
         found = minimize(loss, at, method="Nelder-Mead", options=options, bounds=bounds)
         at, gained = found.x, best - found.fun

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Mapping[str, float]], Floats]
-USUAL = 0.03  # of a time: beyond it an error counts less than its square
-SURE = 1.645  # standard deviations: the ends hold 90 %
-TOLD = 3.0  # a constant is known where its ends are within this factor
-AS_GOOD = 1.05  # times a loss
-LEAST = 1e-9  # of the largest: what is flatter than that is told by no row
-RANGE = (9.0, 6.0)  # of a logarithm, below and above where the search begins
-TRIES = (-0.7, 0.7)  # of a logarithm: where more searches begin
+OUTLIER_SCALE = 0.03  # relative error above which the loss grows slower than its square
+DEVIATIONS = 1.645  # half-width of a 90 % interval, in standard deviations
+MAX_INTERVAL_RATIO = 3.0  # larger ratio of interval ends: constant not determined
+AS_GOOD = 1.05  # largest loss, relative to the best, that counts as equally good
+LEAST = 1e-9  # smallest singular value, relative to the largest
+RANGE = (9.0, 6.0)  # bounds in logarithms, below and above the start
+START_SHIFTS = (-0.7, 0.7)  # in logarithms: shifts of additional start points
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FittedConstant:
     width: float
 
     @property
-    def told(self) -> bool:
+    def is_determined(self) -> bool:
         """Whether the rows tell it."""
         return bool(np.isfinite(self.width))
 
@@ -68,17 +68,19 @@ def fit_constants(
     >>> def line(c):
     ...     return c["launch"] + c["near"] * x + 0.0 * c["far"]
     >>> found = fit_constants(line, {"launch": 1.0, "near": 1.0, "far": 5.0}, noisy)
-    >>> [(c.name, round(c.value, 1), c.told) for c in found]
+    >>> [(c.name, round(c.value, 1), c.is_determined) for c in found]
     [('launch', 2.0, True), ('near', 3.0, True), ('far', 5.0, False)]
     """
 
-    def search(free: Sequence[str]) -> _Found:
-        still = {n: v for n, v in start.items() if n not in free}
-        begins = [{n: one[n] for n in free} for one in (start, other or start)]
-        return _search(predict, still, begins, seconds)
+    def search(free: Sequence[str]) -> _SearchResult:
+        fixed = {n: v for n, v in start.items() if n not in free}
+        starts = [{n: one[n] for n in free} for one in (start, other or start)]
+        return _search(predict, fixed, starts, seconds)
 
     found, needed = search(list(start)), set[str]()
-    while wide := [n for n, w in found.widths.items() if n not in needed and 2 * w > np.log(TOLD)]:
+    while wide := [
+        n for n, w in found.widths.items() if n not in needed and 2 * w > np.log(MAX_INTERVAL_RATIO)
+    ]:
         worst = max(wide, key=lambda n: found.widths[n])
         without = search([n for n in found.widths if n != worst])
         if without.loss <= AS_GOOD * found.loss:
@@ -91,7 +93,7 @@ def fit_constants(
     )
 
 
-class _Found(NamedTuple):
+class _SearchResult(NamedTuple):
     """Result of a search.
 
     Parameters
@@ -106,52 +108,52 @@ class _Found(NamedTuple):
 
 
 def _search(
-    predict: Predict, still: Mapping[str, float], begins: Sequence[Mapping[str, float]],
+    predict: Predict, fixed: Mapping[str, float], starts: Sequence[Mapping[str, float]],
     seconds: Floats,
-) -> _Found:  # fmt: skip
+) -> _SearchResult:  # fmt: skip
     """Free constants that fit best, from several places.
 
     Parameters
     ----------
-    still : the other constants
-    begins : where the search begins, and where else
+    fixed : the other constants
+    starts : where the search begins, and where else
     """
-    if not begins[0]:
-        return _Found({}, {}, float(np.square(np.log(predict(still) / seconds)).sum()) / 2)
-    names, begin = list(begins[0]), np.log(list(begins[0].values()))
-    other = np.log(list(begins[1].values()))
+    if not starts[0]:
+        return _SearchResult({}, {}, float(np.square(np.log(predict(fixed) / seconds)).sum()) / 2)
+    names, begin = list(starts[0]), np.log(list(starts[0].values()))
+    other = np.log(list(starts[1].values()))
 
-    def wrong(logs: Floats) -> Floats:
+    def residuals(logs: Floats) -> Floats:
         values = dict(zip(names, np.exp(logs).tolist(), strict=True))
-        return np.asarray(np.log(predict({**still, **values}) / seconds))
+        return np.asarray(np.log(predict({**fixed, **values}) / seconds))
 
-    ends = np.minimum(begin, other) - RANGE[0], np.maximum(begin, other) + RANGE[1]
-    tries = [begin, *((begin + t for t in TRIES) if len(names) > 1 else ()), other]
-    inside = [np.clip(t, ends[0] + 1e-6, ends[1] - 1e-6) for t in tries]
-    best = least_robust_squares(wrong, inside, ends, USUAL, 100)
-    left = np.asarray(wrong(best.x))
-    usual = 1.4826 * float(np.median(np.abs(left)))  # of a normal error, by its median
-    _, sizes, directions = np.linalg.svd(_slopes(wrong, best.x), full_matrices=False)
+    bounds = np.minimum(begin, other) - RANGE[0], np.maximum(begin, other) + RANGE[1]
+    trials = [begin, *((begin + t for t in START_SHIFTS) if len(names) > 1 else ()), other]
+    inside = [np.clip(t, bounds[0] + 1e-6, bounds[1] - 1e-6) for t in trials]
+    best = least_robust_squares(residuals, inside, bounds, OUTLIER_SCALE, 100)
+    left = np.asarray(residuals(best.x))
+    deviation = 1.4826 * float(np.median(np.abs(left)))  # standard deviation of normal errors
+    _, sizes, directions = np.linalg.svd(_slopes(residuals, best.x), full_matrices=False)
     sizes = np.maximum(sizes, LEAST * max(float(sizes.max()), LEAST))
     spread = np.sqrt(((directions / sizes[:, None]) ** 2).sum(axis=0))
-    widths = SURE * max(usual, 1e-6) * spread
+    widths = DEVIATIONS * max(deviation, 1e-6) * spread
     values = dict(zip(names, np.exp(best.x).tolist(), strict=True))
-    return _Found(values, dict(zip(names, widths.tolist(), strict=True)), float(best.cost))
+    return _SearchResult(values, dict(zip(names, widths.tolist(), strict=True)), float(best.cost))
 
 
 def least_robust_squares(
-    wrong: Callable[[Floats], Floats], tries: Sequence[Floats], ends: tuple[Floats, Floats],
-    usual: float, most: int,
+    residuals: Callable[[Floats], Floats], starts: Sequence[Floats], bounds: tuple[Floats, Floats],
+    outlier_scale: float, max_evaluations: int,
 ) -> Any:  # fmt: skip
     """Best of several bounded searches for least squares, large errors counting less.
 
     Parameters
     ----------
-    wrong : errors of rows, by the logarithms of constants
-    tries : where searches begin
-    ends : least and largest logarithms
-    usual : error beyond which one counts less than its square
-    most : predictions of a search
+    residuals : errors of rows, by the logarithms of constants
+    starts : where searches begin
+    bounds : least and largest logarithms
+    outlier_scale : error beyond which one counts less than its square
+    max_evaluations : predictions of a search
 
     Returns
     -------
@@ -160,8 +162,15 @@ def least_robust_squares(
     from scipy.optimize import least_squares
 
     found = [
-        least_squares(wrong, t, bounds=ends, loss="soft_l1", f_scale=usual, max_nfev=most)
-        for t in tries
+        least_squares(
+            residuals,
+            t,
+            bounds=bounds,
+            loss="soft_l1",
+            f_scale=outlier_scale,
+            max_nfev=max_evaluations,
+        )
+        for t in starts
     ]
     return min(found, key=lambda one: float(one.cost))
 
@@ -175,11 +184,11 @@ def median_error(logs: Floats) -> float:
     return float(np.median(np.abs(np.expm1(-logs)))) if len(logs) else float("nan")
 
 
-def _slopes(wrong: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:
+def _slopes(residuals: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:
     """(n, k) change of each row with each logarithm, from both sides."""
     columns = []
     for i in range(len(at)):
         aside = np.zeros(len(at))
         aside[i] = step
-        columns.append((wrong(at + aside) - wrong(at - aside)) / (2 * step))
+        columns.append((residuals(at + aside) - residuals(at - aside)) / (2 * step))
     return np.stack(columns, axis=1)

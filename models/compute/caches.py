@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...sim.facts.signature import Operand, parse_signature
 from .demand import demand, family, op_name
 
-OWN = 256 << 10  # B that the caches of any core hold by themselves: an op alone finds these
+OWN = 256 << 10  # B that a core's own caches hold, so that an op alone hits them
 LONG_AGO = 1e15  # B
 Floats = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Caches:
         The last is what an operand adds where all of it has to come from memory again.
         """
         touched = demand(text).footprint
-        fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest misses alone, too
+        fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest also misses in an op alone
         operands = {o: o.bytes * fits / self.rate for o in parse_signature(text).operands}
         return op_name(text), self.begin.get(family(text), self.other), touched, operands
 

@@ -14,7 +14,7 @@ from ...sim.facts.merge import Merge
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
 
-SHOWN = 3  # ops that an error names
+SHOWN = 3  # number of ops that an error message lists
 
 
 @backend("chain")
@@ -40,7 +40,7 @@ class Chain(Backend):
 
     def __init__(self, *, links: Sequence[Backend]):
         if not links:
-            raise BackendError("chain: has no links; name a backend at least, such as 'recorded'")
+            raise BackendError("chain: has no links; name at least one backend, such as 'recorded'")
         self.links = tuple(links)
         self.online = any(link.online for link in links)
         self.uniform = all(link.uniform for link in links)
@@ -80,9 +80,9 @@ class Chain(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether any link knows it."""
-        return self.answering_link(ops) >= 0
+        return self.link_of_ops(ops) >= 0
 
-    def answering_link(self, ops: Ops) -> NDArray[np.int16]:
+    def link_of_ops(self, ops: Ops) -> NDArray[np.int16]:
         """(n,) number of the link that answers each op, -1 for none."""
         who = np.full(len(ops), -1, np.int16)
         for number, link in enumerate(self.links):
@@ -99,7 +99,7 @@ class Chain(Backend):
         BackendError
             Ops that no link knows: how many, the largest of them, and what to add.
         """
-        who = self.answering_link(ops)
+        who = self.link_of_ops(ops)
         if np.any(who < 0):
             self._refuse_unknown_ops(ops, np.flatnonzero(who < 0))
         merge = Merge(len(ops))
@@ -114,11 +114,11 @@ class Chain(Backend):
         names = ", ".join(link.registered_name for link in self.links)
         largest = largest_ops(ops, rows, ops.duration)
         told = ", ".join(one.text for one in largest[:SHOWN])
-        more = f" and {len(largest) - SHOWN} more that look unlike them" * (len(largest) > SHOWN)
+        more = f" and {len(largest) - SHOWN} more kinds of op" * (len(largest) > SHOWN)
         raise BackendError(
-            f"op {largest[0].row} ({told}){more}: no link of the chain ({names}) knows "
-            f"{'it' if len(rows) == 1 else 'them'}; measure it (table), or let it last as "
-            "recorded, with 'recorded' as the last link"
+            f"op {largest[0].row} ({told}){more}: no backend of the chain ({names}) can time "
+            f"{'it' if len(rows) == 1 else 'them'}; add measured times (table), or "
+            "keep recorded durations, with 'recorded' as the last link"
         )
 
 

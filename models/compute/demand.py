@@ -47,12 +47,12 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "gelu": ("aten::gelu", "aten::gelu_backward"),
 }  # fmt: skip
 MEMORY = ("copy:h2h", "host:read", "host:fill")
-"""Ops of one core that only move bytes; a copy moves its operand twice."""
+"""Ops of one core that only move bytes, with the number of times they move their operands."""
 _FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
-BACKWARD = 2.5  # flop of attention's gradients over its own: five products against two
+BACKWARD = 2.5  # flop of attention backward relative to forward: five GEMMs against two
 PASSES = {"copy": 2.0}  # a copy reads and writes; other ops move their operands once
 LANES = 16  # fp32 numbers of one vector
-FEW, SMALL = 16, 20480  # images from which, and numbers beyond which, torch has a better way
+FEW, SMALL = 16, 20480  # limits in images and elements above which torch does not use im2col
 
 
 class Demand(NamedTuple):
@@ -95,7 +95,7 @@ def family(signature: str) -> str:
     return f"im2col {found}" if name in EITHER_WAY and _runs_as_im2col(parts) else found
 
 
-EITHER_WAY = ("aten::convolution", "aten::convolution_backward")  # how it is done, torch chooses
+EITHER_WAY = ("aten::convolution", "aten::convolution_backward")  # torch chooses the algorithm
 
 
 def _runs_as_im2col(parts: Signature) -> bool:
@@ -162,7 +162,7 @@ def _elementwise_demand(parts: Signature) -> Demand:
     whole, largest = sum(sizes), max(sizes, default=0.0)
     if parts.op in ONCE:
         return Demand(0.0, whole, whole)
-    if parts.op in ADAM:  # of weights, gradients and two moments all but the gradients are written
+    if parts.op in ADAM:  # all but the gradients are written: weights and two moments
         return Demand(0.0, 7 * largest, 4 * largest)
     if parts.op.endswith("_"):
         return Demand(0.0, whole + largest, whole)
@@ -232,7 +232,7 @@ def _convolution_demand(parts: Signature, kind: str) -> Demand:
     (2.0, 768.0)
     """
     back = "backward" in parts.name
-    samples = parts.attributes.get("input") == "0"  # of which nobody wants a gradient
+    samples = parts.attributes.get("input") == "0"  # input samples need no gradient
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
         moved = 2.0 * parts.bytes
@@ -281,7 +281,7 @@ WAY, WAYS, ROWS = (
     4096,
     8,
     32,
-)  # B and ways of a first-level cache; rows that a product takes at once
+)  # L1 cache size in B and ways; rows per GEMM block
 
 
 def conflict_misses(stride: int) -> float:

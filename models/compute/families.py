@@ -27,7 +27,7 @@ FORM = "foretrace-families"
 RATES = ("flop_rate", "ragged_rate", "clash_rate", "byte_rate", "rate_beyond", "cache")
 COSTS = ("launch", "piece")
 BY_OP = ("factors", "launches")
-UNCERTAIN = 0.15  # of the held-out median: what is told with its name
+UNCERTAIN = 0.15  # larger median held-out errors are listed in the source
 Floats = NDArray[np.float64]
 
 
@@ -182,8 +182,7 @@ class Families(Backend):
             ) from error
         if self.caches == "step" and self._costs is None:
             raise BackendError(
-                f"{self.file}: does not say what caches cost; fit it with --caches, or take "
-                "caches: alone"
+                f"{self.file}: has no cache costs; fit it with --caches, or write caches: alone"
             )
 
     def doubts(self) -> dict[str, tuple[Families, Families]]:
@@ -237,8 +236,8 @@ class Families(Backend):
             row = int(np.argmin(fitted))
             what = ops.signature_text(row) or ops.kind_names[row]
             raise BackendError(
-                f"op {row} ({what}): of no family that was fitted ({', '.join(self._lines)}); "
-                "measure some and fit them, or set others: recorded"
+                f"op {row} ({what}): its family was not fitted (fitted: {', '.join(self._lines)}); "
+                "measure and fit it, or set others: recorded"
             )
         seconds = np.array([t or 0.0 for t in data])
         if self._costs is not None and self.caches == "step":

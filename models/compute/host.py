@@ -11,8 +11,8 @@ from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Ops, require
 from ...sim.units import Ratio, Seconds
 
-OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of what a thread dispatches
-DISPATCHING = "dispatching"  # family of the doubt of what another machine took to do so
+OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of dispatch ops
+DISPATCHING = "dispatching"  # family of the error interval of dispatch costs of another machine
 
 
 @backend("host")
@@ -55,13 +55,13 @@ class Host(Backend):
         self.source = f"model:host speed={speed:g} {cost}"
 
     @classmethod
-    def dispatching(
+    def with_dispatch_costs(
         cls, operator: Seconds | None, exchange: Seconds | None, *, measured_here: bool
     ) -> Host:
         """Host of which only dispatching is known, and how long it takes elsewhere unless said.
 
         >>> ops = Ops.of(kind=1, signature=[0, 1], signatures=("host:operator", "host:exchange"))
-        >>> host = Host.dispatching(2e-5, None, measured_here=True)
+        >>> host = Host.with_dispatch_costs(2e-5, None, measured_here=True)
         >>> host.timing(ops).fixed.tolist()
         [2e-05, 2e-05]
         """
@@ -73,7 +73,7 @@ class Host(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it was recorded, dispatches another op, or takes ``dispatch``."""
-        known: NDArray[np.bool_] = ~np.isnan(ops.duration) | (self._dispatched(ops) != "")
+        known: NDArray[np.bool_] = ~np.isnan(ops.duration) | (self._dispatch_signatures(ops) != "")
         return known | (self.dispatch is not None)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
@@ -85,7 +85,7 @@ class Host(Backend):
             Ops of which nothing was recorded, and nobody says what dispatching them takes.
         """
         seconds = ops.duration / self.speed
-        what = self._dispatched(ops)
+        what = self._dispatch_signatures(ops)
         for signature, cost in self.costs.items():
             rows = what == signature
             if rows.any():
@@ -96,7 +96,7 @@ class Host(Backend):
             seconds = np.where(np.isnan(seconds), self.dispatch, seconds)
         return Timing.of(seconds, doubt=self.doubt if (what != "").any() else None)
 
-    def _dispatched(self, ops: Ops) -> NDArray[np.str_]:
+    def _dispatch_signatures(self, ops: Ops) -> NDArray[np.str_]:
         """(n,) signature of each op that a host thread does to dispatch another; "" of others."""
         names = np.array([s if s in self.costs else "" for s in ops.signatures] + [""])
         return np.where(np.isnan(ops.duration), names[ops.signature], "")
@@ -104,8 +104,8 @@ class Host(Backend):
     def _known(self, cost: Seconds | None) -> Seconds:
         if cost is None:
             raise BackendError(
-                "host: nobody says what its thread takes to dispatch an operator; write "
-                "cluster.node.host, for example {model: epyc-7742-dual}, or {operator: 30 us}, or "
-                "take workload.execution.hosts: ahead"
+                "host: the time of its thread to dispatch an operator is unknown; write "
+                "cluster.node.host, for example {model: epyc-7742-dual} or {operator: 30 us}, or "
+                "write workload.execution.hosts: ahead"
             )
         return cost

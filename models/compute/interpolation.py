@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 Pair = tuple[float, float]
-SLACK = 1e-9  # of a logarithm, for points on the border of the hull
-NEAR = 2  # measured values on either side of a size that may bound the box
+SLACK = 1e-9  # tolerance in logarithms for points on the border of the hull
+NEAR = 2  # candidate bounds of a box on either side of a size
 
 
 def log_sizes(sizes: list[list[int]]) -> Matrix:
@@ -74,7 +74,7 @@ class MeasuredPoints:
         several = triangulate and len(self._axes) > 1
         if several and len(rest) and len(self._seconds) > len(self._axes):
             logs_of_seconds[rest] = self._interpolate_in_simplex(x[rest])
-        # a size that was the same, or tied to others, in all measurements must be so here
+        # a size that was constant, or dependent on others, in all measurements must be so here
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)
 
     def extrapolate_nearest(self, sizes: Matrix) -> tuple[float, float]:

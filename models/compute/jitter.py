@@ -1,7 +1,7 @@
 """Variation of recorded durations between steps and between process starts, as factors.
 
 For replicas give the graph its typical durations and the backend the factors around them:
-``graph.with_ops(ops.replace(duration=typical(ops)))`` and ``Recorded.varying(ops)``.
+``graph.with_ops(ops.replace(duration=typical(ops)))`` and ``Recorded.with_jitter(ops)``.
 
 Three factors are kept apart: of single ops (which averages out over a step), common to all ops of a
 rank in one iteration, and common to a process start (which needs several starts to estimate).
@@ -27,7 +27,7 @@ from ...sim.facts.ops import Ops
 from .student_t import student_t_quantile
 
 QUANTILES = 64
-BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much
+BAR = (0.80, 0.97)  # acceptable coverage of intervals with nominal coverage LEVEL
 LEVEL = 0.9
 
 

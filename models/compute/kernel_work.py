@@ -14,9 +14,9 @@ from .op_shape import OpShape
 
 FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 8.0 and 9.0)
 TILE = 128  # queries, and keys, of one step of attention
-LEAST = 16  # rows of the smallest product on tensor cores
-BLOCK = 1024  # threads of a block that takes a row
-BACKWARD = 2.5  # products of attention backward over forward: five against two
+LEAST = 16  # rows of the smallest tensor-core GEMM
+BLOCK = 1024  # threads of a block that handles one row
+BACKWARD = 2.5  # GEMMs of attention backward relative to forward: five against two
 
 
 class KernelWork(NamedTuple):
@@ -57,11 +57,11 @@ def kernel_work(op: OpShape) -> KernelWork:
     family = op.family
     if family == "product":
         batch, m, n, k = op.axes
-        moved = width * batch * (m * k + k * n) + max(width, 2) * batch * m * n
-        return KernelWork(flop=2 * batch * m * n * k, bytes=moved, far=moved)
+        bytes_moved = width * batch * (m * k + k * n) + max(width, 2) * batch * m * n
+        return KernelWork(flop=2 * batch * m * n * k, bytes=bytes_moved, far=bytes_moved)
     if family == "convolution":
-        flop, moved = op.axes
-        return KernelWork(flop=flop, bytes=moved, far=moved)
+        flop, bytes_moved = op.axes
+        return KernelWork(flop=flop, bytes=bytes_moved, far=bytes_moved)
     if family == "attention":
         return _attention_work(op, width)
     if family == "attention backward":
@@ -71,44 +71,46 @@ def kernel_work(op: OpShape) -> KernelWork:
         batch, heads, keys = op.axes
         group, head, _, window = op.exact
         keys = min(keys, window) if window else keys
-        moved = batch * head * (2 * width * keys * heads / group + 4 * heads)
-        steps = math.ceil(keys / TILE) + 1  # the start of a block is one
-        return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, moved, moved)
+        bytes_moved = batch * head * (2 * width * keys * heads / group + 4 * heads)
+        steps = math.ceil(keys / TILE) + 1  # the start of a block counts as one step
+        return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, bytes_moved, bytes_moved)
     if family == "experts":
         return _experts_work(op, width)
     if family in ("norm", "softmax", "layer norm"):
         rows, wide = op.axes
-        moved = width * (op.exact[0] + 1) * rows * wide
+        bytes_moved = width * (op.exact[0] + 1) * rows * wide
         threads = min(wide, BLOCK) if family != "layer norm" else 128
         each = threads if family != "layer norm" else 4 * threads
-        return KernelWork(rows, threads, math.ceil(wide / each), bytes=moved, far=moved)
+        return KernelWork(rows, threads, math.ceil(wide / each), bytes=bytes_moved, far=bytes_moved)
     if family == "activation":
         rows, wide = op.axes
-        moved = 3 * width * rows * wide
+        bytes_moved = 3 * width * rows * wide
         threads = min(wide, BLOCK)
-        return KernelWork(rows, threads, math.ceil(wide / threads), bytes=moved, far=moved)
+        return KernelWork(
+            rows, threads, math.ceil(wide / threads), bytes=bytes_moved, far=bytes_moved
+        )
     if family == "rope":
         rows, query, key = op.axes
         threads = min(query / 2, 512.0)
         steps = math.ceil(query / 2 / threads) + math.ceil(key / 2 / threads)
-        moved = 2 * width * rows * (query + key)
-        return KernelWork(rows, threads, steps, bytes=moved, far=moved)
+        bytes_moved = 2 * width * rows * (query + key)
+        return KernelWork(rows, threads, steps, bytes=bytes_moved, far=bytes_moved)
     if family == "gather of few":
         return KernelWork(depth=op.axes[0], far=0.0)
     if family == "gather":
         rows, wide, _ = op.axes
-        moved = 2 * width * rows * wide
-        return KernelWork(rows * wide / 128, 128, 1, bytes=moved, far=moved / 2)
+        bytes_moved = 2 * width * rows * wide
+        return KernelWork(rows * wide / 128, 128, 1, bytes=bytes_moved, far=bytes_moved / 2)
     return streaming_work(sum(op.axes))
 
 
-def streaming_work(moved: float) -> KernelWork:
+def streaming_work(bytes_moved: float) -> KernelWork:
     """Work of a kernel that only moves bytes.
 
     >>> streaming_work(64.0).bytes
     64.0
     """
-    return KernelWork(moved / 6 / 1024, 128, 1, bytes=moved, far=moved)
+    return KernelWork(bytes_moved / 6 / 1024, 128, 1, bytes=bytes_moved, far=bytes_moved)
 
 
 def _attention_work(op: OpShape, width: float) -> KernelWork:
@@ -119,11 +121,13 @@ def _attention_work(op: OpShape, width: float) -> KernelWork:
     rows, most = math.ceil(queries / high), math.ceil(keys / TILE)
     if window:
         most = min(most, math.ceil(window / TILE) + 1)
-    first = max(most - rows, 0)  # what the first block of a causal mask sees beyond its own
+    first = max(most - rows, 0)  # keys of the first block of a causal mask beyond its own
     mean = (first + most + 1) / 2 if causal and not window else most
     each = 4.0 * high * min(TILE, max(LEAST, keys)) * head
-    moved = width * batch * head * (2 * heads * queries + 2 * keys * heads / group)
-    return KernelWork(batch * heads * rows * mean / most, FULL, most, each, 0.0, moved, moved)
+    bytes_moved = width * batch * head * (2 * heads * queries + 2 * keys * heads / group)
+    return KernelWork(
+        batch * heads * rows * mean / most, FULL, most, each, 0.0, bytes_moved, bytes_moved
+    )
 
 
 def _experts_work(op: OpShape, width: float) -> KernelWork:
@@ -137,5 +141,8 @@ def _experts_work(op: OpShape, width: float) -> KernelWork:
     high = LEAST if each <= LEAST else 64 if each <= 64 else TILE
     filled = reached * math.ceil(each / high) * high
     weights = width * reached * sides * hidden * inner
-    moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)  # places of others' pairs too
-    return KernelWork(0.0, FULL, 0.0, 0.0, 2 * filled * sides * hidden * inner, moved, weights)
+    # including slots for pairs of other ranks
+    bytes_moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)
+    return KernelWork(
+        0.0, FULL, 0.0, 0.0, 2 * filled * sides * hidden * inner, bytes_moved, weights
+    )

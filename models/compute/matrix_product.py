@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...sim.facts.signature import Signature
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm")
-ADDED = ("addmm", "baddbmm")  # what is added comes first
+ADDED = ("addmm", "baddbmm")  # the added matrix comes first
 TRANSPOSED = ("linear",)  # weights as (n, k)
 
 
@@ -42,7 +42,7 @@ def matrix_product(parts: Signature) -> MatrixProduct | None:
 
 
 ALIGNED = 16  # B that one thread loads at a time
-COPIED = 4  # B that are copied at least where no register is between (PTX ISA, cp.async)
+COPIED = 4  # smallest copy in B that bypasses registers (PTX ISA, cp.async)
 
 
 def rows_are_aligned(p: MatrixProduct, width: float, at: int = ALIGNED) -> bool:

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
 from ...sim.facts.doubt import Doubt
-from .measured_ops import MeasuredOps, Place
+from .measured_ops import GridPoint, MeasuredOps
 from .op_database_rows import database_files, engine_and_version, measured_rows
 from .op_shape import OpShape, op_shape
 
 log = logging.getLogger(__name__)
 
-TRIANGULATED = 3  # axes beyond which only whole boxes of measured points are used
+TRIANGULATED = 3  # with more axes, only complete boxes of measured points are used
 BETWEEN: dict[str, tuple[float, ...]] = {
     "attention": (  # 1.6% median
         -0.117, -0.055, -0.031, -0.022, -0.014, -0.008, -0.004, -0.001, 0.006, 0.023,
@@ -87,7 +87,9 @@ class OpDatabase(MeasuredOps):
     def of(cls, measured: dict[OpShape, float]) -> OpDatabase:
         """Database in memory: seconds by shape."""
         made = cls("<memory>")
-        made.add((one := _rounded_shape(s), shape_place(one), sec) for s, sec in measured.items())
+        made.add(
+            (one := _rounded_shape(s), shape_grid_point(one), sec) for s, sec in measured.items()
+        )
         made._read.update(shape.family for shape in measured)
         return made
 
@@ -105,12 +107,12 @@ class OpDatabase(MeasuredOps):
                 "folder of one GPU of an AIConfigurator or Vidur database"
             )
 
-    def place(self, text: str) -> Place | None:
+    def grid_point(self, text: str) -> GridPoint | None:
         """Where the op of a signature lies among those that compute the same."""
         shape = _shape(text)
-        return shape_place(shape) if shape else None
+        return shape_grid_point(shape) if shape else None
 
-    def measured(self, text: str) -> float:
+    def exact_seconds(self, text: str) -> float:
         """Seconds of an op at a measured size; NaN at another."""
         if shape := _shape(text):
             self._load_family(shape.family)
@@ -140,7 +142,7 @@ class OpDatabase(MeasuredOps):
             return
         self._read.add(family)
         rows = [
-            (one := _rounded_shape(row.shape), shape_place(one), row.seconds)
+            (one := _rounded_shape(row.shape), shape_grid_point(one), row.seconds)
             for file in self._family_files(family)
             for row in measured_rows(file)
             if row.shape.family == family
@@ -155,10 +157,10 @@ def _shape(text: str) -> OpShape | None:
     return _rounded_shape(found) if found else None
 
 
-def shape_place(shape: OpShape) -> Place:
+def shape_grid_point(shape: OpShape) -> GridPoint:
     """Place of a shape with whole axes."""
     sizes = tuple(int(v) for v in shape.axes)
-    return Place(shape[:3], sizes, len(sizes) <= TRIANGULATED)
+    return GridPoint(shape[:3], sizes, len(sizes) <= TRIANGULATED)
 
 
 def _rounded_shape(shape: OpShape) -> OpShape:

@@ -57,9 +57,9 @@ AXES = {
 each key head, width of a head, whether it is causal, window; of experts, hidden and inner size,
 experts to each token, experts here, experts in all, whether gated; of rope, the width of a head."""
 
-FEW = 16  # indices up to which torch walks them one by one (indexSelectSmallIndex, Indexing.cu)
+FEW = 16  # up to this number, torch handles indices one by one (indexSelectSmallIndex, Indexing.cu)
 SDPA = ("scaled_dot_product", "flash_attention", "efficient_attention")
-PACKED = ("mha_batch_prefill", "mha_varlen", "flash_attn_varlen")  # sequences end to end
+PACKED = ("mha_batch_prefill", "mha_varlen", "flash_attn_varlen")  # packed sequences
 NORMS = (
     "rms_norm", "rms_norm_backward", "rmsnorm", "fused_add_rms_norm", "add_rmsnorm",
     "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm_backward",
@@ -86,7 +86,7 @@ POINTWISE = """
     sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
     threshold_backward where copy fill zero to _to_copy clone contiguous cat stack
 """.split()  # noqa: SIM905  one word a name
-QUANTIZED = "quantized"  # attribute of products whose operands an op before them scaled
+QUANTIZED = "quantized"  # attribute of GEMMs whose operands were quantized by an earlier op
 REGIONS = ("CompiledFunction", "CompiledFxGraph", "Compiled Region")  # of torch.compile
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 
@@ -176,8 +176,8 @@ def _streamed_shape(family: str, parts: Signature) -> OpShape:
 
 
 LOOKS_UP = ("lookup", "index", "gather", "scatter", "cache", "prefill")
-ROW = 512  # B that an index touches of a table without rows: 128 numbers of fp32
-TABLE = 4  # times as many rows as there are indices beside it make an operand a table
+ROW = 512  # B accessed per index in a table of unknown width: 128 fp32 elements
+TABLE = 4  # an operand with this many times more rows than indices is a table
 
 
 def _bytes_touched(operand: Operand, parts: Signature) -> int:

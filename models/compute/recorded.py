@@ -17,8 +17,9 @@ from ...sim.units import Ratio
 from .gpu_groups import CacheRoof
 from .jitter import jitter_spread
 
-ELSEWHERE = "recorded on another GPU"  # family of the doubt of what is copied to a GPU
-OTHER_HOST = "host ops of another machine"  # family of the doubt of what is copied to a host
+# families of the error intervals of times copied to another GPU, and to another host
+ELSEWHERE = "recorded on another GPU"
+OTHER_HOST = "host ops of another machine"
 
 
 @backend("recorded")
@@ -60,10 +61,10 @@ class Recorded(Backend):
         self._memory, self._core = system.players("dram"), system.players("core")
 
     @classmethod
-    def varying(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
+    def with_jitter(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
         """Backend that draws, in replicas, the variation found in several iterations of ``ops``.
 
-        >>> Recorded.varying(Ops.of(duration=[1.0, 2.0, 1.0], period=[0, 1, 2])).spread is None
+        >>> Recorded.with_jitter(Ops.of(duration=[1.0, 2.0, 1.0], period=[0, 1, 2])).spread is None
         False
         """
         made = cls(scale=scale)

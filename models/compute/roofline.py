@@ -31,14 +31,14 @@ from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
 from .matrix_product import COPIED, MatrixProduct, matrix_product, rows_are_aligned, tiles_flop
 from .op_shape import QUANTIZED, op_shape
 
-SHORT = 32  # terms that a product sums without joining
-SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
-STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
-LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
-HALF = ("fp16", "bf16")  # whose long products were measured under the power limit
+SHORT = 32  # summed dimension up to which a GEMM is not split
+SCALING = 3  # B moved per quantized element: bf16 in, fp8 out
+STREAM, ROOFLINE = "stream", "roofline"  # families of ops that only move bytes, and of all others
+LIKE = "like"  # signature attribute that names the family of the error interval
+HALF = ("fp16", "bf16")  # types whose long GEMMs were measured under the power limit
 SCALED = ("fp8", "fp4")  # types of operands that are scaled
 UNMEASURED = "fp4"  # type of products of which no table was at hand
-TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
+TENSOR_TYPES = ("tf32", "fp16", "bf16")  # unaligned fp8 is an error
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 BESIDE: dict[str, Beside] = {"step": "step", "alone": "nothing"}  # by ``caches``
@@ -134,8 +134,8 @@ class Roofline(Backend):
     ):
         if gemm.sustained is not None and gemm.sustained > efficiency:
             raise BackendError(
-                f"roofline: gemm.sustained is {gemm.sustained}, above efficiency, {efficiency}, of "
-                "products that are short; take a smaller one, or leave it out"
+                f"roofline: gemm.sustained is {gemm.sustained}, above the efficiency of short "
+                f"GEMMs, {efficiency}; write a smaller value, or leave it out"
             )
         if (cache.size is None) != (cache.bandwidth is None):
             raise BackendError("roofline: a cache has a size and a bandwidth; give both or neither")
@@ -183,7 +183,7 @@ class Roofline(Backend):
         flop, moved = self.demand(ops)
         peaks = np.array([t in self.peaks for t in _element_types(ops)] + [False])[ops.signature]
         return np.asarray(
-            _is_answered_by_family(ops, self._family_of_signatures(ops))
+            _timed_by_family(ops, self._family_of_signatures(ops))
             | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
         )
 
@@ -216,19 +216,19 @@ class Roofline(Backend):
         >>> gpu.parts(Ops.of(flop=2e7, bytes=2e6, signature=0, signatures=texts)).T.tolist()
         [[1e-06, 0.0, 0.002, 0.0]]
         """
-        own = self._family_of_signatures(ops)
+        family_and_work = self._family_of_signatures(ops)
         found = np.full((len(REGIMES), len(ops)), np.nan)
-        mine = _is_answered_by_family(ops, own)
+        mine = _timed_by_family(ops, family_and_work)
         rest = np.flatnonzero(~mine)
         if len(rest):
             found[:, rest] = self._roof_parts(ops.part(rest))
         rows = np.flatnonzero(mine)
-        for name in {_name(own[s]) for s in ops.signature[rows].tolist()}:
-            at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
-            work = np.array([_work(own[ops.signature[r]]) for r in at], float)
+        for name in {_name(family_and_work[s]) for s in ops.signature[rows].tolist()}:
+            at = [r for r in rows.tolist() if _name(family_and_work[ops.signature[r]]) == name]
+            work = np.array([_work(family_and_work[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
             found[:, at] = self.families[name].time_parts(work, self.chip, peak, self.beside)
-        return found * self._levels(ops, own)
+        return found * self._levels(ops, family_and_work)
 
     def _roof_parts(self, ops: Ops) -> Floats:
         """(4, n) s of ops without a family of their own; what only streams, like its family."""
@@ -297,20 +297,24 @@ class Roofline(Backend):
         table = np.array([_peak_of(self.stated_peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
-    def _levels(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> Floats:
+    def _levels(self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]) -> Floats:
         """(n,) level of each op's family."""
         known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
         if not known:
             return np.ones(len(ops))
-        return np.array([known.get(name, 1.0) for name in self._doubt_families(ops, own)], float)
+        return np.array(
+            [known.get(name, 1.0) for name in self._doubt_families(ops, family_and_work)], float
+        )
 
-    def _doubt_families(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> list[str]:
+    def _doubt_families(
+        self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]
+    ) -> list[str]:
         """Family whose doubt and level each op has."""
-        owned = zip(ops.signatures, own, strict=True)
+        owned = zip(ops.signatures, family_and_work, strict=True)
         names = np.array([*(self._doubt_family(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
         each = names[ops.signature]
-        each = np.where((each == STREAM) & ~_is_answered_by_family(ops, own), ROOFLINE, each)
+        each = np.where((each == STREAM) & ~_timed_by_family(ops, family_and_work), ROOFLINE, each)
         told: list[str] = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
         return told
 
@@ -325,15 +329,17 @@ class Roofline(Backend):
             Coded.of([sources[name] for name in told]),
         )
 
-    def _doubt_family(self, text: str, own: tuple[str, KernelWork] | None) -> str:
+    def _doubt_family(self, text: str, family_and_work: tuple[str, KernelWork] | None) -> str:
         """Family whose doubt an op has: its own, or the one that its signature says it is like."""
         like = (
-            parse_signature(text).attributes.get(LIKE) if own is None or own[0] == STREAM else None
+            parse_signature(text).attributes.get(LIKE)
+            if family_and_work is None or family_and_work[0] == STREAM
+            else None
         )
         if like is not None:
             return self._checked_family(like, text)
-        if own is not None:
-            return own[0]
+        if family_and_work is not None:
+            return family_and_work[0]
         shape = op_shape(text)
         if shape is None or shape.dtype == UNMEASURED:
             return ROOFLINE
@@ -342,7 +348,8 @@ class Roofline(Backend):
     def _checked_family(self, name: str, text: str) -> str:
         if self.families and name not in self.families:
             raise BackendError(
-                f"op {text!r}: {LIKE}={name} is no family of kernels {self.kernels!r}; take one of "
+                f"op {text!r}: {LIKE}={name} is not a family of kernels {self.kernels!r}; "
+                "write one of "
                 f"{', '.join(sorted(self.families))}"
             )
         return name
@@ -452,25 +459,27 @@ class Roofline(Backend):
         moved = self.demand(ops)[1]
         memory = self._memory_of(ops)
         limit = np.divide(moved, busy, out=np.full(len(ops), np.inf), where=busy > 0)
-        idle = moved == 0  # arithmetic alone moves nothing
+        idle = moved == 0  # compute-only ops move nothing
         fixed = launch + np.where(idle, busy, 0.0)
         usage = Usage(np.arange(len(ops) + 1, dtype=np.int64), memory, np.ones(len(ops)))
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
 
 
-def _is_answered_by_family(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
+def _timed_by_family(
+    ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]
+) -> NDArray[np.bool_]:
     """(n,) whether a family answers; what an unknown name does, an op of known flop knows best."""
-    known = np.array([one is not None for one in own] + [False])[ops.signature]
-    stream = np.array([_name(one) == STREAM for one in own] + [False])[ops.signature]
+    known = np.array([one is not None for one in family_and_work] + [False])[ops.signature]
+    stream = np.array([_name(one) == STREAM for one in family_and_work] + [False])[ops.signature]
     return np.asarray(known & ~(stream & ~np.isnan(ops.flop)))
 
 
-def _name(own: tuple[str, KernelWork] | None) -> str:
-    return own[0] if own else ""
+def _name(family_and_work: tuple[str, KernelWork] | None) -> str:
+    return family_and_work[0] if family_and_work else ""
 
 
-def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
-    return own[1] if own else KernelWork()
+def _work(family_and_work: tuple[str, KernelWork] | None) -> KernelWork:
+    return family_and_work[1] if family_and_work else KernelWork()
 
 
 def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:

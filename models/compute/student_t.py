@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-HALVINGS = 60  # of the angle: more than a double can tell apart
+HALVINGS = 60  # of the angle: beyond double precision
 
 
 def student_t_quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:

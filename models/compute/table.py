@@ -16,7 +16,7 @@ from ...sim.facts.coded import Coded
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
 from .interpolation import log_sizes
-from .measured_ops import MeasuredOps, signature_place
+from .measured_ops import MeasuredOps, signature_grid_point
 from .op_database import OpDatabase
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class MeasuredTable(Backend):
 
     def _add_signatures(self, signatures: Iterable[str], seconds: Iterable[float]) -> None:
         pairs = zip(signatures, seconds, strict=True)
-        self._ops.add((text, signature_place(text), s) for text, s in pairs)
+        self._ops.add((text, signature_grid_point(text), s) for text, s in pairs)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its size was measured, or lies between those that were."""
@@ -116,7 +116,7 @@ class MeasuredTable(Backend):
     def _has_size(self, text: str) -> bool:
         if np.isfinite(self._ops.seconds([text])[0]):
             return True
-        return self.outside == "warn" and self._ops.points(self._ops.place(text)) is not None
+        return self.outside == "warn" and self._ops.points(self._ops.grid_point(text)) is not None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, each distinct signature looked up once."""
@@ -127,7 +127,7 @@ class MeasuredTable(Backend):
                 f"op {row} ({ops.kind_names[row]}): has no signature to look up; bind 'recorded'"
             )
         texts = [ops.signatures[s] for s in used.tolist()]
-        seconds, far = self._answers(texts)
+        seconds, far = self._lookup(texts)
         source = self.source + self._extrapolated(far, len(used))
         if not isinstance(self._ops, OpDatabase):
             return Timing.of(seconds[at], source=source if far else "")
@@ -146,12 +146,12 @@ class MeasuredTable(Backend):
         return f", {note}"
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """(n,) s of ops with these signatures, measured or interpolated.
+        """Measured or interpolated time in s of ops with these signatures, shape (n,).
 
         Raises
         ------
         BackendError
-            Nothing like one of them was measured, or only at other sizes.
+            No op like one of them was measured, or only at other sizes.
 
         Examples
         --------
@@ -162,9 +162,9 @@ class MeasuredTable(Backend):
         foretrace.sim.errors.BackendError: table:<memory>: 'compute:mm fp32[32]' lies outside \
 the measured sizes ([8] to [16]); measure it, or set outside: warn
         """
-        return self._answers(texts)[0]
+        return self._lookup(texts)[0]
 
-    def _answers(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, float]]:
+    def _lookup(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, float]]:
         """(n,) s of ops, and the largest ratio of sizes of each that was extrapolated."""
         found, far = self._ops.seconds(texts), {}
         for i in np.flatnonzero(np.isnan(found)).tolist():
@@ -172,16 +172,16 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
         return found, far
 
     def _extrapolate(self, text: str) -> tuple[float, float]:
-        place = self._ops.place(text)
-        points = self._ops.points(place)
-        if place is None or points is None:
+        grid_point = self._ops.grid_point(text)
+        points = self._ops.points(grid_point)
+        if grid_point is None or points is None:
             raise BackendError(
-                f"{self.source}: nothing like {text!r} was measured; measure it, or take a chain: "
-                "[table, roofline]"
+                f"{self.source}: no op like {text!r} was measured; measure it, or use a "
+                "chain: [table, roofline]"
             )
         if self.outside == "refuse":
             raise BackendError(
                 f"{self.source}: {text!r} lies outside the measured sizes ({points.range}); "
                 "measure it, or set outside: warn"
             )
-        return points.extrapolate_nearest(log_sizes([[*place.sizes]])[0])
+        return points.extrapolate_nearest(log_sizes([[*grid_point.sizes]])[0])

@@ -38,7 +38,7 @@ class HotSpare:
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
             raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
-        self.unused = self.spares  # of each run, as it goes on
+        self.unused = self.spares  # placement of each run, updated during the run
         if period <= 0:
             raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")
         unknown = set(self.spares) - set(graph.system.index)

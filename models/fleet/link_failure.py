@@ -74,7 +74,7 @@ class LinkFailure:
     def _names(self, system: System) -> list[str]:
         found: dict[str, None] = {}
         for glob in self.links:
-            numbers = system.match(glob) or (system.number(glob),)  # which refuses the name
+            numbers = system.match(glob) or (system.number(glob),)  # error for an unknown name
             found |= dict.fromkeys(system.components[c].name for c in numbers)
         return list(found)
 
@@ -108,6 +108,6 @@ def _avoidable(system: System, names: Iterable[str]) -> list[str]:
         try:
             system.around(map(system.number, [*found, name]))
         except GraphError:
-            continue  # what crosses it waits
+            continue  # its traffic waits
         found.append(name)
     return found

@@ -83,7 +83,7 @@ class Copy(Backend):
         """Launch and latencies of the path as fixed time, then the bytes as shared work."""
         require(ops, "bytes")
         if ops.at is None:
-            raise BackendError("copy: asked without a machine; place the graph first")
+            raise BackendError("copy: the op is not placed on a machine; place the graph first")
         system = ops.at.system
         names = [parse_signature(s).name for s in ops.signatures]
         asked = zip(ops.at.component.tolist(), ops.signature.tolist(), strict=True)
@@ -101,8 +101,8 @@ class Copy(Backend):
         """Weights by component on a copy's path; memories that the system lacks are skipped."""
         if direction not in PATHS:
             raise BackendError(
-                f"{system.components[component].name}: copy {direction!r} has no direction; "
-                f"name it one of {list(PATHS)} in its signature"
+                f"{system.components[component].name}: copy {direction!r} is not a direction; "
+                f"write one of {list(PATHS)} in the op's signature"
             )
         gpu = self._gpu.get(component, component)
         usage = {system.part(gpu, role): weight for role, weight in PATHS[direction]}

@@ -53,13 +53,15 @@ class HostStream(Backend):
         """
         require(ops, "bytes")
         if ops.at is None:
-            raise BackendError("host-stream: asked without a machine; place the graph first")
+            raise BackendError(
+                "host-stream: the op is not placed on a machine; place the graph first"
+            )
         asked = ops.at.component.tolist()
         memory = [self._memory.get(host, -1) for host in asked]
         if -1 in memory:
             name = ops.at.system.components[asked[memory.index(-1)]].name
             raise BackendError(
-                f"{name}: its ops stream through memory, of which nobody says the bandwidth; write "
+                f"{name}: the bandwidth of its memory is unknown; write "
                 "cluster.node.memory, for example {model: xeon-8480c-dual}"
             )
         return Timing.of(np.zeros(len(ops)), ops.bytes, Usage.of([{m: 1.0} for m in memory]))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-HALVINGS = 36  # of the interval in which a bandwidth is searched
-ALMOST = 1 - 1e-9  # of the peak: as near as a memory gets to it
+HALVINGS = 36  # bisections of the interval that contains the bandwidth
+ALMOST = 1 - 1e-9  # largest used fraction of the peak
 
 
 @dataclass(frozen=True)

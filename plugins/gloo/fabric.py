@@ -54,7 +54,7 @@ class Gloo(Fabric):
     (0.001383, 'model:gloo message=2e-06 s')
     """
 
-    answers_by_shape = True
+    same_timing_per_shape = True
     answers_part = "library"
 
     def __init__(
@@ -77,16 +77,16 @@ class Gloo(Fabric):
         super().open(system)
         self._played = {}
 
-    def keeps(self, name: str) -> bool:
+    def holds_links(self, name: str) -> bool:
         """Whether a collective keeps its links: an all-reduce does."""
         return name == "all-reduce"
 
-    def alone(
-        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+    def seconds_alone(
+        self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of collectives of given sizes when nothing else runs."""
         if name != "all-reduce":
-            return super().alone(name, way, members, size, system)
+            return super().seconds_alone(name, plan, members, size, system)
         return np.array([self._all_reduce(members, s, system) for s in size.tolist()])
 
     def _all_reduce(self, members: Members, size: Bytes, system: System) -> Seconds:
@@ -108,10 +108,10 @@ class Gloo(Fabric):
         BackendError
             Members that are not all behind one port each, all alike.
         """
-        ways = [(members[k - 1], m) for k, m in enumerate(members)]
-        crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in ways]
+        pairs = [(members[k - 1], m) for k, m in enumerate(members)]
+        crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in pairs]
         ports = {(min(system.components[c].rate or 0.0 for c in row), hop_latency(a, b, system))
-                 for (a, b), row in zip(ways, crossed, strict=True)}  # fmt: skip
+                 for (a, b), row in zip(pairs, crossed, strict=True)}  # fmt: skip
         every = [c for row in crossed for c in row]
         if len(ports) > 1 or len(set(every)) < len(every):
             raise BackendError(

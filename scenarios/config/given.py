@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, get_type_hints
 
-from ...models.compute.carried import GpuModel
+from ...models.compute.cross_gpu_scaling import GpuModel
 from ...sim.facts.graph import Graph
 from ...sim.setting_groups import construct
 from ...sim.units import Bytes

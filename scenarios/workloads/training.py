@@ -37,7 +37,7 @@ from ...models.training.plan.parallel_plan import (
 from ...models.training.plan.plan_choices import allowed_plans
 from ...models.training.plan.rank_memory import RESERVE, chunk_memory, memory_of_stages
 from ...models.training.plan.schedules import turns_of_stage
-from ...models.training.plan.stages import chunks_of_stage, layers_in_words
+from ...models.training.plan.stages import chunks_of_stage, describe_layers
 from ...models.training.program.hardware_flop import hardware_flop
 from ...models.training.program.step_graph import COMPUTED, step_graph
 from ...sim.analysis.periods import counted_edges
@@ -564,7 +564,7 @@ class TrainingWorkload(Periodic):
             "stages": tuple(
                 {
                     "first": one.stage * plan.tensor * plan.copies,
-                    "layers": layers_in_words(chunks_of_stage(model, plan, one.stage)),
+                    "layers": describe_layers(chunks_of_stage(model, plan, one.stage)),
                     "memory": one.parts,
                     "chunks": tuple(
                         asdict(chunk_memory(chunk, plan))
@@ -732,7 +732,7 @@ def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
             f"{where}.recorded: has {len(counts)} numbers, and the model "
             f"{experts.count} experts; write one for each, not all of them 0"
         )
-    return ExpertChoice(tuple(counts), dealt=False)
+    return ExpertChoice(tuple(counts), round_robin=False)
 
 
 def _trained(model: Model) -> str:

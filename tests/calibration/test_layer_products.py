@@ -2,7 +2,7 @@
 
 import numpy as np
 from foretrace.calibration.fit.gpus import vidur_rows
-from foretrace.calibration.fit.kernels import part
+from foretrace.calibration.fit.kernels import gpu_roofline
 from foretrace.calibration.rows.kernel_rows import set_aside
 from foretrace.models.calibration.parameter_search import PredictionErrors
 from foretrace.sim.facts.ops import Ops
@@ -19,7 +19,9 @@ def test_no_product_of_a_layer_begins_with_a_burst(data):
         signature=np.arange(len(texts)), signatures=texts,
     )  # fmt: skip
     step, loop = (
-        PredictionErrors.of(part("h100-sxm5-80g", caches=caches).timing(ops).fixed, row["s"][long])
+        PredictionErrors.of(
+            gpu_roofline("h100-sxm5-80g", caches=caches).timing(ops).fixed, row["s"][long]
+        )
         for caches in ("step", "alone")
     )
     assert len(texts) == 2606

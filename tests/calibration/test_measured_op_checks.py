@@ -37,7 +37,7 @@ def unseen(program, monkeypatch):
     return judged
 
 
-def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
+def test_d10_errors_from_a100_to_h100_against_their_targets(unseen):
     """Median <= 12 %, and <= half of copying where that errs by more than 10 %.
 
     What misses the bar is asserted too, so that a page that says so is true: the launch of a
@@ -57,14 +57,14 @@ def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
             assert line.errors["blind"] <= line.errors["copied"] / 2
 
 
-def test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying(unseen):
+def test_d10_errors_from_h100_to_h200_meet_targets_except_fp8(unseen):
     found = unseen("h200_sxm", "gemm", "gemm fp8", "decode attention")
     assert {line.family for line in found.values() if not line.blind_holds} <= {"gemm fp8"}
     assert all(line.errors["blind"] <= 0.12 for line in found.values())
     assert all(line.errors["with 20"] <= 0.12 for line in found.values())
 
 
-def test_d13_products_of_a_source_that_nobody_saw_lie_inside(program, monkeypatch):
+def test_d13_gemms_of_an_unused_source_are_inside_their_intervals(program, monkeypatch):
     """One source fitted (of llm-opdb), another judged (of vidur), on A100 and on H100."""
     module = program("ask_intervals")
     monkeypatch.setattr(module, "EACH", FEW)
@@ -84,7 +84,7 @@ def test_d13_products_of_a_source_that_nobody_saw_lie_inside(program, monkeypatc
         assert np.median(judged.width) <= 10 * np.quantile(judged.wrong, 0.9)
 
 
-def test_d13_few_embeddings_of_a_source_that_nobody_saw_lie_inside(program, monkeypatch):
+def test_d13_few_embeddings_of_an_unused_source_are_inside_their_intervals(program, monkeypatch):
     """40 % of them did, since a run answered as in a step, where they start cold."""
     module = program("ask_intervals")
     monkeypatch.setattr(module, "unseen_products", lambda seen: iter(()))

@@ -8,6 +8,10 @@ from foretrace.models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, UNMEASUR
 def test_the_constants_are_those_that_the_program_learns_from_the_catalog():
     reached = [-np.log(float(text)) for _, _, text in learnt.values(learnt.SHARES)]
     assert learnt.bounds(reached, centred=False)[:2] == DATASHEET_RATE
-    assert learnt.bounds(learnt.apart(learnt.SHARES), centred=True)[:2] == ASSUMED_RATE
-    assert learnt.bounds(learnt.apart(learnt.TIMES), centred=True)[:2] == UNMEASURED_TIME
-    assert learnt.wider()[0] == WIDER
+    assert (
+        learnt.bounds(learnt.log_ratios_of_pairs(learnt.SHARES), centred=True)[:2] == ASSUMED_RATE
+    )
+    assert (
+        learnt.bounds(learnt.log_ratios_of_pairs(learnt.TIMES), centred=True)[:2] == UNMEASURED_TIME
+    )
+    assert learnt.tail_to_median()[0] == WIDER

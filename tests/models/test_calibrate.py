@@ -28,7 +28,7 @@ def line(p, ops):
     return p["latency"] + ops.bytes / p["bandwidth"]
 
 
-def test_a_fit_finds_the_line_and_says_how_sure_it_is():
+def test_a_fit_finds_the_line_and_its_intervals():
     rows = copies(lambda s: 2e-6 + s / 5e9)
     found = calibrate(line, [Parameter("latency", 1e-7), Parameter("bandwidth", 2e10)], rows)
     by = {p.name: p for p in found.parameters}
@@ -56,7 +56,7 @@ def test_the_largest_size_is_held_out_and_nothing_is_in_two_parts():
         assert not inside & outside
 
 
-def test_what_the_data_cannot_tell_keeps_its_value_and_is_named():
+def test_undetermined_parameters_keep_their_value_and_are_named():
     large = np.array([2.0 ** (24 + k / 8) for k in range(40)]).round()
     rows = copies(lambda s: 1e-7 + s / 5e9, large)  # a start of 0.1 us in copies of milliseconds
     found = calibrate(line, [Parameter("latency", 3e-7), Parameter("bandwidth", 2e10)], rows)
@@ -65,7 +65,7 @@ def test_what_the_data_cannot_tell_keeps_its_value_and_is_named():
     assert found.values["bandwidth"] == pytest.approx(5e9, rel=0.02)
 
 
-def test_two_parameters_that_only_their_sum_shows_are_not_both_fitted():
+def test_two_parameters_that_only_matter_as_a_sum_are_not_both_fitted():
     rows = copies(lambda s: 3e-6 + s / 5e9)
 
     def sums(p, ops):
@@ -179,7 +179,7 @@ def test_lines_that_are_written_come_first_unless_they_were_read():
     assert demand("compute:aten::index_select fp32[9000x8] int64[4]").bytes < 9000
 
 
-def test_a_median_is_as_sure_as_its_groups_agree():
+def test_the_interval_of_a_median_depends_on_group_agreement():
     same = HeldOutErrors(np.full(30, 0.1), tuple(f"{i // 3}" for i in range(30)))
     assert same.interval == (0.1, 0.1)
     errors = np.repeat([0.02, 0.3], 15)

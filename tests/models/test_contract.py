@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace import models
-from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
+from foretrace.models.compute.cross_gpu_scaling import CrossGpuScaling, GpuModel
 from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.table import MeasuredTable
@@ -110,7 +110,7 @@ def test_a_registered_backend_keeps_its_contract(name):
         quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peaks": {"bf16": 1e15}})
         known = GPU.part(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
         table = dict(signatures=tuple(f"{t} bf16[8x8]" for t in TEXTS))
-        check_backend(lambda: Carried(here=slow, there=quick), replace(known, **table))
+        check_backend(lambda: CrossGpuScaling(here=slow, there=quick), replace(known, **table))
         return
     if name == "families":
         line = FittedLine(

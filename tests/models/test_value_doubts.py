@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from foretrace.models.value_doubts import (
     UNMEASURED_TIME,
+    doubt_without_measurements,
     range_from_median_error,
-    unjudged_doubt,
 )
 
 
@@ -17,4 +17,4 @@ def test_of_exponential_errors_their_median_tells_the_90_percent_ends():
 
 
 def test_what_nobody_judged_is_as_wide_as_an_assumed_time():
-    assert np.log(unjudged_doubt().interval()) == pytest.approx(UNMEASURED_TIME)
+    assert np.log(doubt_without_measurements().interval()) == pytest.approx(UNMEASURED_TIME)

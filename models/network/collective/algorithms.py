@@ -22,7 +22,7 @@ import numpy as np
 from ....sim.facts.splits import Splits
 from ....sim.units import ByteRate, Bytes, Seconds
 from .patterns import depth, power_of_two, reversed_steps, tree_climb_steps, tree_roots
-from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them
+from .steps import ALGORITHMS as ALGORITHMS  # registers the algorithms of these modules
 from .steps import SWITCH, Algorithm, Exchange, Step, algorithm, shift, split_step
 
 
@@ -59,9 +59,9 @@ def bus_factor(collective: str, n: int) -> float:
     return (n - 1) / n if collective in split else 1.0
 
 
-# Of equally quick ones the first is taken: their order counts.
+# The order matters: the first of equally fast algorithms is used.
 
-# --- rings and chains: a part to the next member ----------------------------------------------
+# --- rings and chains: one part to the next member ----------------------------------------------
 
 
 @algorithm("all-reduce", "ring", passes_on=True)
@@ -310,7 +310,7 @@ def dissemination(n: int) -> Iterator[Step]:
         yield shift(n, 1 << k, parts=0)
 
 
-# --- all at once, the farthest first ----------------------------------------------------------
+# --- all at once, farthest member first ----------------------------------------------------------
 
 
 def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:

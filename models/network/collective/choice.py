@@ -75,7 +75,7 @@ def _known(what: str, value: str, allowed: Mapping[str, object]) -> None:
         )
 
 
-def first_of_least(seconds: Floats) -> NDArray[np.int64]:
+def first_minimum(seconds: Floats) -> NDArray[np.int64]:
     """(n,) number of the first way that is quickest.
 
     Parameters

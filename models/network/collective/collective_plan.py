@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ....sim.units import Bytes, Seconds
 from .library import NetworkMessages
 from .load import AlgorithmLoad
-from .protocols import PAYLOAD, Filling, Floats, Rounds, StepCosts
+from .protocols import PAYLOAD, Floats, LastPieceCopy, StepCosts, SwitchRounds
 from .steps import SEGMENTS
 
 
@@ -22,7 +22,7 @@ class CollectivePlan:
     Parameters
     ----------
     protocol : its name
-    moves : how it moves bytes
+    step_costs : how it moves bytes
     launch : start, the host's part included
     copied : bytes that a member copies besides, per byte that it sends; not over wires
     rounds, filling : of a switch that reduces, and of sends
@@ -33,11 +33,11 @@ class CollectivePlan:
 
     load: AlgorithmLoad
     protocol: str
-    moves: StepCosts
+    step_costs: StepCosts
     launch: Seconds
     copied: float = 0.0
-    rounds: Rounds | None = None
-    filling: Filling | None = None
+    rounds: SwitchRounds | None = None
+    filling: LastPieceCopy | None = None
     segment: Bytes | None = None
     network: NetworkMessages | None = None
     paced: bool = False
@@ -51,8 +51,8 @@ class CollectivePlan:
     def waiting(self) -> Seconds:
         """Latency of all its steps, with what the library adds to each."""
         within = self.load.steps - self.load.network_steps
-        across = self.load.network_steps * self.moves.network_step
-        return self.load.latency + within * self.moves.step + across
+        across = self.load.network_steps * self.step_costs.network_step
+        return self.load.latency + within * self.step_costs.step + across
 
     @cached_property
     def beta(self) -> float:
@@ -63,7 +63,7 @@ class CollectivePlan:
     def limit(self) -> float:
         """B/s of S that bounds of single senders, and of pairs of members, allow."""
         share = self.load.pair_share
-        return min(self.load.limit, self.moves.pair_rate / share if share else np.inf)
+        return min(self.load.limit, self.step_costs.pair_rate / share if share else np.inf)
 
     @property
     def component(self) -> NDArray[np.int32]:
@@ -77,37 +77,40 @@ class CollectivePlan:
 
     @property
     def _stretch(self) -> tuple[float, float]:
-        return (1 + self.copied) / self.moves.efficiency, 1 / self.moves.network_efficiency
+        costs = self.step_costs
+        return (1 + self.copied) / costs.efficiency, 1 / costs.network_efficiency
 
     def start(self, size: Floats) -> Floats:
         """(n,) seconds before and beside the bytes of S, of collectives of such sizes."""
-        fixed = self.launch + self._waited(size)
+        fixed = self.launch + self._latency_seconds(size)
         if self.filling is not None:
             fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
         if self.segment is not None and self.load.algorithm.pipelined:
             behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
             fixed += behind * self.beta
         if self.rounds is not None:
-            cost, unfilled = self.rounds.unfilled(size)
-            fixed += cost + unfilled * self.beta
+            cost, overhead = self.rounds.overhead(size)
+            fixed += cost + overhead * self.beta
         return fixed
 
-    def _waited(self, size: Floats) -> Floats:
+    def _latency_seconds(self, size: Floats) -> Floats:
         """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
         waiting = np.full(len(size), self.waiting)
         message = size * self.load.network_share / PAYLOAD.get(self.protocol, 1.0)
         if self.network is None:
             return waiting
-        waiting += self.load.network_steps * self.network.fetch_seconds(message)
+        waiting += self.load.network_steps * self.network.rendezvous_seconds(message)
         if not self.paced:
             return waiting
-        steps = self.load.steps * self.network.pace_seconds(message)
-        return np.asarray(np.maximum(np.maximum(waiting, steps) - self._moving(size), 0.0))
+        steps = self.load.steps * self.network.ring_step_seconds(message)
+        return np.asarray(
+            np.maximum(np.maximum(waiting, steps) - self._transfer_seconds(size), 0.0)
+        )
 
-    def _moving(self, size: Floats) -> Floats:
+    def _transfer_seconds(self, size: Floats) -> Floats:
         """(n,) seconds of the bytes of S; nothing takes no time, on a link that is down either."""
         return np.multiply(size, self.beta, where=size > 0, out=np.zeros(len(size)))
 
-    def alone(self, size: Floats) -> Floats:
+    def seconds_alone(self, size: Floats) -> Floats:
         """(n,) seconds when nothing else runs."""
-        return self.start(size) + self._moving(size)
+        return self.start(size) + self._transfer_seconds(size)

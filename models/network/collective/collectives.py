@@ -25,7 +25,7 @@ from ....sim.facts.system import Router, System
 from ....sim.units import Ratio, Seconds
 from . import nccl
 from .algorithms import ALGORITHMS
-from .choice import PinnedAlgorithms, first_of_least
+from .choice import PinnedAlgorithms, first_minimum
 from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
 from .library import Buffers, CoreCosts, InSwitch, NetworkMessages, Protocol, Sends
@@ -38,13 +38,13 @@ from .load import (
     compute_message_loads,
     fills_nodes_evenly,
 )
-from .protocols import MOVED_BY_SENDS, Filling, Floats, Rounds, StepCosts, step_costs
+from .protocols import MOVED_BY_SENDS, Floats, LastPieceCopy, StepCosts, SwitchRounds, step_costs
 from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
 from .timing_builder import Cores, CoreUse, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
 CHOICES = ("quickest", "nccl")
-MOST_TABLES = 4  # of groups whose shapes are kept
+MOST_TABLES = 4  # number of tables whose group shapes are cached
 SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 _NO_CORES = np.empty((1, 0), np.int32)
 RENAMED = {
@@ -148,14 +148,14 @@ class Fabric(Backend):
 
     uniform = True
     renamed_settings: ClassVar[Mapping[str, str]] = RENAMED
-    answers_by_shape: ClassVar[bool] = True
-    """Whether groups of one shape (``group_shapes.py``) are answered alike for; a subclass that
-    does not say so is asked about each."""
+    same_timing_per_shape: ClassVar[bool] = True
+    """True if groups of one shape (``group_shapes.py``) have equal timing. In a subclass that does
+    not set it, each group is timed separately."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Promise nothing for a subclass that does not itself."""
         super().__init_subclass__(**more)
-        cls.answers_by_shape = cls.__dict__.get("answers_by_shape", False)
+        cls.same_timing_per_shape = cls.__dict__.get("same_timing_per_shape", False)
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Fabric(Backend):
         cores: CoreCosts = CoreCosts(),
     ):
         _check_known("fidelity", fidelity, FIDELITIES)
-        names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
+        names = tuple(dict.fromkeys(a for named in ALGORITHMS.values() for a in named))
         self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
         for name in self.algorithms:
             _check_known("algorithm", name, names)
@@ -201,35 +201,37 @@ class Fabric(Backend):
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
-        if system is not self._opened:  # anew: a copy may be asked on another system
+        if system is not self._opened:  # a new cache, since a copy may be used with another system
             self._ways, self._shapes, self._opened = {}, {}, system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
-            raise BackendError("fabric: asked without a machine; place the graph first")
+            raise BackendError("fabric: the op is not placed on a machine; place the graph first")
         system, members = ops.at.system, ops.at.members
-        shapes = self._shapes_of(members, system, self.answers_by_shape)
-        answer = TimingBuilder(len(ops), shapes)
+        shapes = self._shapes_of(members, system, self.same_timing_per_shape)
+        builder = TimingBuilder(len(ops), shapes)
         for name, rows in _rows_by_shape(ops, shapes.shape):
             first = int(shapes.first[shapes.shape[rows[0]]])
             if name == "send":
                 alike = rows if self.fidelity == "flow" else shapes.first[shapes.shape[rows]]
-                self._answer_sends(rows, alike, ops, answer)
-                first = int(rows[np.argmax(answer.fixed[rows])])
+                self._fill_sends(rows, alike, ops, builder)
+                first = int(rows[np.argmax(builder.fixed[rows])])
             else:
                 group = tuple(members[first].tolist())
-                self._answer_group(name, group, rows, ops, answer)
-            if np.isinf(answer.fixed[rows]).any():
-                raise _endless(name, tuple(members[first].tolist()), system)
-        picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
+                self._fill_group(name, group, rows, ops, builder)
+            if np.isinf(builder.fixed[rows]).any():
+                raise _never_ends_error(name, tuple(members[first].tolist()), system)
+        picks = ", ".join(f"{n} {what}" for what, n in builder.choice_counts().most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
-        return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
+        return Timing.of(
+            builder.fixed, builder.work, builder.usage(), builder.limit(), source=source
+        )
 
     def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
         """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
         if system is not self._opened:
-            return GroupShapes.of(members, system, compared)  # of routes that change in a run
+            return GroupShapes.of(members, system, compared)  # routes can change in a run
         key = members.indptr.tobytes(), members.values.tobytes()
         if key not in self._shapes:
             if len(self._shapes) >= MOST_TABLES:
@@ -237,7 +239,9 @@ class Fabric(Backend):
             self._shapes[key] = GroupShapes.of(members, system, compared)
         return self._shapes[key]
 
-    def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
+    def candidate_plans(
+        self, collective: str, members: Members, system: System
+    ) -> list[CollectivePlan]:
         """Plans of every algorithm and protocol for a collective among these members.
 
         Raises
@@ -256,7 +260,7 @@ class Fabric(Backend):
         collective, splits, kernel = _read_name(name, len(members))
         _check_known("collective", collective, tuple(ALGORITHMS))
         if kernel:
-            return [self._written_directly(kernel, splits, members, system)]
+            return [self._direct_write_plan(kernel, splits, members, system)]
         together = len(np.unique(system.machine[list(members)])) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
@@ -269,12 +273,12 @@ class Fabric(Backend):
                 possible = False
             there += [a.name] * possible
             if possible and a.name in self.algorithms and self.pinned.allows(collective, a.name):
-                plans += self.plans_of(self.load_of(a.split(splits), members, system))
+                plans += self.plans_for_load(self.algorithm_load(a.split(splits), members, system))
         if not plans:
             pinned = self.pinned.text(collective)
-            what = f"no algorithm of {list(self.algorithms)} does"
+            what = f"no algorithm of {list(self.algorithms)} supports"
             if pinned:
-                what = f"{pinned!r} is pinned and does not do"
+                what = f"the pinned algorithm {pinned!r} does not support"
             parts = "" if splits is None else " in unequal parts"
             raise BackendError(
                 f"fabric: {what} {collective}{parts} for {len(members)} members; "
@@ -282,87 +286,89 @@ class Fabric(Backend):
             )
         return plans
 
-    def _written_directly(
+    def _direct_write_plan(
         self, kernel: str, splits: Splits | None, members: Members, system: System
     ) -> CollectivePlan:
         """Plan of an all-to-all whose members write into each other's memory."""
         direct = self.sends.low_latency
         if direct.launch is None:
             raise BackendError(
-                f"fabric: the library has no {kernel} all-to-all; take "
-                "workload.execution.experts.exchange: normal, or a library that says "
-                "sends.low_latency.launch (nccl-nvlink4 does)"
+                f"fabric: the library has no {kernel} all-to-all; write "
+                "workload.execution.experts.exchange: normal, or use a library that sets "
+                "sends.low_latency.launch, such as nccl-nvlink4"
             )
-        laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
+        load = self.algorithm_load(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
         costs = StepCosts(direct.launch, 0.0, direct.efficiency, 0.0, direct.efficiency)
-        return CollectivePlan(laid, kernel, costs, self.cores.dispatch + direct.launch)
+        return CollectivePlan(load, kernel, costs, self.cores.dispatch + direct.launch)
 
-    def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
+    def algorithm_load(
+        self, algorithm: Algorithm, members: Members, system: System
+    ) -> AlgorithmLoad:
         """Load of an algorithm among these members."""
         return compute_load(algorithm, members, system)
 
-    def plans_of(self, laid: AlgorithmLoad) -> list[CollectivePlan]:
+    def plans_for_load(self, load: AlgorithmLoad) -> list[CollectivePlan]:
         """Plans of one algorithm with every protocol; in the switch with the simple one only."""
-        collective = laid.algorithm.collective
+        collective = load.algorithm.collective
         used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
-        if laid.algorithm.in_switch:
+        if load.algorithm.in_switch:
             used = {"simple": self.within_switch}
-        begun = self.cores.dispatch + self._last_start(laid)
+        begun = self.cores.dispatch + self._last_start(load)
         return [
-            self._protocol_plan(laid, name, begun + p.launch, p)
+            self._protocol_plan(load, name, begun + p.launch, p)
             for name, p in used.items()
-            if self.pinned.allows(collective, laid.algorithm.name, name)
+            if self.pinned.allows(collective, load.algorithm.name, name)
         ]
 
     def _protocol_plan(
-        self, laid: AlgorithmLoad, name: str, launch: Seconds, moves: StepCosts
+        self, load: AlgorithmLoad, name: str, launch: Seconds, step_costs: StepCosts
     ) -> CollectivePlan:
         rounds = filling = None
         segment = (
-            None if laid.algorithm.in_switch or laid.algorithm is SEND else self.buffers.segment
+            None if load.algorithm.in_switch or load.algorithm is SEND else self.buffers.segment
         )
         channels, piece, copying = self.in_switch.channels, self.sends.piece, self.sends.copying
-        if laid.algorithm.in_switch and channels is not None:
-            rounds = Rounds(channels * laid.members, self.in_switch.round)
-        if laid.algorithm.collective in MOVED_BY_SENDS and piece is not None:
+        if load.algorithm.in_switch and channels is not None:
+            rounds = SwitchRounds(channels * load.members, self.in_switch.round)
+        if load.algorithm.collective in MOVED_BY_SENDS and piece is not None:
             share = self.buffers.copying if copying is None else copying
-            filling = Filling(piece / laid.crowding, share)
-        network = self.network if laid.network_steps else None
-        paced = laid.algorithm.passes_on and name == "simple" and self.network.paces
-        copied = self._last_part_cost(laid) + self._own_part_cost(laid)
+            filling = LastPieceCopy(piece / load.imbalance, share)
+        network = self.network if load.network_steps else None
+        paced = load.algorithm.passes_on and name == "simple" and self.network.has_min_step
+        copied = self._last_part_cost(load) + self._own_part_cost(load)
         return CollectivePlan(
-            laid, name, moves, launch, copied, rounds, filling, segment, network, paced
+            load, name, step_costs, launch, copied, rounds, filling, segment, network, paced
         )
 
-    def _last_part_cost(self, laid: AlgorithmLoad) -> float:
+    def _last_part_cost(self, load: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""
         copying = self.buffers.copying
-        if not (copying and laid.algorithm.passes_on):
+        if not (copying and load.algorithm.passes_on):
             return 0.0
-        n = laid.members
-        return copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
+        n = load.members
+        return copying * load.algorithm.last_share_received(n) / load.algorithm.volume(n)
 
-    def _last_start(self, laid: AlgorithmLoad) -> Seconds:
+    def _last_start(self, load: AlgorithmLoad) -> Seconds:
         """How late the last of the members starts its sends, in the mean."""
-        if not self.sends.lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
+        if not self.sends.lateness or load.algorithm.collective not in MOVED_BY_SENDS:
             return 0.0
-        return self.sends.lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
+        return self.sends.lateness * float(np.sum(1 / np.arange(1, load.members + 1)))
 
-    def _own_part_cost(self, laid: AlgorithmLoad) -> float:
+    def _own_part_cost(self, load: AlgorithmLoad) -> float:
         """Extra cost of a member's part to itself, as a share of what it sends to others."""
-        if laid.algorithm.collective not in MOVED_BY_SENDS or not laid.steps:
+        if load.algorithm.collective not in MOVED_BY_SENDS or not load.steps:
             return 0.0
-        splits, n = laid.algorithm.splits, laid.members
+        splits, n = load.algorithm.splits, load.members
         own = 1 / n if splits is None else splits.own
-        return self.sends.own_part * own / ((n - 1) / n * laid.crowding)
+        return self.sends.own_part * own / ((n - 1) / n * load.imbalance)
 
-    def _answer_group(
+    def _fill_group(
         self,
         name: str,
         members: Members,
         rows: NDArray[np.int64],
         ops: Ops,
-        answer: TimingBuilder,
+        builder: TimingBuilder,
     ) -> None:
         """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
         if name == "recv" or (name not in SENDS and len(members) < 2):
@@ -370,32 +376,36 @@ class Fabric(Backend):
         assert ops.at is not None  # noqa: S101
         system = ops.at.system
         size = _sizes_of_rows(name, ops, rows)
-        ways = (
+        candidates = (
             [self._send_plan(name, members, system)]
             if name in SENDS
-            else self.ways(name, members, system)
+            else self.candidate_plans(name, members, system)
         )
-        seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
-        best = self._best(name, ways, seconds, size)
+        seconds = np.array([self.seconds_alone(name, w, members, size, system) for w in candidates])
+        best = self._best(name, candidates, seconds, size)
         cores = None if name in SENDS else self._member_cores(members, rows, ops)
         for k in np.unique(best).tolist():
-            mine, way = best == k, ways[k]
-            taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
+            selected, plan = best == k, candidates[k]
+            core_use = self._core_use(plan, size[selected], seconds[k, selected], cores, selected)
             if name not in SENDS:
-                answer.note_pick(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
-            if not way.load.steps:  # every member keeps all it has
-                answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
-            elif self.fidelity == "flow" and (self.keeps(name) or cores is not None):
-                answer.keep(rows[mine], way, seconds[k, mine], taken)
+                builder.record_choice(
+                    f"{plan.load.algorithm.collective} {plan.name}", rows, selected, k
+                )
+            if not plan.load.steps:  # every member keeps all its data
+                builder.add(
+                    rows[selected], plan, plan.start(size[selected]), np.zeros(selected.sum())
+                )
+            elif self.fidelity == "flow" and (self.holds_links(name) or cores is not None):
+                builder.hold_links(rows[selected], plan, seconds[k, selected], core_use)
             elif self.fidelity == "flow":
-                answer.add(rows[mine], way, way.start(size[mine]), size[mine])
+                builder.add(rows[selected], plan, plan.start(size[selected]), size[selected])
             elif cores is not None:
-                answer.keep_cores(rows[mine], seconds[k, mine], taken)
+                builder.hold_cores(rows[selected], seconds[k, selected], core_use)
             else:
-                answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
+                builder.add(rows[selected], plan, seconds[k, selected], np.zeros(selected.sum()))
 
-    def _answer_sends(
-        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, answer: TimingBuilder
+    def _fill_sends(
+        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, builder: TimingBuilder
     ) -> None:
         """Fill in the rows of sends: each one step of the simple protocol.
 
@@ -414,25 +424,25 @@ class Fabric(Backend):
         limit = np.minimum(loads.limit, moves.pair_rate)
         weight = loads.parts.stretch(1 / moves.efficiency, 1 / moves.network_efficiency)
         fixed = waiting[pair]
-        fixed += loads.across[pair] * self.network.fetch_seconds(size)
+        fixed += loads.across[pair] * self.network.rendezvous_seconds(size)
         if self.fidelity == "flow":
             indptr = np.searchsorted(loads.message, np.arange(len(pairs) + 1))
             uses = Csr(indptr, np.arange(len(weight), dtype=np.int32)).take(pair)
             each = Usage(uses.indptr, loads.parts.component[uses.values], weight[uses.values])
-            answer.add_each(rows, fixed, size, limit[pair], each)
+            builder.add_rows_with_own_usage(rows, fixed, size, limit[pair], each)
             return
         beta = 1 / limit
         with np.errstate(divide="ignore"):
             np.maximum.at(beta, loads.message, weight / loads.parts.rate)
-        taken = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
-        answer.add_alone(rows, fixed + taken)
+        transfer = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
+        builder.add_fixed(rows, fixed + transfer)
 
     def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
         """(n,) seconds of a collective of such sizes among these members, on an idle system."""
-        ways = self.chosen(collective, members, size, system)
-        return np.asarray(sum(alone * taken for _, alone, taken in ways))
+        candidates = self.plan_choices(collective, members, size, system)
+        return np.asarray(sum(alone * chosen for _, alone, chosen in candidates))
 
-    def chosen(
+    def plan_choices(
         self, collective: str, members: Members, size: Floats, system: System
     ) -> list[tuple[CollectivePlan, Floats, Floats]]:
         """Every way with its seconds alone, and whether it is taken, at each size.
@@ -441,43 +451,45 @@ class Fabric(Backend):
         -------
         list of (plan, (n,) seconds, (n,) 1 where it is taken)
         """
-        ways = self.ways(collective, members, system)
-        alone = np.array([self.alone(collective, w, members, size, system) for w in ways])
-        best = self._best(collective, ways, alone, size)
-        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(ways)]
+        candidates = self.candidate_plans(collective, members, system)
+        alone = np.array(
+            [self.seconds_alone(collective, w, members, size, system) for w in candidates]
+        )
+        best = self._best(collective, candidates, alone, size)
+        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(candidates)]
 
-    def keeps(self, name: str) -> bool:
+    def holds_links(self, name: str) -> bool:
         """Whether a collective keeps its links for its whole time."""
         return False
 
-    def alone(
-        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+    def seconds_alone(
+        self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of sends or collectives of given sizes when nothing else runs."""
-        return way.alone(size)
+        return plan.seconds_alone(size)
 
     def _best(
         self,
         name: str,
-        ways: list[CollectivePlan],
+        candidates: list[CollectivePlan],
         seconds: Floats,
         size: Floats,
     ) -> NDArray[np.int64]:
         """(n,) number of the way that is taken for each size."""
-        if self.choice == "nccl" and name not in SENDS and len(ways) > 1:
-            told = nccl.estimates(ways, size)
+        if self.choice == "nccl" and name not in SENDS and len(candidates) > 1:
+            told = nccl.estimates(candidates, size)
             if np.isfinite(told).any():
-                return first_of_least(told)
-        return first_of_least(seconds)
+                return first_minimum(told)
+        return first_minimum(seconds)
 
-    def taking(self, factor: float) -> Fabric:
+    def scaled_core_use(self, factor: float) -> Fabric:
         """The same, whose collectives take so many times as much of cores.
 
-        >>> Fabric(cores=CoreCosts(rate=1e9, share=0.5)).taking(1.5).cores.share
+        >>> Fabric(cores=CoreCosts(rate=1e9, share=0.5)).scaled_core_use(1.5).cores.share
         0.75
         """
         other = copy(self)
-        other.cores = self.cores.taking(factor)
+        other.cores = self.cores.scaled_core_use(factor)
         return other
 
     def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
@@ -506,26 +518,26 @@ class Fabric(Backend):
 
     def _core_use(
         self,
-        way: CollectivePlan,
+        plan: CollectivePlan,
         size: Floats,
         alone: Floats,
         cores: Cores | None,
-        mine: NDArray[np.bool_],
+        selected: NDArray[np.bool_],
     ) -> CoreUse:
         """What collectives that alone take so long take of the cores of some rows."""
-        if cores is None or not way.load.steps:
+        if cores is None or not plan.load.steps:
             return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
-        share = self._core_seconds(way, size) / alone
+        share = self._core_seconds(plan, size) / alone
         pace = np.ones(len(size))
         if self.cores.share is not None:
             pace = np.where(share > 0, np.minimum(share / self.cores.share, 1.0), 1.0)
-        return CoreUse(cores[mine], share, pace)
+        return CoreUse(cores[selected], share, pace)
 
-    def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
+    def _core_seconds(self, plan: CollectivePlan, size: Floats) -> Floats:
         """Seconds of work on each core."""
-        most = max(way.load.uses.values(), default=0.0)
+        most = max(plan.load.uses.values(), default=0.0)
         bytes_take = 0.0 if self.cores.rate is None else most / self.cores.rate
-        return np.asarray(way.load.steps * self.cores.step + size * bytes_take)
+        return np.asarray(plan.load.steps * self.cores.step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second that stays on a side of the switch."""
@@ -541,8 +553,8 @@ def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 def _check_core_share(share: Ratio | None) -> None:
     if share is not None and not 0 < share <= 1:
         raise BackendError(
-            f"fabric: cores.share {share:g} is no share of a core that a collective takes; take "
-            "more than 0 and at most 1, or leave cores.rate out for nothing"
+            f"fabric: cores.share is {share:g}; write more than 0 and at most 1, or leave "
+            "cores.rate out so that collectives use no core"
         )
 
 
@@ -601,7 +613,7 @@ def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
     return ops.bytes[rows]
 
 
-def _endless(name: str, members: Members, system: System) -> BackendError:
+def _never_ends_error(name: str, members: Members, system: System) -> BackendError:
     """Error of a collective in one closed form that a part without a rate keeps from ending."""
     around = zip(members, (*members[1:], members[0]), strict=True)
     on = {c for a, b in around if a != b for r in system.routes(a, b) for c in r.components}

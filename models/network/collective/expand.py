@@ -30,10 +30,10 @@ from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
 Numbers = NDArray[np.int64]
 
 ALONE = Algorithm("any", "alone", lambda n: ())
-"""For a group of one, whatever the collective."""
+"""Algorithm for a group of one member, for any collective."""
 
 SIDES = ("", TO_SWITCH, FROM_SWITCH)
-"""Of the switch, on which a send stays: its name ends so."""
+"""Suffixes of the names of sends that stay on one side of the switch."""
 
 
 def expand(
@@ -70,17 +70,19 @@ def expand(
     (['send', 'send', 'send', 'send', 'delay'], [500000.0, 500000.0, 500000.0, 500000.0])
     """
     if graph.placed:
-        raise GraphError("placed", f"{graph.name!r} has its machine; expand it before place()")
+        raise GraphError(
+            "placed", f"{graph.name!r} is already placed on a machine; expand it before place()"
+        )
     names = tuple(a.strip() for a in algorithms.split(","))
     able = {a.name for named in ALGORITHMS.values() for a in named.values()}
     for name in names:
         if name not in able:
-            cure = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
+            cure = f"no algorithm {name!r} can be expanded; write some of {sorted(able)}"
             raise GraphError("expand", cure)
     return _Expansion(graph, names, node_of_rank).graph()
 
 
-class _Written(NamedTuple):
+class _WrittenCollective(NamedTuple):
     """What a collective is written out as.
 
     Parameters
@@ -105,7 +107,7 @@ class _Expansion:
         self.old, self.algorithms, self.node_of_rank = graph, algorithms, node_of_rank
         self.block: FlatGraph = graph.explicit
         after, places = self.block.successors, len(self.block.op_of_place)
-        self.waits = Csr.from_pairs(after.values, after.owner, places)  # ops before each place
+        self.waits = Csr.from_pairs(after.values, after.owner, places)  # predecessor ops
         order = np.array(self._topological_order(), np.int64)
         self._known: dict[tuple[object, ...], tuple[Messages, Waits]] = {}
         self.collectives = order[self.block.ops.kind[order] == Kind.COLLECTIVE]
@@ -113,7 +115,7 @@ class _Expansion:
         size = np.ones(len(self.block), np.int64)
         for op, one in self.written.items():
             size[op] += len(one.messages.round)
-        self.op = np.repeat(order, size[order])  # of every new row
+        self.op = np.repeat(order, size[order])  # values of every new row
         self.last = np.empty_like(size)
         self.last[order] = np.cumsum(size[order]) - 1
         self.first = self.last - size + 1
@@ -143,7 +145,7 @@ class _Expansion:
         ops.signature[ends] = -1
         own = {(rank, stream): "network" for rank in range(self.old.ranks)}
         block = FlatGraph(
-            _with_texts_once(replace(ops, signatures=tuple(texts))),
+            _with_unique_signatures(replace(ops, signatures=tuple(texts))),
             self._successors(),
             Participants.none(),
             release,
@@ -194,14 +196,14 @@ class _Expansion:
             said = " -> ".join(f"op {op}" for op in ring)
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
-    def _write_out(self, op: int) -> _Written:
+    def _write_out(self, op: int) -> _WrittenCollective:
         """Messages of a collective."""
         times = self.old.times
         if times is not None and (times.told[op] or times.factor[op] != 1):
             raise GraphError(
                 "expand",
-                f"op {op} ({self.old.label(op).name}): its time is said, and sends have times of "
-                "their own; leave 'expand' out, or the rule",
+                f"op {op} ({self.old.label(op).name}): a rule sets its time, but the sends that "
+                "replace it have times of their own; leave out 'expand', or the rule",
                 (op,),
             )
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
@@ -210,7 +212,7 @@ class _Expansion:
         if (algorithm, shape) not in self._known:
             messages = Messages.of(algorithm, *shape)
             self._known[algorithm, shape] = messages, Waits.of(messages, len(places))
-        return _Written(name, places[order], *self._known[algorithm, shape])
+        return _WrittenCollective(name, places[order], *self._known[algorithm, shape])
 
     def _chosen_algorithm(
         self, op: int, ranks: list[int]
@@ -228,8 +230,8 @@ class _Expansion:
         if kernel:
             raise GraphError(
                 "expand",
-                f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed whole; leave "
-                "'expand' out, or take the library's own "
+                f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed as one op; "
+                "leave out 'expand', or use the library's all-to-all "
                 "(workload.execution.experts.exchange: normal)",
                 (op,),
             )
@@ -248,8 +250,8 @@ class _Expansion:
                     return name, one.split(splits and splits.ordered(order)), (n, width), order
         raise GraphError(
             "expand",
-            f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
-            f"add one of {_able_names(able.values(), width, splits)}",
+            f"op {op} ({name} of {n} members): none of {list(self.algorithms)} can expand it; "
+            f"add one of {_usable_names(able.values(), width, splits)}",
             (op,),
         )
 
@@ -263,7 +265,7 @@ class _Expansion:
         return [m for members in nodes.values() for m in members], width
 
 
-def _able_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
+def _usable_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
     """Names of those that know nodes of so many members, and such parts."""
     return [a.name for a in algorithms if (width or not a.nested) and (a.uneven or splits is None)]
 
@@ -282,11 +284,11 @@ def _ends_of_sends(
     return ranks[sender], ranks[receiver], np.where(out, 1, 2 * back)
 
 
-def _with_texts_once(ops: Ops) -> Ops:
+def _with_unique_signatures(ops: Ops) -> Ops:
     """Ops with each signature that is used, once."""
     used = np.flatnonzero(np.bincount(ops.signature + 1)[1:])
     number: dict[str, int] = {}
-    again = np.full(len(ops.signatures) + 1, -1, np.int32)  # of none, too
+    again = np.full(len(ops.signatures) + 1, -1, np.int32)  # also for no splits
     for old in used.tolist():
         again[old] = number.setdefault(ops.signatures[old], len(number))
     return replace(ops, signature=again[ops.signature], signatures=tuple(number))

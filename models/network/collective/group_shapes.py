@@ -19,7 +19,7 @@ from ....sim.facts.system import System
 from ..topology.router import GraphRouter
 
 Ints = NDArray[np.int64]
-WIDE = 64  # columns of a table whose rows are better compared whole
+WIDE = 64  # tables with more columns are compared row by row
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class GroupShapes:
         alike = (
             None
             if router is None
-            else _AlikeGpus.of(members.values.astype(np.int64), system, router)
+            else _EquivalentGpus.of(members.values.astype(np.int64), system, router)
         )
         groups: dict[int, Ints] = {}
         used = 0
@@ -78,7 +78,7 @@ class GroupShapes:
             group[rows], first = _equal_rows(table)
             own = np.arange(len(first))
             if n < 2:
-                own[:] = 0  # nobody sends
+                own[:] = 0  # no traffic
             elif alike is not None:
                 groups[n] = table[first]
                 own = alike.shapes(groups[n])
@@ -111,7 +111,7 @@ class GroupShapes:
 
 
 @dataclass(frozen=True)
-class _AlikeGpus:
+class _EquivalentGpus:
     """Numbers of GPUs, equal for those whose ends are alike and as far from the GPU's own number.
 
     Parameters
@@ -126,15 +126,15 @@ class _AlikeGpus:
     distinct: bool
 
     @classmethod
-    def of(cls, gpus: Ints, system: System, router: GraphRouter) -> _AlikeGpus:
+    def of(cls, gpus: Ints, system: System, router: GraphRouter) -> _EquivalentGpus:
         gpus = np.flatnonzero(np.bincount(gpus, minlength=1))
-        ends, inside = router.ends(gpus), router.ends_inside
-        behind, *_, nic, leaf = ends[:, inside:], *router.places(gpus)
+        ends, inside = router.ends(gpus), router.ends_in_machine
+        behind, *_, nic, leaf = ends[:, inside:], *router.locations(gpus)
         ports = behind[nic >= 0]
         apart = _count(nic[nic >= 0]) + (ports.shape[1] - 1) * _count(leaf[nic >= 0])
         number = np.full(len(system.components), -1)
         far = np.where(ends >= 0, ends - gpus[:, None], -len(number))[:, :inside]
-        kinds, joined = _kinds(ends, system), router.joined(gpus)
+        kinds, joined = _kind_numbers(ends, system), router.local_links(gpus)
         number[gpus] = _equal_rows(np.vstack([far.T, kinds.T, joined]).T)[0]
         return cls(system, router, number, _count(ports.ravel()) == apart)
 
@@ -145,11 +145,11 @@ class _AlikeGpus:
         looked at.
         """
         alone = np.zeros((len(groups), 1), np.int64)
-        if not self.router.ends_are_whole:
+        if not self.router.has_pooled_uplinks:
             alone[:, 0] = np.where(self.router.spans_leaves(groups), 1 + np.arange(len(groups)), 0)
         which = first = np.arange(len(groups))
         if self.distinct:
-            places = (groups, *self.router.places(groups))
+            places = (groups, *self.router.locations(groups))
             moved = [np.where(x >= 0, x - x[:, :1], -len(self.number)) for x in places]
             columns = np.vstack([self.number[groups].T, *(x.T for x in moved), alone.T])
             which, first = _equal_rows(columns.T)
@@ -164,8 +164,8 @@ def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> I
     alone : (groups, 1) a number of its own for each that no other is like
     """
     ends = router.ends(groups).reshape(len(groups), -1)
-    sharing = [_first_places(x) for x in (groups, *router.places(groups), ends)]
-    like = _kinds(ends, system), router.joined(groups)
+    sharing = [_first_occurrences(x) for x in (groups, *router.locations(groups), ends)]
+    like = _kind_numbers(ends, system), router.local_links(groups)
     return _equal_rows(np.hstack([*sharing, *like, alone]))[0]
 
 
@@ -174,10 +174,10 @@ def _count(numbers: Ints) -> int:
     return int(np.count_nonzero(np.bincount(numbers[numbers >= 0], minlength=1)))
 
 
-def _first_places(table: Ints) -> Ints:
+def _first_occurrences(table: Ints) -> Ints:
     """Table whose cells say where in their row the same number stands first.
 
-    >>> _first_places(np.array([[7, 3, 7], [5, 5, 5]])).tolist()
+    >>> _first_occurrences(np.array([[7, 3, 7], [5, 5, 5]])).tolist()
     [[0, 1, 0], [0, 0, 0]]
     """
     order = np.argsort(table, axis=1, kind="stable")
@@ -190,10 +190,10 @@ def _first_places(table: Ints) -> Ints:
     return found
 
 
-def _kinds(ends: Ints, system: System) -> Ints:
+def _kind_numbers(ends: Ints, system: System) -> Ints:
     """Table of numbers that are equal where components are alike; 0 for none."""
     kind = np.append(1 + system.likeness(np.arange(len(system.components))), 0)
-    return np.asarray(kind[ends])  # none is the last
+    return np.asarray(kind[ends])  # -1 selects the last entry, which is none
 
 
 def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
@@ -208,15 +208,15 @@ def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
         return which.astype(np.int64), first.astype(np.int64)
     number, count = np.zeros(len(table), np.int64), min(len(table), 1)
     for column in table.T:
-        value, values = _numbered(column)
+        value, values = _dense_ranks(column)
         if values > 1:
-            number, count = _numbered(number * values + value)
+            number, count = _dense_ranks(number * values + value)
     first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(table) - 1, -1, -1)  # of equal rows the last one stays
+    first[number[::-1]] = np.arange(len(table) - 1, -1, -1)  # the last of equal rows remains
     return number, first
 
 
-def _numbered(values: Ints) -> tuple[Ints, int]:
+def _dense_ranks(values: Ints) -> tuple[Ints, int]:
     """(n,) number of each value in ascending order, and how many there are.
 
     Counted where they lie close together, which takes a tenth of the time of sorting them.

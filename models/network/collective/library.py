@@ -198,30 +198,29 @@ class NetworkMessages:
         if (self.copied is None) != (self.copy_rate is None):
             given, other = ("copied", "copy_rate")[:: 1 if self.copy_rate is None else -1]
             raise BackendError(
-                f"fabric: network.{given} says nothing without network.{other}; give both, or "
-                "neither"
+                f"fabric: network.{given} needs network.{other}; give both, or neither"
             )
 
     @property
-    def paces(self) -> bool:
+    def has_min_step(self) -> bool:
         """Whether the steps of a ring have a least time."""
         return self.pace is not None or self.copied is not None
 
-    def fetch_seconds(self, message: Floats) -> Floats:
+    def rendezvous_seconds(self, message: Floats) -> Floats:
         """(n,) seconds that a rendezvous adds to messages of so many bytes.
 
         >>> messages = NetworkMessages(eager_limit=2048.0, rendezvous=1e-6)
-        >>> messages.fetch_seconds(np.array([2048.0, 4096.0])).tolist()
+        >>> messages.rendezvous_seconds(np.array([2048.0, 4096.0])).tolist()
         [0.0, 1e-06]
         """
         limit = np.inf if self.eager_limit is None else self.eager_limit
         return np.where(message > limit, self.rendezvous, 0.0)
 
-    def pace_seconds(self, message: Floats) -> Floats:
+    def ring_step_seconds(self, message: Floats) -> Floats:
         """(n,) seconds from one step of a ring to the next, of messages of so many bytes.
 
         >>> messages = NetworkMessages(pace=4e-5, copied=1e6, copy_rate=2e10)
-        >>> messages.pace_seconds(np.array([5e5, 1e6, 2e6])).tolist()
+        >>> messages.ring_step_seconds(np.array([5e5, 1e6, 2e6])).tolist()
         [4e-05, 5e-05, 4e-05]
         """
         copied = message <= (self.copied or 0.0)
@@ -258,10 +257,10 @@ class CoreCosts:
     rate: ByteRate | None = None
     share: Ratio | None = None
 
-    def taking(self, factor: float) -> CoreCosts:
+    def scaled_core_use(self, factor: float) -> CoreCosts:
         """The same, of which collectives take so many times as much.
 
-        >>> CoreCosts(rate=1e9, share=0.5).taking(1.5).share
+        >>> CoreCosts(rate=1e9, share=0.5).scaled_core_use(1.5).share
         0.75
         """
         return replace(

@@ -16,15 +16,17 @@ from .steps import Algorithm
 Loads = dict[tuple[Algorithm, Members], AlgorithmLoad]
 
 
-class _KnownLoads(Fabric):
+class _CachedLoadFabric(Fabric):
     """A fabric that looks up what algorithms put on the links: no setting changes that."""
 
     loads: Loads
 
-    def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
+    def algorithm_load(
+        self, algorithm: Algorithm, members: Members, system: System
+    ) -> AlgorithmLoad:
         key = (algorithm, members)
         if key not in self.loads:
-            self.loads[key] = super().load_of(algorithm, members, system)
+            self.loads[key] = super().algorithm_load(algorithm, members, system)
         return self.loads[key]
 
 
@@ -62,7 +64,7 @@ class LibraryTimes:
         ----------
         changed : settings by dotted name
         """
-        fabric = construct(_KnownLoads, merged(self.settings, nested(changed)))
+        fabric = construct(_CachedLoadFabric, merged(self.settings, nested(changed)))
         fabric.loads = self.loads
         members = tuple(self.system.numbers[r] for r in ranks)
         return fabric.seconds(collective, members, size, self.system)

@@ -104,7 +104,7 @@ class AlgorithmLoad:
     network_share: float = 1.0
 
     @property
-    def crowding(self) -> float:
+    def imbalance(self) -> float:
         """Bytes of the busiest member over those of every member of equal parts."""
         splits, n = self.algorithm.splits, self.members
         return 1.0 if splits is None or not self.steps else splits.busiest * n / (n - 1)
@@ -136,7 +136,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     path = algorithm.latency_path(*shape)
     ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
     latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
-    latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
+    latency += (algorithm.max_sends_per_step(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     loaded = np.fromiter(used, np.int64, len(used))
     bounds = system.components.facts(loaded, lambda part: part.limit, float)
@@ -144,7 +144,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     most = {}
     if bounded:
         most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
-    limit = limit_of_senders(most, system)
+    limit = sender_rate_limit(most, system)
     machine = system.machine
     across = int(np.count_nonzero(machine[ends[:, 0]] != machine[ends[:, 1]]))
     machines = machine[np.array(orders[0])]
@@ -248,7 +248,8 @@ def compute_message_loads(
     _, first, one = np.unique(
         flow * len(system.components) + crossed, return_index=True, return_inverse=True
     )
-    order = np.lexsort((first, flow[first]))  # one that two ways of a message share, once
+    # a component shared by two paths of a message counts once
+    order = np.lexsort((first, flow[first]))
     message, component = flow[first[order]], crossed[first[order]].astype(np.int32)
     share = np.bincount(one.ravel(), share, len(first))[order].astype(np.float64)
     used, which = np.unique(component, return_inverse=True)
@@ -284,15 +285,15 @@ def compute_half_send_load(
                   if g not in (member, other) and system.node_of(g) == node), None)  # fmt: skip
     if third is None:
         raise BackendError(
-            f"{system.components[member].name}: no switch joins three GPUs there, so none reduces; "
-            "write the collective out with another algorithm, such as ring"
+            f"{system.components[member].name}: no switch joins three GPUs there, so none can "
+            "reduce; expand the collective with another algorithm, such as ring"
         )
     uses = dict(_crossed_shares(member, to_switch, (other, third), system))
     latency = hop_latency(sender, receiver, system)
     return AlgorithmLoad(SEND, 2, 1, latency, uses, LoadedParts.of(uses, system))
 
 
-def limit_of_senders(most: Mapping[int, float], system: System) -> float:
+def sender_rate_limit(most: Mapping[int, float], system: System) -> float:
     """Bytes of S per second at most, by the most that one sender sends over each component."""
     bounds = [system.components[c].limit / share for c, share in most.items()]
     return min(bounds, default=np.inf)
@@ -427,8 +428,8 @@ def require_route(a: int, b: int, system: System) -> None:
 
 
 TO_NIC = ("to_nic", "from_nic")
-"""Links on which a NIC fetches and leaves bytes by itself, whatever shares of links between GPUs
-the threads of a kernel reach."""
+"""Roles of links on which a NIC moves bytes by DMA, independent of the link rate that GPU threads
+reach."""
 
 
 def _is_wire(component: Component) -> bool:

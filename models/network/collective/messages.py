@@ -103,10 +103,10 @@ class Waits(NamedTuple):
         who, sent = ends.ravel()[order], order // 2
         when = messages.round[sent]
         begins = np.flatnonzero((np.diff(who, prepend=-1) != 0) | (np.diff(when, prepend=-1) != 0))
-        turns = Csr(np.append(begins, len(sent)), sent.astype(np.int32))  # of a member in a round
+        turns = Csr(np.append(begins, len(sent)), sent.astype(np.int32))  # per member and round
         owner, turn = who[begins], np.empty(len(sent), np.int64)
         turn[order] = turns.owner
-        earlier = turn[::2] - 1  # of each message, its sender's turn before
+        earlier = turn[::2] - 1  # previous round of each message's sender
         follows = (earlier >= 0) & (owner[earlier] == ends[:, 0])
         later, begun = np.flatnonzero(follows), np.flatnonzero(~follows)
         seen = turns.take(earlier[later])

@@ -23,10 +23,10 @@ from .protocols import Floats
 
 US, GB = 1e-6, 1e9
 NVLINK = 0.8
-"""Share of a link's rate that NCCL counts on: 20 of 25 GB/s (``SM80_NVLINK_BW``)."""
+"""Fraction of a link's rate that NCCL assumes: 20 of 25 GB/s (``SM80_NVLINK_BW``)."""
 HOPPER = 400e9
 LINK_MOST = 1e6
-"""GB/s of members that nothing within a machine joins."""
+"""GB/s of members without links inside a machine."""
 IN_SWITCH = 0.85
 RINGS, TREES = ("ring", "chain", "grouped"), ("tree", "chain-tree")
 PROTOCOLS = ("ll", "ll128", "simple")
@@ -35,18 +35,18 @@ WITHIN = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
 ACROSS = {"ring": (2.7, 4.0, 14.0), "tree": (5.0, 8.5, 14.0)}
 SWITCH_LATENCY = 25.0
 LL_MOST = {False: (87.7, 39.0, 20.4), True: (141.0, 39.0, 20.4)}
-"""GB/s of ll on one node, two and more, of Ampere and of Hopper.  Between nodes the kind of CPU
-counts; AMD's (22.5 and 19) are not told apart."""
+"""GB/s of ll on one node, two and more, of Ampere and of Hopper.  Between nodes the CPU vendor
+matters; the values for AMD (22.5 and 19) are not distinguished."""
 LEAST_WITHIN = {"ll": 1.0, "ll128": 1.0, "simple": 3.0}
-"""Microseconds of a step within a node at least, of rings between nodes."""
+"""Minimum time in us of a step within a node, for rings between nodes."""
 SPEEDS = {
     False: (48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, 0.24, 0.12),
     True: (48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24, 0.12),
 }
-"""GB/s of a NIC that NCCL tries, of Ampere and of Hopper: it counts on the largest that fits."""
+"""Channel speeds in GB/s that NCCL tries, for Ampere and Hopper; it uses the largest that fits."""
 ONE_GPU = 0.85
-"""What a tree reaches that enters and leaves a node at one GPU, as on Hopper, each GPU of which is
-near one NIC alone."""
+"""Efficiency of a tree that enters and leaves a node at one GPU, as on Hopper, where each GPU is
+near one NIC only."""
 CHANNEL = {  # GB/s of a channel: ring of ll128, tree of ll128, tree of simple
     False: ((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (24.0, 23.6, 17.8)),
     True: ((36.7, 36.7, 36.7), (36.7, 36.7, 29.0), (38.7, 41.4, 36.0)),
@@ -59,9 +59,9 @@ TREE_SHARE = tuple(
         ".9 .9 .9 .9 .9 .9 .9 .8 .7 .6 .6 .5 .5 .5 .5 .6 .7 .8 .7 .7 .8 .9 .9 .9",
     )
 )
-"""Of each protocol, what a tree reaches at 64 B, 128 B and so on up to 512 MiB."""
+"""Tree correction factor of each protocol at 64 B, 128 B and so on up to 512 MiB."""
 PLATEAU = 64.0
-"""Bytes of a channel and member from which a ring of simple between nodes waits longer."""
+"""Bytes per channel and member above which a simple ring between nodes has a higher latency."""
 
 
 class Group(NamedTuple):
@@ -88,14 +88,14 @@ class Group(NamedTuple):
         return min(self.within, self.between)
 
 
-def estimates(ways: Sequence[CollectivePlan], size: Floats) -> Floats:
+def estimates(plans: Sequence[CollectivePlan], size: Floats) -> Floats:
     """(ways, n) seconds that NCCL expects of each way; infinite of ways that it does not have."""
-    return np.stack([_estimate(way, size, _group(way)) for way in ways])
+    return np.stack([_estimate(plan, size, _group(plan)) for plan in plans])
 
 
-def _group(way: CollectivePlan) -> Group:
+def _group(plan: CollectivePlan) -> Group:
     """The group of a plan: the slowest link, and the slowest NIC, that it uses."""
-    parts, load = way.load.parts, way.load
+    parts, load = plan.load.parts, plan.load
     wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
     link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
     hopper = link >= HOPPER
@@ -117,22 +117,22 @@ def _speed_counted_on(rate: float, hopper: bool) -> float:
     return float(rate // speed * speed)
 
 
-def _estimate(way: CollectivePlan, size: Floats, group: Group) -> Floats:
+def _estimate(plan: CollectivePlan, size: Floats, group: Group) -> Floats:
     """(n,) seconds that NCCL expects of one way."""
-    name, collective = way.load.algorithm.name, way.load.algorithm.collective
+    name, collective = plan.load.algorithm.name, plan.load.algorithm.collective
     if name == "in-switch":
         rate = group.within * IN_SWITCH / NVLINK * (group.members - 1) / group.members
         return np.asarray(SWITCH_LATENCY * US + size / (rate * GB))
     if name in RINGS:
-        latency, rate = _ring(collective, way.protocol, group)
+        latency, rate = _ring(collective, plan.protocol, group)
         started = np.full(len(size), latency)
-        if (collective, way.protocol) == ("all-reduce", "simple") and group.nodes > 1:
+        if (collective, plan.protocol) == ("all-reduce", "simple") and group.nodes > 1:
             started[size / (group.channels * group.members) >= PLATEAU] *= 1.4
         return np.asarray(started * US + size / (rate * GB))
     if name in TREES and collective == "all-reduce":
-        latency, rate = _tree(way.protocol, group)
+        latency, rate = _tree(plan.protocol, group)
         at = np.clip(np.log2(np.maximum(size, 64) / 64).astype(int), 0, len(TREE_SHARE[0]) - 1)
-        share = np.array(TREE_SHARE[PROTOCOLS.index(way.protocol)])[at]
+        share = np.array(TREE_SHARE[PROTOCOLS.index(plan.protocol)])[at]
         return np.asarray(latency * US + size / (rate * share * GB))
     return np.full(len(size), np.inf)
 
@@ -160,7 +160,7 @@ def _tree(protocol: str, group: Group) -> tuple[float, float]:
     """Microseconds and GB/s (of S) of a double binary tree between nodes, chains within."""
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     _, flags, plain = CHANNEL[group.hopper]
-    rate = group.within if nodes <= 2 else group.slower  # on two it counts on links for trees
+    rate = group.within if nodes <= 2 else group.slower  # on two nodes NCCL assumes link rate
     rate = min(rate * 0.92, group.channels * plain[group.column])
     if protocol == "ll":
         rate = min(rate / 3.8, LL_MOST[group.hopper][group.column])

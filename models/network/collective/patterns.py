@@ -42,10 +42,10 @@ def tree_parent(i: int, n: int) -> int:
     return above if above <= n else i - low
 
 
-def place_in_other_tree(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def mirror_position(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """A member's place in the other tree: its mirror (n even) or the next one (n odd).
 
-    >>> place_in_other_tree(np.arange(4), 4).tolist(), place_in_other_tree(np.arange(3), 3).tolist()
+    >>> mirror_position(np.arange(4), 4).tolist(), mirror_position(np.arange(3), 3).tolist()
     ([3, 2, 1, 0], [1, 2, 0])
     """
     return (member + 1) % n if n % 2 else n - 1 - member
@@ -58,7 +58,7 @@ def tree_roots(n: int) -> NDArray[np.int64]:
     [3, 0]
     """
     top = np.array([(1 << (n.bit_length() - 1)) - 1])
-    return np.concatenate([top, place_in_other_tree(top, n)])
+    return np.concatenate([top, mirror_position(top, n)])
 
 
 def tree_climb_steps(n: int) -> list[Step]:
@@ -75,7 +75,7 @@ def tree_climb_steps(n: int) -> list[Step]:
         low = np.array(levels[level])
         high = np.array([tree_parent(i, n) for i in levels[level]])
         low, high = low - 1, high - 1
-        source, target = ([a, place_in_other_tree(a, n)] for a in (low, high))
+        source, target = ([a, mirror_position(a, n)] for a in (low, high))
         steps.append(Step(np.concatenate(source), np.concatenate(target), 1, 2))
     return steps
 

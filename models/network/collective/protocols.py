@@ -13,8 +13,8 @@ from .library import Protocol
 Floats = NDArray[np.float64]
 
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
-"""Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
-8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
+"""Fraction of the bytes on the wire that are payload: ``ll`` sends a flag with every 4 bytes,
+``ll128`` 8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
 
 MOVED_BY_SENDS = ("all-to-all", "scatter", "gather")
 """Collectives that a library writes as grouped sends and receives."""
@@ -39,7 +39,7 @@ class StepCosts(NamedTuple):
     pair_rate: ByteRate = np.inf
 
 
-class Rounds(NamedTuple):
+class SwitchRounds(NamedTuple):
     """Rounds in which a switch that reduces is fed: every channel of every member a chunk.
 
     A round is whole whatever is left for it, and one more fills the pipeline.  Chunks grow with
@@ -58,7 +58,7 @@ class Rounds(NamedTuple):
     def chunk(self, size: Floats) -> Floats:
         """(n,) bytes of a chunk of collectives of such sizes.
 
-        >>> Rounds(128, 0.0).chunk(np.array([1, 8, 64, 1024]) * 2.0**20) / 2**10
+        >>> SwitchRounds(128, 0.0).chunk(np.array([1, 8, 64, 1024]) * 2.0**20) / 2**10
         array([ 16.,  32.,  64., 128.])
         """
         chunk = np.full(np.shape(size), CHUNKS[-1])
@@ -66,10 +66,10 @@ class Rounds(NamedTuple):
             chunk[(size < rounds * self.slots * chunk) & (chunk > smaller)] = smaller
         return chunk
 
-    def unfilled(self, size: Floats) -> tuple[Floats, Floats]:
+    def overhead(self, size: Floats) -> tuple[Floats, Floats]:
         """(n,) seconds that rounds cost, and (n,) bytes that are waited for but not there.
 
-        >>> cost, more = Rounds(128, 1e-6).unfilled(np.array([2.0**20, 2.0**21]))
+        >>> cost, more = SwitchRounds(128, 1e-6).overhead(np.array([2.0**20, 2.0**21]))
         >>> cost.tolist(), (more / 2**20).tolist()
         ([2e-06, 2e-06], [3.0, 2.0])
         """
@@ -80,10 +80,10 @@ class Rounds(NamedTuple):
 
 CHUNKS = (16384.0, 32768.0, 65536.0, 131072.0)
 FEWEST = (2, 8, 64)
-"""A size of fewer rounds than these takes the chunk that is smaller."""
+"""With fewer rounds than these, the next smaller chunk is used."""
 
 
-class Filling(NamedTuple):
+class LastPieceCopy(NamedTuple):
     """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
 
     Parameters
@@ -116,15 +116,15 @@ def step_costs(simple: Protocol, **others: Protocol) -> dict[str, StepCosts]:
 
 
 def _costs(name: str, own: Protocol, simple: Protocol, launch: Seconds) -> StepCosts:
-    step = _first_said(own.step, simple.step, 0.0)
-    efficiency = _first_said(own.efficiency, _less_flags(simple.efficiency, name), PAYLOAD[name])
+    step = _first_set(own.step, simple.step, 0.0)
+    efficiency = _first_set(own.efficiency, _less_flags(simple.efficiency, name), PAYLOAD[name])
     wire = _less_flags(simple.network.efficiency, name)
     return StepCosts(
         launch,
         step,
         efficiency,
-        _first_said(own.network.step, simple.network.step, step),
-        _first_said(own.network.efficiency, wire, efficiency),
+        _first_set(own.network.step, simple.network.step, step),
+        _first_set(own.network.efficiency, wire, efficiency),
     )
 
 
@@ -132,5 +132,5 @@ def _less_flags(share: Ratio | None, protocol: str) -> Ratio | None:
     return None if share is None else share * PAYLOAD[protocol]
 
 
-def _first_said(*values: float | None) -> float:
+def _first_set(*values: float | None) -> float:
     return next(v for v in values if v is not None)

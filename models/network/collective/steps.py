@@ -20,10 +20,10 @@ from ....sim.facts.splits import Splits
 Members = NDArray[np.int64]
 
 SWITCH = -1
-"""In place of a member: the switch that joins them."""
+"""Stands for the switch in place of a member."""
 
 TO_SWITCH, FROM_SWITCH = " to-switch", " from-switch"
-"""Ends of the name of a send that goes to the switch, or comes from it, and no further."""
+"""Suffixes of the name of a send that stays on one side of the switch: to it, or from it."""
 
 EVERYONE = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
 FROM_FIRST = ("broadcast", "scatter")
@@ -31,7 +31,7 @@ TO_FIRST = ("reduce", "gather")
 
 
 SEGMENTS = 16
-"""Into which what is pipelined is cut, at least."""
+"""Minimum number of segments of a pipelined algorithm."""
 
 
 class Step(NamedTuple):
@@ -153,7 +153,7 @@ class Algorithm:
         """Number of messages that wait for each other, one after the other."""
         return sum(step.times for step in self.steps(*n))
 
-    def most_posts(self, *n: int) -> int:
+    def max_sends_per_step(self, *n: int) -> int:
         """Most messages that one of ``n`` members sends in one step; a switch is no member.
 
         1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
@@ -209,7 +209,7 @@ def _steps(make: Steps, n: tuple[int, ...], splits: Splits | None) -> tuple[Step
 @lru_cache(maxsize=8)
 def _flows(make: Steps, n: tuple[int, ...], splits: Splits | None) -> MemberFlows:
     steps = _steps(make, n, splits)
-    if not steps:  # every member keeps all it has
+    if not steps:  # every member keeps all its data
         return MemberFlows(*(np.empty(0, np.int64),) * 2, np.empty(0))
     whole = lcm(*(step.of for step in steps))
     source = np.concatenate([step.source for step in steps])
@@ -249,7 +249,7 @@ def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
 
 
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
-"""Of each collective, its algorithms by name."""
+"""Algorithms of each collective, by name."""
 
 
 def algorithm(
@@ -354,7 +354,7 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
 
 
 def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
-    known = np.eye(n[0] + 1, dtype=bool)  # who has heard of whom; the last one is the switch
+    known = np.eye(n[0] + 1, dtype=bool)  # whose data each member has; last row: the switch
     if not one.steps(*n):
         raise ValueError(f"{where}: there are no steps; yield a Step")
     for number, step in enumerate(one.steps(*n)):

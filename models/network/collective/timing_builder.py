@@ -15,7 +15,7 @@ from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
 from .protocols import Floats
 
-Cores = NDArray[np.int32]  # (rows, members) of groups, where a library's threads run on them
+Cores = NDArray[np.int32]  # (rows, members) core indices, if library threads run on them
 
 
 class CoreUse(NamedTuple):
@@ -54,15 +54,17 @@ class TimingBuilder:
         self._counts = np.zeros(n, np.int64)
         self._uses: list[tuple[NDArray[np.int64], Usage]] = []
 
-    def note_pick(
-        self, what: str, rows: NDArray[np.int64], mine: NDArray[np.bool_], way: int
+    def record_choice(
+        self, what: str, rows: NDArray[np.int64], selected: NDArray[np.bool_], number: int
     ) -> None:
         """Note that some of the rows are done in a way, by its number."""
         group = self.shapes.group[rows]
         _, first, which = np.unique(group, return_index=True, return_inverse=True)
-        self._picks.append((int(rows[first[which[mine]]].min()), way, what, int(mine.sum())))
+        self._picks.append(
+            (int(rows[first[which[selected]]].min()), number, what, int(selected.sum()))
+        )
 
-    def picked(self) -> Counter[str]:
+    def choice_counts(self) -> Counter[str]:
         """How many rows are done in each way, as if their groups were asked one by one."""
         found: Counter[str] = Counter()
         for _, _, what, count in sorted(self._picks):
@@ -70,16 +72,16 @@ class TimingBuilder:
         return found
 
     def add(
-        self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
+        self, rows: NDArray[np.int64], plan: CollectivePlan, fixed: Floats, work: Floats
     ) -> None:
         """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
-            self._limit[rows] = way.limit
-            used = self.shapes.corresponding(way.component, rows)
-            self._add_use(rows, used, way.weight)
+            self._limit[rows] = plan.limit
+            used = self.shapes.corresponding(plan.component, rows)
+            self._add_use(rows, used, plan.weight)
 
-    def add_each(
+    def add_rows_with_own_usage(
         self, rows: NDArray[np.int64], fixed: Floats, work: Floats, limit: Floats, usage: Usage
     ) -> None:
         """Set rows that each have a limit and a usage of their own.
@@ -97,12 +99,12 @@ class TimingBuilder:
             rows[some], Usage(at.indptr, usage.component[at.values], usage.weight[at.values])
         )
 
-    def add_alone(self, rows: NDArray[np.int64], fixed: Floats) -> None:
+    def add_fixed(self, rows: NDArray[np.int64], fixed: Floats) -> None:
         """Set rows that take a time of their own and share nothing."""
         self.fixed[rows] = fixed
 
-    def keep(
-        self, rows: NDArray[np.int64], way: CollectivePlan, alone: Floats, taken: CoreUse
+    def hold_links(
+        self, rows: NDArray[np.int64], plan: CollectivePlan, alone: Floats, core_use: CoreUse
     ) -> None:
         """Set one plan that keeps its links for its whole time, and the cores for a part of it.
 
@@ -110,16 +112,16 @@ class TimingBuilder:
         ----------
         alone : s, of each row: what it takes
         """
-        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
-        links = way.weight / way.beta / CORE / taken.pace[:, None]
-        cores = np.broadcast_to(taken.cores, (len(rows), taken.cores.shape[1]))
-        used = self.shapes.corresponding(way.component, rows)
-        self._add_use(rows, np.hstack([used, cores]), np.hstack([links, taken.weights()]))
+        self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
+        links = plan.weight / plan.beta / CORE / core_use.pace[:, None]
+        cores = np.broadcast_to(core_use.cores, (len(rows), core_use.cores.shape[1]))
+        used = self.shapes.corresponding(plan.component, rows)
+        self._add_use(rows, np.hstack([used, cores]), np.hstack([links, core_use.weights()]))
 
-    def keep_cores(self, rows: NDArray[np.int64], alone: Floats, taken: CoreUse) -> None:
+    def hold_cores(self, rows: NDArray[np.int64], alone: Floats, core_use: CoreUse) -> None:
         """Set what takes its time whatever else is on the links, and the cores for a part of it."""
-        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
-        self._add_use(rows, taken.cores, taken.weights())
+        self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
+        self._add_use(rows, core_use.cores, core_use.weights())
 
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats

@@ -40,7 +40,7 @@ class Link(Backend):
     """
 
     kind = "link"
-    limit = math.inf  # B/s that one sender gets at most
+    limit = math.inf  # largest rate of one sender, B/s
 
     def __init__(
         self,

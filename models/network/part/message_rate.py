@@ -18,7 +18,7 @@ from .switch import Switch
 
 Floats = NDArray[np.float64]
 TLP, AROUND = 256, 24
-"""Payload of a PCIe packet (the usual maximum of servers), and what is around it, B: framing and
+"""Payload of a PCIe packet (the usual maximum of servers), and its overhead, B: framing and
 sequence 4, header 16, check 4 (PCI Express Base Specification 5.0, 2.2 and 3.6)."""
 REQUEST, COMPLETION = 64, 64
 """Work request that a NIC fetches, and completion that it writes, B, of ConnectX (Kalia, Kaminsky,

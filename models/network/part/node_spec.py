@@ -18,7 +18,7 @@ from .nic import Nic
 from .pcie import DOWN, UP, PcieSwitch
 
 ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic", UP, DOWN)
-"""What a link is to its GPU."""
+"""Roles of the links of a GPU."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class MachineParts:
         self._add_all()
         size, has_nic = len(self.components), node.nic is not None and node.nics > 0
         self.gpus = np.array([self._number[gpu] for gpu in self.parts], np.int64)
-        self.played = {role: self._players(role) for role in self._roles()}
+        self.played = {role: self._components_by_role(role) for role in self._roles()}
         self.roles: dict[str, NDArray[np.int64]] = {r: np.full(size, -1) for r in ROLES}
         for role in self.roles.keys() & self.played.keys():
             self.roles[role][self.gpus] = self.played[role]
@@ -121,13 +121,13 @@ class MachineParts:
     def _roles(self) -> list[str]:
         return list(dict.fromkeys(role for parts in self.parts.values() for role in parts))
 
-    def _players(self, role: str) -> NDArray[np.int64]:
+    def _components_by_role(self, role: str) -> NDArray[np.int64]:
         """(GPUs,) component that plays a role for each; -1 for none."""
         names = [parts.get(role) for parts in self.parts.values()]
         return np.array([-1 if name is None else self._number[name] for name in names], np.int64)
 
     @property
-    def own(self) -> bool:
+    def has_plugin_parts(self) -> bool:
         """Whether it has parts of plug-ins, which may differ from machine to machine."""
         return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
 
@@ -166,7 +166,7 @@ class MachineParts:
     def _add_gpu(self, j: int) -> None:
         node, gpu, part = self.node, f"{self.name}.gpu{j}", self.node.parts
         own = node.gpu
-        # GPUs share the NICs of their machine evenly, neighbours the same one.
+        # The GPUs of a machine share its NICs evenly; neighbours share the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
         self._add(Component(gpu, "gpu", slots=own.streams, part=part.get("gpu", "")), rail=rail)
         roles = {"host": f"{self.name}.host"}

@@ -10,7 +10,7 @@ from ...parts import NodePart, part
 from .link import Link
 
 UP, DOWN = "pcie_up", "pcie_down"
-"""What the two directions of its link are to the GPUs below: towards the host, and from it."""
+"""Roles of the two directions of its link, for the GPUs below: to the host, and from it."""
 
 
 @part("pcie_switch")

@@ -22,7 +22,7 @@ from .switch_graph import NIC, SwitchGraph
 from .wiring import Adapter, topology
 
 KEYS = ("from", "to", "bandwidth", "latency", "count", "cost", "weight", "down", "one_way")
-MOST_WEIGHT = 64  # entries that a switch keeps for one link
+MOST_WEIGHT = 64  # routing entries per link
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class CustomGraph(GraphTopology):
     ----------
     file : Path
         YAML, GraphML where its name ends so, or what ``ibnetdiscover`` printed.
-    routing : how a way is chosen
+    routing : str
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash,
         ``weighted`` too, links of more rate more often.
     paths : int
@@ -92,7 +92,7 @@ class CustomGraph(GraphTopology):
         graph = SwitchGraph(adapters)
         nics = graph.add_switches(NIC, (a.name for a in adapters))
         graph.ends = set(nics)
-        graph.hang(np.arange(len(adapters)), np.array(nics))
+        graph.attach_nics(np.arange(len(adapters)), np.array(nics))
         number = {name: i for i, name in enumerate(graph.names)}
         least = min((port.rate or 0.0 for _, port in lines), default=0.0)
         for line, port in lines:
@@ -154,7 +154,7 @@ def _graphml_rows(file: Path) -> Sequence[Any]:
 
     try:
         graphs = rustworkx.read_graphml(str(file))
-    except Exception as error:  # what rustworkx raises is not one of its own kinds
+    except Exception as error:  # rustworkx raises no specific exception type
         text = " ".join(str(error).split())
         raise GraphError(file.name, f"cannot be read: {text}; write GraphML") from error
     rows = []
@@ -208,7 +208,7 @@ def _number(row: Mapping[str, Any], key: str, unit: str, where: str) -> float | 
 def _count(row: Mapping[str, Any], key: str, where: str) -> int:
     value = row.get(key, 1)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # GraphML knows double alone
+        value = int(value)  # GraphML has only doubles
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise GraphError(f"{where}.{key}", f"is {value!r}; give a whole number from 1 on")
     return value

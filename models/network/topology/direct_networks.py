@@ -18,7 +18,7 @@ from .wiring import Adapter, FabricParts, topology
 
 Ints = NDArray[np.int64]
 WHERE = "cluster.fabric.topology"
-GLOBAL_COST = 3  # dearer than two local links, so that a way crosses one of them
+GLOBAL_COST = 3  # more than two local links, so that a path uses only one global link
 
 
 @topology("torus")
@@ -32,7 +32,7 @@ class Torus(GraphTopology):
     ----------
     shape : Sequence
         Machines along each dimension; together they are all machines.
-    routing : how a way is chosen
+    routing : str
         Of two ways that are equally short: ``spray`` takes both evenly, ``ecmp`` one by a hash.
     seed : int
         Of the hash.
@@ -81,12 +81,12 @@ class Torus(GraphTopology):
             low, high = (x.take(whole, axis=dimension).ravel() for x in (grid, beside))
             graph.add_cables(low, high, switch.component(""), turn=dimension)
         place = {node: router for node, router in zip(nodes, routers, strict=True)}
-        graph.hang(np.arange(len(adapters)), np.array([place[a.node] for a in adapters]))
+        graph.attach_nics(np.arange(len(adapters)), np.array([place[a.node] for a in adapters]))
         return graph
 
     def parts(self) -> FabricParts:
         """Cables alone: routers are parts of the machines."""
-        return FabricParts({}, self.made.cables(), [])
+        return FabricParts({}, self.network.cables(), [])
 
 
 @topology("dragonfly")
@@ -104,7 +104,7 @@ class Dragonfly(GraphTopology):
         On each router.
     global_links : int
         Of each router.
-    routing : how a way is chosen
+    routing : str
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash.
     paths : int
         Ways that data are sprayed over; 0 for all there are.
@@ -171,7 +171,7 @@ class Dragonfly(GraphTopology):
         home = np.arange(len(adapters)) // self.nics
         names = (f"{graph.names[r]}.{nic.name}" for r, nic in zip(home, adapters, strict=True))
         made = graph.add_components(port.renamed(name) for name in names)
-        graph.hang(np.arange(len(adapters)), home, made + np.arange(len(adapters)))
+        graph.attach_nics(np.arange(len(adapters)), home, made + np.arange(len(adapters)))
         return graph
 
     def _global_cables(self, groups: int, ports: int) -> tuple[Ints, Ints]:
@@ -198,7 +198,7 @@ def require_switch(switch: Switch | None, what: str) -> Switch:
     if switch is None:
         raise GraphError(
             "cluster.fabric.switch",
-            f"a {what} has links like the ports of its routers, and nobody says them; write "
+            f"the ports of the {what}'s routers are not described; write "
             "cluster.fabric.switch with bandwidth, latency and ports",
         )
     return switch

@@ -16,7 +16,7 @@ RATE = {  # Gb/s of data of one lane
 _NODE = re.compile(r'^(Switch|Ca|Rt)\s+\d+\s+"([^"]+)"\s+#\s+"([^"]*)"')
 _LINK = re.compile(r'^\[(\d+)\](?:\([^)]*\))?\s+"([^"]+)"\[(\d+)\].*?\s(\d+)x([A-Z]+\d*)\s*$')
 AGGREGATION = "Aggregation Node"
-"""Of a switch itself, where it reduces: no NIC of a machine."""
+"""Name of a switch's own aggregation node, which is not a NIC."""
 
 
 def is_ibnetdiscover(text: str) -> bool:

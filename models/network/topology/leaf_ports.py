@@ -13,7 +13,7 @@ from ....sim.facts.part_names import Names
 from .wiring import Adapter
 
 Ints = NDArray[np.int64]
-UPLINKS = ("up", "down")  # behind the ports of each leaf, where it has a pool of them
+UPLINKS = ("up", "down")  # pool ports after the NIC ports of each leaf
 NAME = re.compile(r"leaf\d+\.(up|down|node\d+\.nic\d+)")
 
 

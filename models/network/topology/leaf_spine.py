@@ -32,7 +32,7 @@ class FatTree(GraphTopology):
     ----------
     oversubscription : float
         Rate into a leaf from its machines over rate to the spine.
-    routing : how a flow's uplink is chosen
+    routing : str
         ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
         every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
         all of them evenly.
@@ -78,8 +78,8 @@ class FatTree(GraphTopology):
         for key, value in (("tiers", tiers), ("spines", spines), ("paths", paths)):
             if routing == POOL and value:
                 raise ValueError(
-                    f"{key} is {value}, and uplinks that are one pool have no such thing; write "
-                    "routing: spray or ecmp, so that every uplink is a link of its own"
+                    f"{key} is {value}, but pooled uplinks do not use it; write "
+                    "routing: spray or ecmp, so that every uplink is a separate link"
                 )
         self.pooled = routing == POOL
         allowed = (POOL, ECMP, SPRAY)
@@ -95,10 +95,10 @@ class FatTree(GraphTopology):
         """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
         self.switch, self.leaf = switch, np.zeros(0, np.int64)
         graph = SwitchGraph(adapters)
-        if switch is None:  # back to back, as if by a switch that costs nothing
-            graph.hang(np.arange(len(adapters)), graph.add_switches("", 1)[0])
+        if switch is None:  # direct connection, modelled as a switch without cost
+            graph.attach_nics(np.arange(len(adapters)), graph.add_switches("", 1)[0])
             return graph
-        self.leaf = self.leaves(adapters, self.facing_machines(adapters, switch.ports))
+        self.leaf = self.leaves(adapters, self.downlink_ports(adapters, switch.ports))
         self._add_leaves(graph, switch)
         return graph
 
@@ -126,7 +126,7 @@ class FatTree(GraphTopology):
             self._set_levels(graph, len(number), [1], [0], [len(number)])
         graph.add_components(ComponentList(parts, kinds, names))
         own = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        graph.hang(order, home[order], np.repeat(names.first, counts) + own)
+        graph.attach_nics(order, home[order], np.repeat(names.first, counts) + own)
         if len(number) > 1 and not pool:
             self._add_tiers(graph, len(number), int(counts.max()), switch)
 
@@ -142,8 +142,8 @@ class FatTree(GraphTopology):
         if nics + uplinks > ports:
             raise GraphError(
                 "cluster.fabric.switch",
-                f"a leaf has {nics} NICs and {uplinks} uplinks, and a switch {ports} ports; take a "
-                "larger switch, or more oversubscription",
+                f"a leaf has {nics} NICs and {uplinks} uplinks, but a switch has {ports} ports; "
+                "take a larger switch, or more oversubscription",
             )
         spines = self.spines or switches_above(leaves, uplinks, ports)
         if self.spines:
@@ -228,7 +228,7 @@ class FatTree(GraphTopology):
         """
         node = AdapterList.of(adapters).node
         _, begins, which = np.unique(node, return_index=True, return_inverse=True)
-        place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
+        place = np.argsort(np.argsort(begins))[which]  # machine of each, by its first NIC
         found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
         for machine, nics in enumerate(np.bincount(place).tolist()):
             if used and used + nics > down:
@@ -237,13 +237,13 @@ class FatTree(GraphTopology):
             used += nics
         return found[place]
 
-    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_needed(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len(adapters)
 
-    def facing_machines(self, adapters: Sequence[Adapter], ports: int) -> int:
+    def downlink_ports(self, adapters: Sequence[Adapter], ports: int) -> int:
         """Ports of a leaf that face machines; all of them where one leaf is enough."""
-        if self.ports_wanted(adapters) <= ports:
+        if self.ports_needed(adapters) <= ports:
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
@@ -274,7 +274,7 @@ class FatTree(GraphTopology):
             return super().parts()
         leaves, ports = len(np.unique(self.leaf)), self.switch.ports
         below = [Cables("NIC", "leaf", len(self.leaf))]
-        uplinks = leaves * (ports - self.facing_machines(self.made.adapters, ports))
+        uplinks = leaves * (ports - self.downlink_ports(self.network.adapters, ports))
         if leaves == 1 or not uplinks or leaves > ports:
             return FabricParts({"leaf": leaves}, below, [])
         found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
@@ -292,8 +292,8 @@ class FatTree(GraphTopology):
         if self.pooled and self.switch is not None and leaves > self.switch.ports:
             raise GraphError(
                 "cluster",
-                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch; "
-                "what joins them is not described, so nobody knows how many switches that takes; "
+                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch, "
+                "so the number of switches is unknown; "
                 "for a third tier write cluster.fabric.topology: {use: fat-tree, routing: spray}",
             )
         return super().switches()
@@ -326,7 +326,7 @@ class Rail(FatTree):
         before[order] = np.arange(len(rail)) - first[rail[order]]
         return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
 
-    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_needed(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len(np.unique(AdapterList.of(adapters).node))
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-BLOCK = 4_000_000  # links x destinations of one table: some 200 MB while it is made
+BLOCK = 4_000_000  # links x destinations of one table: about 200 MB during construction
 NEVER = np.int64(1) << 40
 
 
-class NoWayError(Exception):
+class NoRouteError(Exception):
     """No link leads on from a switch towards another; both by number."""
 
     def __init__(self, at: int, to: int):
@@ -62,7 +62,7 @@ class CostTables:
     source, target, cost, turn, weight : (links,) as in ``SwitchGraph.add_links``
     up : (links,) whether it may be used
     forwards : (switches,) whether it passes on what is not for it
-    homes : destinations that will be asked for, sorted
+    destinations : destinations that will be asked for, sorted
 
     Examples
     --------
@@ -75,9 +75,9 @@ class CostTables:
 
     def __init__(
         self, source: Ints, target: Ints, cost: Ints, turn: Ints, weight: Ints,
-        up: NDArray[np.bool_], forwards: NDArray[np.bool_], homes: Ints,
+        up: NDArray[np.bool_], forwards: NDArray[np.bool_], destinations: Ints,
     ):  # fmt: skip
-        self.target, self._forwards, self._homes = target, forwards, homes
+        self.target, self._forwards, self._homes = target, forwards, destinations
         self._order = np.flatnonzero(up)[np.argsort(source[up], kind="stable")]
         self._source, self._head = source[self._order], target[self._order]
         self._cost, self._turn = cost[self._order], turn[self._order]
@@ -113,46 +113,46 @@ class CostTables:
         if block not in self._made:
             if len(self._made) * self._each * len(self._order) > 8 * BLOCK:
                 self._made.clear()
-            homes = self._homes[block * self._each : (block + 1) * self._each]
-            used = self._usable(homes, self._distances(homes))
+            destinations = self._homes[block * self._each : (block + 1) * self._each]
+            used = self._usable(destinations, self._distances(destinations))
             row, at = np.nonzero(used)
-            size = len(homes) * self._switches
+            size = len(destinations) * self._switches
             links = np.repeat(self._order[at], self._weight[at])
             flat = np.bincount(row * self._switches + self._source[at], self._weight[at], size)
             flat = flat.astype(np.int64)
             self._made[block] = (np.cumsum(flat) - flat, flat, links)
         return self._made[block]
 
-    def _distances(self, homes: Ints) -> Ints:
+    def _distances(self, destinations: Ints) -> Ints:
         """(homes, switches) cost of the cheapest way to each home (Bellman-Ford)."""
-        found = np.full((len(homes), self._switches), NEVER)
-        found[np.arange(len(homes)), homes] = 0
+        distances = np.full((len(destinations), self._switches), NEVER)
+        distances[np.arange(len(destinations)), destinations] = 0
         if not len(self._order):
-            return found
+            return distances
         while True:
-            best = np.minimum.reduceat(self._onward(found, homes), self._starts, axis=1)
-            new = found.copy()
-            new[:, self._from] = np.minimum(found[:, self._from], best)
-            if np.array_equal(new, found):
-                return found
-            found = new
+            best = np.minimum.reduceat(self._onward(distances, destinations), self._starts, axis=1)
+            new = distances.copy()
+            new[:, self._from] = np.minimum(distances[:, self._from], best)
+            if np.array_equal(new, distances):
+                return distances
+            distances = new
 
-    def _onward(self, found: Ints, homes: Ints) -> Ints:
+    def _onward(self, distances: Ints, destinations: Ints) -> Ints:
         """(homes, links) cost of the cheapest way that begins with each link."""
-        onward = found[:, self._head] + self._cost
+        onward = distances[:, self._head] + self._cost
         if not self._forwards.all():
-            stuck = ~self._forwards[self._head] & (self._head != homes[:, None])
+            stuck = ~self._forwards[self._head] & (self._head != destinations[:, None])
             onward[stuck] = NEVER
         return np.asarray(np.minimum(onward, NEVER))
 
-    def _usable(self, homes: Ints, found: Ints) -> NDArray[np.bool_]:
+    def _usable(self, destinations: Ints, distances: Ints) -> NDArray[np.bool_]:
         """(homes, links) whether a link begins one of the cheapest ways, in the first turn."""
-        onward = self._onward(found, homes)
-        used = (onward == found[:, self._source]) & (onward < NEVER)
-        used &= self._source != homes[:, None]
+        onward = self._onward(distances, destinations)
+        used = (onward == distances[:, self._source]) & (onward < NEVER)
+        used &= self._source != destinations[:, None]
         if len(self._order) and self._turn.any():
             turn = np.where(used, self._turn, NEVER)
-            least = np.full(found.shape, NEVER)
+            least = np.full(distances.shape, NEVER)
             least[:, self._from] = np.minimum.reduceat(turn, self._starts, axis=1)
             used &= turn == least[:, self._source]
         return np.asarray(used)

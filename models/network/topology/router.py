@@ -19,11 +19,11 @@ from .wiring import Adapter, Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-DENSE = 8  # components that a flow crosses, about
+DENSE = 8  # typical number of components per flow
 Column = tuple[Ints, Ints, Floats]
-"""Flows, a component of each, and the share of the flow's data that crosses it."""
-MOST_NEAR = 256  # members that one has near it, in the mean: with more, pairs are gone through
-CHUNK = 1 << 16  # flows at once, so that their columns stay in the processor's cache
+"""Flow indices, one component for each, and the share of the flow's data on it."""
+MOST_NEAR = 256  # with more nearby members on average, pairs are listed
+CHUNK = 1 << 16  # flows per batch, so that the columns fit into the CPU cache
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,18 @@ class MachineRouter:
                 return [Route(ends)]
         if of.over_host[a] and of.machine[a] == of.machine[b]:
             over = _over_pcie(roles[UP][a], roles[UP][b], roles[DOWN][b])
-            return [Route(_those_there(roles["d2h"][a], *over, roles["h2d"][b]))]
+            return [Route(_present_components(roles["d2h"][a], *over, roles["h2d"][b]))]
         here, there = int(of.nic[a]), int(of.nic[b])
         if here < 0 or there < 0:
             return ()
         leaves = _over_pcie(roles[UP][a], of.nic_up[here], of.nic_down[here])
         enters = _over_pcie(of.nic_up[there], roles[UP][b], roles[DOWN][b])
-        out = _those_there(roles["to_nic"][a], *leaves, of.nic_tx[here])
-        into = _those_there(of.nic_rx[there], *enters, roles["from_nic"][b])
-        ways = self._ways_between(here, there, a, b)
+        out = _present_components(roles["to_nic"][a], *leaves, of.nic_tx[here])
+        into = _present_components(of.nic_rx[there], *enters, roles["from_nic"][b])
+        ways = self._paths_between(here, there, a, b)
         return [Route((*out, *between, *into), share) for between, share in ways]
 
-    def _ways_between(
+    def _paths_between(
         self, here: int, there: int, a: int, b: int
     ) -> Iterator[tuple[list[int], float]]:
         """Components between two NICs, and the share, of each way of data from a to b."""
@@ -152,8 +152,8 @@ class GraphRouter(MachineRouter):
     def ends(self, gpus: Ints) -> Ints:
         """(…, parts) components before and after the fabric of each GPU's ways; -1 for none.
 
-        Uplinks of a leaf are among them where ``ends_are_whole``: a way is parts of both ends then,
-        chosen by what they share.
+        With ``has_pooled_uplinks`` the pools of a leaf are among them: a path then consists of the
+        ends of both GPUs.
         """
         of, nic = self.links, self.links.nic[gpus]
         behind = (of.nic_tx, of.nic_rx, of.nic_up, of.nic_down, *self._fabric_ends)
@@ -164,16 +164,16 @@ class GraphRouter(MachineRouter):
         )
 
     @property
-    def ends_inside(self) -> int:
+    def ends_in_machine(self) -> int:
         """Number of the ends that are in the GPU's machine; they come first."""
         return len(self.links.roles) + 4
 
-    def places(self, gpus: Ints) -> list[Ints]:
+    def locations(self, gpus: Ints) -> list[Ints]:
         """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""
         of = self.links
         return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
 
-    def joined(self, gpus: Ints) -> Ints:
+    def local_links(self, gpus: Ints) -> Ints:
         """(…,) which links join each GPU to others of its machine: 1 GPU links, 2 the host's."""
         return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
 
@@ -183,19 +183,19 @@ class GraphRouter(MachineRouter):
         return np.asarray((leaf != leaf[:, :1]).any(axis=1))
 
     @property
-    def ends_are_whole(self) -> bool:
+    def has_pooled_uplinks(self) -> bool:
         """Whether a way across leaves is an uplink of one and a downlink of the other."""
         return self.graph.pooled_uplinks is not None
 
     def _leaf(self, gpus: Ints) -> Ints:
         nic = self.links.nic[gpus]
-        home = self.graph.made.home
+        home = self.graph.network.home
         return np.where(nic >= 0, home[nic], -1) if len(home) else nic
 
     @property
     def _fabric_ends(self) -> list[Ints]:
         """Of each NIC, the port to it; up- and downlink of its leaf where these are pools."""
-        made, own = self.graph.made, self.graph.pooled_uplinks
+        made, own = self.graph.network, self.graph.pooled_uplinks
         links = [] if own is None else [own[0][made.home], own[1][made.home]]
         return [np.where(c >= 0, c + self.first, -1) for c in (made.port, *links)]
 
@@ -209,10 +209,10 @@ class GraphRouter(MachineRouter):
         """
         self.graph.take_down(c - self.first for c in components if self.first <= c < self.count)
 
-    def _ways_between(
+    def _paths_between(
         self, here: int, there: int, a: int, b: int
     ) -> Iterator[tuple[list[int], float]]:
-        for way, share in self.graph.ways(here, there, a, b):
+        for way, share in self.graph.paths_between(here, there, a, b):
             yield [c + self.first for c in way], share
 
     def crossings(self, source: Ints, target: Ints, label: Ints) -> Crossings:
@@ -376,7 +376,7 @@ def _over_pcie(up: Any, other: Any, down: Any) -> list[Any]:
     return [np.where(apart, up, -1), np.where(apart, down, -1)]
 
 
-def _those_there(*components: int) -> tuple[int, ...]:
+def _present_components(*components: int) -> tuple[int, ...]:
     return tuple(int(c) for c in components if c >= 0)
 
 

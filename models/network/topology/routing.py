@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....sim.facts.sampling import random_bits
-from .next_links import Candidates, NextLinks, NoWayError
+from .next_links import Candidates, NextLinks, NoRouteError
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 UDP, ROCE_PORT = 17, 4791
 """Protocol and destination port of RoCEv2; the source port is a flow's own (InfiniBand
 Architecture 1.4, annex A17)."""
-PAIRS = 1 << 17  # of switches at once, each with as many rows as it has ways
+PAIRS = 1 << 17  # switches per batch, each with one row per path
 CHOICES = ECMP, WEIGHTED, SPRAY = "ecmp", "weighted", "spray"
 
 
-class Crossed(NamedTuple):
+class CrossedLinks(NamedTuple):
     """Links that flows cross: one row for each link of each flow.
 
     Parameters
@@ -69,14 +69,14 @@ class Routing(NamedTuple):
             raise ValueError(f"paths is {self.paths}; give 1 or more, or 0 for all there are")
         if self.paths and self.choice != SPRAY:
             raise ValueError(
-                f"paths is {self.paths}, and routing '{self.choice}' takes one way for each flow; "
-                "write routing: spray, or take paths out"
+                f"paths is {self.paths}, but routing '{self.choice}' uses one path per flow; "
+                "write routing: spray, or leave paths out"
             )
 
     def crossed(
         self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
         label: ArrayLike = 0,
-    ) -> Crossed:  # fmt: skip
+    ) -> CrossedLinks:  # fmt: skip
         """Links that flows cross between their first and last switches.
 
         One that two ways of a flow share has a row for each.
@@ -90,47 +90,50 @@ class Routing(NamedTuple):
         if self.choice == SPRAY and not self.paths:
             flow = np.arange(len(at), dtype=np.int64)
             return split_over_all(links, flow, at, to, np.ones(len(at)))
-        first, k = np.broadcast_to(hashed(self.seed, source, target, label), len(at)), self.each
+        first, k = (
+            np.broadcast_to(flow_hash(self.seed, source, target, label), len(at)),
+            self.paths_per_flow,
+        )
         if k == 1:
-            flow, link = follow(links, at, to, first)
-            return Crossed(flow, link, np.ones(len(flow)))
+            flow, link = follow_hashed_path(links, at, to, first)
+            return CrossedLinks(flow, link, np.ones(len(flow)))
         spread = (np.repeat(first, k) + np.tile(np.arange(k) / k, len(at))) % 1.0
-        way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
-        return Crossed(way // k, link, np.full(len(way), 1 / k))
+        way, link = follow_hashed_path(links, np.repeat(at, k), np.repeat(to, k), spread)
+        return CrossedLinks(way // k, link, np.full(len(way), 1 / k))
 
     @property
-    def each(self) -> int:
+    def paths_per_flow(self) -> int:
         """Number of ways of each flow; 0 for all there are."""
         return self.paths if self.choice == SPRAY else 1
 
-    def ways(
+    def paths_of_flow(
         self, links: NextLinks, at: int, to: int, source: int, target: int
     ) -> dict[tuple[int, ...], float]:
         """Links of each way of one flow, with its share of the data."""
-        if not self.each:
-            return dict(all_ways(links, at, to))
-        here, there = (np.full(self.each, x, np.int64) for x in (at, to))
-        first = float(hashed(self.seed, source, target, 0)[0])
-        spread = (first + np.arange(self.each) / self.each) % 1.0
-        way, link = follow(links, here, there, spread)
+        if not self.paths_per_flow:
+            return dict(all_paths(links, at, to))
+        here, there = (np.full(self.paths_per_flow, x, np.int64) for x in (at, to))
+        first = float(flow_hash(self.seed, source, target, 0)[0])
+        spread = (first + np.arange(self.paths_per_flow) / self.paths_per_flow) % 1.0
+        way, link = follow_hashed_path(links, here, there, spread)
         found: dict[tuple[int, ...], float] = {}
-        for k in range(self.each):
+        for k in range(self.paths_per_flow):
             one = tuple(link[way == k].tolist())
-            found[one] = found.get(one, 0.0) + 1 / self.each
+            found[one] = found.get(one, 0.0) + 1 / self.paths_per_flow
         return found
 
     def longest(
         self, links: NextLinks, at: Ints, to: Ints, source: Ints, target: Ints, cost: Floats
     ) -> Floats:
         """(flows,) most that the costs of links add up to along one way of each flow."""
-        k = self.each
+        k = self.paths_per_flow
         if not k:
             switches = int(links.target.max(initial=0)) + 1
             pair, same = np.unique(at * switches + to, return_inverse=True)
-            return longest_ways(links, *np.divmod(pair, switches), cost)[same]
-        first = np.repeat(hashed(self.seed, source, target, 0), k)
+            return longest_paths(links, *np.divmod(pair, switches), cost)[same]
+        first = np.repeat(flow_hash(self.seed, source, target, 0), k)
         spread = (first + np.tile(np.arange(k) / k, len(at))) % 1.0
-        way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
+        way, link = follow_hashed_path(links, np.repeat(at, k), np.repeat(to, k), spread)
         of_ways = np.bincount(way, cost[link], k * len(at)).reshape(len(at), k)
         return np.asarray(of_ways.max(axis=1), np.float64)
 
@@ -143,8 +146,8 @@ class Routing(NamedTuple):
             switches = int(links.target.max(initial=0)) + 1
             pair, whole = _summed(at * switches + to, amount, switches**2)
             return split_loads(links, *np.divmod(pair, switches), whole)
-        if self.each == 1:  # each flow whole: without the columns that say so
-            digits = np.broadcast_to(hashed(self.seed, source, target, 0), len(at))
+        if self.paths_per_flow == 1:  # all data of each flow: no share column needed
+            digits = np.broadcast_to(flow_hash(self.seed, source, target, 0), len(at))
             hops = [(link, amount[flow]) for flow, link in _hops(links, at, to, digits)]
             link, much = map(np.concatenate, zip((at[:0], amount[:0]), *hops, strict=True))
             return np.bincount(link, much, len(links.target)).astype(np.float64)
@@ -166,7 +169,7 @@ class Routing(NamedTuple):
         a, b : (pairs,) places among the switches of members that send each other nothing
         """
         found, n = np.zeros(len(links.target)), len(switches)
-        each = max(1, PAIRS // max(n, 1))  # nobody sends where all are within one machine
+        each = max(1, PAIRS // max(n, 1))  # no traffic if all members are in one machine
         order = np.argsort(b, kind="stable")
         a, b = a[order], b[order]
         for at in range(0, n, each):
@@ -181,18 +184,18 @@ class Routing(NamedTuple):
         return found
 
 
-def hashed(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) -> Floats:
+def flow_hash(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) -> Floats:
     """Hash of five-tuples, from 0 to below 1: addresses, protocol and ports.
 
-    >>> a, b = hashed(1, 0, [1, 1], [0, 1])
-    >>> bool(a == b), bool(a == hashed(1, 0, 1, 0)[0])
+    >>> a, b = flow_hash(1, 0, [1, 1], [0, 1])
+    >>> bool(a == b), bool(a == flow_hash(1, 0, 1, 0)[0])
     (False, True)
     """
     bits = random_bits(seed, UDP << 16 | ROCE_PORT, label, source, target)  # the longest last
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def follow(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, Ints]:
+def follow_hashed_path(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, Ints]:
     """The one way of each flow: flows and the links they cross, hop after hop.
 
     Parameters
@@ -225,39 +228,41 @@ def _hops(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> Iterator[tupl
             here = links.target[link]
 
 
-def all_ways(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, ...], float]]:
+def all_paths(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, ...], float]]:
     """All ways from switch to switch, with the share of each where every switch splits evenly."""
     if at == to:
         yield (), 1.0
         return
     first, count = (int(x[0]) for x in _links_that_lead_on(links, np.array([at]), np.array([to])))
     for link, many in Counter(links.links[first : first + count].tolist()).items():
-        for rest, share in all_ways(links, int(links.target[link]), to):
+        for rest, share in all_paths(links, int(links.target[link]), to):
             yield (link, *rest), share * many / count
 
 
-def split_over_all(links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats) -> Crossed:
+def split_over_all(
+    links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats
+) -> CrossedLinks:
     """Links that data cross which every switch splits evenly over its next links.
 
     Rows of one flow that meet at a switch go on as one; those of one number need not begin at one
     switch.
     """
     none = np.zeros(0, np.int64)
-    found = [Crossed(none, none, np.zeros(0))]
+    found = [CrossedLinks(none, none, np.zeros(0))]
     for some in links.blocks(to):
         found += _split_hops(links, flow[some], at[some], to[some], amount[some])
-    return Crossed(*map(np.concatenate, zip(*found, strict=True)))
+    return CrossedLinks(*map(np.concatenate, zip(*found, strict=True)))
 
 
 def _split_hops(
     links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats
-) -> Iterator[Crossed]:
+) -> Iterator[CrossedLinks]:
     switches = int(links.target.max(initial=0)) + 1
     while (moving := at != to).any():
         flow, at, to, amount = (x[moving] for x in (flow, at, to, amount))
         row, link = _all_links_that_lead_on(links, at, to)
         share = (amount / np.bincount(row, minlength=len(flow)))[row]
-        yield Crossed(flow[row], link, share)
+        yield CrossedLinks(flow[row], link, share)
         key = flow[row] * switches + links.target[link]
         met, one, where = np.unique(key, return_index=True, return_inverse=True)
         flow, at = np.divmod(met, switches)
@@ -315,7 +320,7 @@ def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
     return kind, np.array(kinds, np.int64)
 
 
-def count_ways(links: NextLinks, at: Ints, to: Ints) -> Floats:
+def count_paths(links: NextLinks, at: Ints, to: Ints) -> Floats:
     """(pairs,) number of ways from switch to switch; links beside each other count."""
     found = np.zeros(len(at))
     for some in links.blocks(to):
@@ -334,7 +339,7 @@ def count_ways(links: NextLinks, at: Ints, to: Ints) -> Floats:
     return found
 
 
-def longest_ways(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
+def longest_paths(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
     """(pairs,) most that the costs of links add up to along any way from switch to switch."""
     found = np.zeros(len(at))
     for some in links.blocks(to):
@@ -369,7 +374,7 @@ def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:
     found = links.candidates(at, to)
     if not found.length.all():
         stuck = int(np.argmin(found.length))
-        raise NoWayError(int(at[stuck]), int(to[stuck]))
+        raise NoRouteError(int(at[stuck]), int(to[stuck]))
     return found
 
 
@@ -396,7 +401,7 @@ def _each_once(key: Ints) -> tuple[Ints, Ints, Ints]:
         return np.unique(key, return_index=True, return_inverse=True)
     from_least = key - least
     first = np.full(int(from_least.max()) + 1, -1, np.int64)
-    first[from_least[::-1]] = np.arange(len(key) - 1, -1, -1)  # of equal keys the last one stays
+    first[from_least[::-1]] = np.arange(len(key) - 1, -1, -1)  # the last of equal keys remains
     found = np.flatnonzero(first >= 0)
     place = np.empty(len(first), np.int64)
     place[found] = np.arange(len(found))

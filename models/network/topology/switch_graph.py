@@ -19,7 +19,7 @@ from .next_links import CostTables, NextLinks
 from .wiring import Adapter, Cables
 
 Ints = NDArray[np.int64]
-NIC = "NIC"  # kind of a NIC that has several links, and is a switch of its own in the graph
+NIC = "NIC"  # kind of a NIC with several links, which is a switch in the graph
 
 
 class SwitchGraph:
@@ -34,7 +34,7 @@ class SwitchGraph:
     >>> graph = SwitchGraph([Adapter(0, 0), Adapter(1, 0)])
     >>> left, right = graph.add_switches("leaf", 2)
     >>> _ = graph.add_cables([left], [right], Component("", "switch", rate=1e9))
-    >>> graph.hang([0, 1], [left, right])
+    >>> graph.attach_nics([0, 1], [left, right])
     >>> [c.name for c in graph.components]
     ['leaf0.leaf1', 'leaf1.leaf0']
     >>> graph.next_links.candidates(np.array([left]), np.array([right])).length.tolist()
@@ -50,14 +50,14 @@ class SwitchGraph:
         self.kinds: list[str] = []
         self.home = np.full(len(self.adapters), -1, np.int64)
         self.port = np.full(len(self.adapters), -1, np.int64)
-        self.ends: set[int] = set()  # switches that pass nothing on: NICs with several links
+        self.ends: set[int] = set()  # switches that do not forward: NICs with several links
         self.levels: NextLinks | None = None
         self._rows: list[tuple[Ints, ...]] = []
         self._columns: tuple[Ints, ...] | None = None
         self._next: NextLinks | None = None
         self._down: frozenset[int] = frozenset()
 
-    # Filling.
+    # Construction.
 
     def add_switches(self, kind: str, names: int | Iterable[str]) -> range:
         """Add switches of a kind, ``leaf`` or ``spine``: so many, or of these names."""
@@ -142,7 +142,7 @@ class SwitchGraph:
             self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
         return range(first, self._count)
 
-    def hang(
+    def attach_nics(
         self, adapters: Sequence[int] | Ints, switches: Sequence[int] | Ints | int,
         ports: Ints | int = -1,
     ) -> None:  # fmt: skip
@@ -150,7 +150,7 @@ class SwitchGraph:
         self.home[adapters] = switches
         self.port[adapters] = ports
 
-    # Reading.
+    # Queries.
 
     @property
     def columns(self) -> tuple[Ints, ...]:
@@ -197,7 +197,7 @@ class SwitchGraph:
         if (self.home < 0).any():
             lost = self.adapters[int(np.argmax(self.home < 0))]
             raise GraphError(
-                "cluster.fabric.topology", f"{lost.name} is joined to nothing; add a link to it"
+                "cluster.fabric.topology", f"{lost.name} has no link; add a link to it"
             )
         if not len(self.adapters):
             return
@@ -206,7 +206,7 @@ class SwitchGraph:
         for ends in ((source[up], target[up]), (target[up], source[up])):  # from it, and to it
             apart = np.flatnonzero(~self._reached(int(self.home[0]), *ends)[self.home])
             if len(apart):
-                raise self.no_way(int(self.home[0]), int(self.home[apart[0]]))
+                raise self.no_route_error(int(self.home[0]), int(self.home[apart[0]]))
 
     def _reached(self, start: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """(switches,) whether links lead there from one of them."""
@@ -217,12 +217,14 @@ class SwitchGraph:
             reached[target[reached[source]]] = True
         return reached
 
-    def no_way(self, at: int, to: int) -> GraphError:
+    def no_route_error(self, at: int, to: int) -> GraphError:
         """Error of two switches that nothing joins."""
         down = ", ".join(self.components[c].name for c in sorted(self._down)[:6])
-        why = f"down are {down}; bring one up" if down else "add a link that joins them"
+        why = (
+            f"these links are down: {down}; bring one up" if down else "add a link that joins them"
+        )
         here, there = self.names_at(at), self.names_at(to)
-        return GraphError("cluster.fabric", f"no way leads from {here} to {there}; {why}")
+        return GraphError("cluster.fabric", f"no route leads from {here} to {there}; {why}")
 
     def names_at(self, switch: int) -> str:
         """Name of a NIC that hangs on a switch, or else the switch's own."""

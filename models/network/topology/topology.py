@@ -24,7 +24,7 @@ from ..part.node_spec import ROLES, MachineParts
 from ..part.node_spec import GpuSpec as GpuSpec
 from ..part.node_spec import NodeSpec as NodeSpec
 from ..part.switch import Switch
-from . import custom_graph as custom_graph  # these register their topologies
+from . import custom_graph as custom_graph  # imports that register topologies
 from . import direct_networks as direct_networks
 from .graph_topology import GraphTopology
 from .leaf_spine import FatTree
@@ -118,7 +118,7 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
     (('node0.gpu0', 'node1.gpu0'), ('node2.host',))
     """
     collecting = gc.isenabled()
-    gc.disable()  # nothing of a million parts is garbage; looking for it was 40 % of the time
+    gc.disable()  # garbage collection took 40 % of the time and finds nothing
     try:
         return _SystemBuilder(kinds, fabric or FabricSpec()).system()
     finally:
@@ -149,7 +149,7 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     topology = fabric.build_topology()
     for _ in topology.components(_adapters(nics), fabric.switch):
         pass
-    topology.switches()  # or nobody knows
+    topology.switches()  # or unknown
     return topology.parts()
 
 
@@ -185,7 +185,7 @@ class _SystemBuilder:
         first, end = self.size, self.size + count
         while first < end:
             made = MachineParts(node, f"node{first}", pool)
-            many = 1 if made.own else end - first
+            many = 1 if made.has_plugin_parts else end - first
             self.machines.append((many, made))
             first += many
 
@@ -199,7 +199,7 @@ class _SystemBuilder:
         for (count, made), first in zip(self.machines, self._firsts(self.counts), strict=True):
             blocks.append(
                 ComponentList.of(made.components)
-                if made.own
+                if made.has_plugin_parts
                 else ComponentList.of_machines(made.components, int(first), count)
             )
         first = sum(map(len, blocks))

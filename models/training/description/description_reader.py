@@ -140,10 +140,10 @@ def _read(cls: type[T], data: Any, where: str) -> T:
         return TypeAdapter(cls).validate_python(data)
     except ValidationError as error:
         first = min(error.errors(), key=lambda e: FIRST.get(e["type"], len(FIRST)))
-        raise ScenarioError(_in_words(first, cls, where)) from error
+        raise ScenarioError(_message_text(first, cls, where)) from error
 
 
-def _in_words(error: Any, cls: type, where: str) -> str:
+def _message_text(error: Any, cls: type, where: str) -> str:
     """One of pydantic's errors as a message: place, value and cure."""
     kind, path = error["type"], [p for p in error["loc"] if p not in TAGS]
     places = [where, *(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)]

@@ -14,10 +14,10 @@ from .operations import (
     Operation,
     Split,
     Work,
-    chosen_works,
-    exchanged,
+    collective_work,
     linear,
-    streamed,
+    memory_op,
+    select_works,
 )
 
 PRODUCTS: dict[str, Adapted] = {
@@ -26,10 +26,10 @@ PRODUCTS: dict[str, Adapted] = {
     "feed-forward in": "feed-forward-in",
     "feed-forward out": "feed-forward-out",
 }
-"""Name of each product that may have an adapter, by the label of its op."""
+"""Name of each GEMM that may have an adapter, by the label of its op."""
 
 
-def adapted(
+def with_adapters(
     operations: tuple[Operation, ...], model: Transformer, split: Split
 ) -> tuple[Operation, ...]:
     """Operations of a layer as they are, or frozen and with the adapters that the model has.
@@ -39,7 +39,7 @@ def adapted(
     ...     block=BlockOptions(biases="none"),
     ...     adapters=Adapters(rank=2, of=("attention-output",)))
     >>> split = Split(batch=1, sequence=4)
-    >>> one, two = adapted((linear("attention output", 4, 8, 8, split),), tiny, split)
+    >>> one, two = with_adapters((linear("attention output", 4, 8, 8, split),), tiny, split)
     >>> [work.label for work in one.backward], one.trained, two.weights
     (['attention output dgrad'], False, 32)
     """
@@ -53,12 +53,12 @@ def _each_adapted(
 ) -> Iterator[Operation]:
     for operation in operations:
         name = next((PRODUCTS[w.label] for w in operation.forward if w.label in PRODUCTS), None)
-        one = frozen(operation)
+        one = freeze(operation)
         if name in adapters.of:
             yield one
             yield _adapter(name, model, adapters.rank, split)
         elif name == "attention-output" and split.fused_attention:
-            # what fused attention made is needed by its own backward pass
+            # fused attention needs its own output in the backward pass
             yield one._replace(kept=float(split.width * _rows_and_inputs(model, split)))
         else:
             yield one
@@ -68,21 +68,21 @@ def _rows_and_inputs(model: Transformer, split: Split) -> int:
     return split.tokens * model.heads * model.value_width // split.tensor
 
 
-def frozen(operation: Operation) -> Operation:
+def freeze(operation: Operation) -> Operation:
     """Operation whose weights are not trained.
 
     >>> from .operations import norm
     >>> split = Split(batch=1, sequence=4)
-    >>> frozen(linear("in", 4, 8, 8, split)).kept, frozen(norm("norm", "rms", 4, 8, split)).kept
+    >>> freeze(linear("in", 4, 8, 8, split)).kept, freeze(norm("norm", "rms", 4, 8, split)).kept
     (0.0, 64.0)
     """
     of_weights = [work.of_weights for work in operation.backward]
     if not (operation.weights or any(of_weights)):
         return operation
     return operation._replace(
-        backward=chosen_works(operation.backward, [not each for each in of_weights]),
+        backward=select_works(operation.backward, [not each for each in of_weights]),
         kept=0.0 if any(of_weights) else operation.kept,  # a norm's input gradient needs its input
-        later=0.0,
+        kept_for_weights=0.0,
         trained=False,
     )
 
@@ -92,7 +92,7 @@ def _adapter(name: Adapted, model: Transformer, rank: int, split: Split) -> Oper
     t = split.tensor
     qkv = model.query_width + 2 * max(model.key_value_heads, t) * model.head_width
     heads, inside = model.heads * model.value_width, model.inner
-    columns, rows = partial(_beside_columns, split=split), partial(_beside_rows, split=split)
+    columns, rows = partial(_column_adapter, split=split), partial(_row_adapter, split=split)
     return {
         "query-key-value": lambda: columns(name, model.hidden, rank, qkv),
         "attention-output": lambda: rows(name, heads, rank, model.hidden),
@@ -103,32 +103,33 @@ def _adapter(name: Adapted, model: Transformer, rank: int, split: Split) -> Oper
     }[name]()
 
 
-def _beside_columns(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
+def _column_adapter(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
     """Adapter of a product whose outputs are shared among the tensor-parallel ranks.
 
     Both its products are shared so.  Its input is the product's own, gathered where that is.
     """
     t, tokens = split.tensor, split.tokens
-    down = _thin(f"{name} adapter down", tokens, inputs, rank // t, split)
-    up = _thin(f"{name} adapter up", tokens, rank, outputs // t, split)
+    down = _adapter_gemm(f"{name} adapter down", tokens, inputs, rank // t, split)
+    up = _adapter_gemm(f"{name} adapter up", tokens, rank, outputs // t, split)
     inner = _joined(name, "all-gather", tokens * rank, split)
     return Operation(
         (*down.forward, *inner, *up.forward, _sum(name, tokens, outputs // t, split)),
         (*up.backward, *_joined(name, "all-reduce", tokens * rank, split, " backward"),
          *down.backward, _sum(name, tokens, inputs, split, " backward")),
-        down.kept + up.kept, (*up.parameters, *down.parameters), later=down.later + up.later,
+        down.kept + up.kept, (*up.parameters, *down.parameters),
+        kept_for_weights=down.kept_for_weights + up.kept_for_weights,
     )  # fmt: skip
 
 
-def _beside_rows(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
+def _row_adapter(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
     """Adapter of a product whose inputs are shared among the tensor-parallel ranks.
 
     Its first product shares them too, its second has shared outputs; with sequence parallelism an
     all-to-all brings these to whole rows of a rank's own tokens (NeMo's ``a2a_experimental``).
     """
     t, tokens = split.tensor, split.tokens
-    down = _thin(f"{name} adapter down", tokens, inputs // t, rank, split)
-    up = _thin(f"{name} adapter up", tokens, rank, outputs // t, split)
+    down = _adapter_gemm(f"{name} adapter down", tokens, inputs // t, rank, split)
+    up = _adapter_gemm(f"{name} adapter up", tokens, rank, outputs // t, split)
     inner, numbers = tokens * rank, tokens * outputs
     if split.sequence_parallel:
         leave = _joined(name, "all-to-all", numbers // t, split)
@@ -140,11 +141,12 @@ def _beside_rows(name: str, inputs: int, rank: int, outputs: int, split: Split) 
          _sum(name, split.own_tokens, outputs, split)),
         (*enter, *up.backward, *_joined(name, "all-reduce", inner, split, " backward"),
          *down.backward, _sum(name, tokens, inputs // t, split, " backward")),
-        down.kept + up.kept, (*up.parameters, *down.parameters), later=down.later + up.later,
+        down.kept + up.kept, (*up.parameters, *down.parameters),
+        kept_for_weights=down.kept_for_weights + up.kept_for_weights,
     )  # fmt: skip
 
 
-def _thin(label: str, rows: int, inputs: int, outputs: int, split: Split) -> Operation:
+def _adapter_gemm(label: str, rows: int, inputs: int, outputs: int, split: Split) -> Operation:
     """Product of an adapter: in the element type of activations, whatever other products take."""
     return linear(label, rows, inputs, outputs, split, dtype=split.precision.activations)
 
@@ -154,11 +156,11 @@ def _joined(name: str, what: str, numbers: int, split: Split, then: str = "") ->
     if split.tensor == 1:
         return ()
     label = f"{name} adapter {what}{then}"
-    return (exchanged(label, what, TENSOR, split.precision.activations, numbers),)
+    return (collective_work(label, what, TENSOR, split.precision.activations, numbers),)
 
 
 def _sum(name: str, rows: int, width: int, split: Split, then: str = "") -> Work:
     """What a product and its adapter make, added; backward the gradients of their input."""
     dtype, one = split.precision.activations, (rows, width)
     size = float(split.width * rows * width)
-    return streamed(f"{name} adapter sum{then}", "aten::add", dtype, [one, one], size)
+    return memory_op(f"{name} adapter sum{then}", "aten::add", dtype, [one, one], size)

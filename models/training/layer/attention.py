@@ -7,27 +7,27 @@ from ..description.description import LatentAttention, Transformer
 from .context import (
     BlockWorks,
     ScoreBlock,
-    around_gathered,
     attention_blocks,
+    gathered_attention_works,
     gathered_blocks,
     heads_for_tokens,
-    round_the_ring,
+    ring_attention_works,
 )
 from .operations import (
     Operation,
     Split,
     Work,
     column_parallel,
+    compute_signature,
+    gemm_work,
     linear,
+    memory_op,
     norm,
-    product,
     row_parallel,
-    streamed,
-    text,
 )
 
-BACKWARD = 2.5  # products of fused attention backward over forward: five against two
-MASK = 1  # B of a dropout's mask for each number
+BACKWARD = 2.5  # GEMMs of fused attention backward relative to forward: five against two
+MASK = 1  # B of a dropout mask per element
 
 
 def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:
@@ -88,7 +88,14 @@ def _latent_projections(
     both = model.heads * (latent.plain + latent.value)
     return (
         *queries,
-        linear("key, value down", own, hidden, latent.key_rank + latent.rotary, split, keeps=False),
+        linear(
+            "key, value down",
+            own,
+            hidden,
+            latent.key_rank + latent.rotary,
+            split,
+            saves_input=False,
+        ),
         norm("key, value norm", "rms", own, latent.key_rank, split),
         column_parallel("key, value up", split.tokens, latent.key_rank, both, split),
     )
@@ -106,7 +113,7 @@ def _rotation(model: Transformer, split: Split) -> tuple[Operation, ...]:
         key = model.attention.latent.rotary
     head = model.head_width if model.attention.latent is None else model.attention.latent.rotary
     name = f"aten::rotary_embedding head={head}"
-    one = text(name, (dtype, (tokens, query)), (dtype, (tokens, key)))
+    one = compute_signature(name, (dtype, (tokens, query)), (dtype, (tokens, key)))
     moved = 2.0 * WIDTH[dtype] * tokens * (query + key)
     return (
         Operation((Work("rotation", one, 0.0, moved),),
@@ -145,9 +152,9 @@ def _fused_core(model: Transformer, split: Split) -> Operation:
     works = [block and _fused_block(model, split, block) for block in found]
     moved = _keys_and_values(model, split)
     if ring:
-        forward, backward = round_the_ring(works, moved, split)
+        forward, backward = ring_attention_works(works, moved, split)
     elif split.context > 1 and split.context_by == "all-gather":
-        forward, backward = around_gathered(works, moved, split)
+        forward, backward = gathered_attention_works(works, moved, split)
     else:
         forward = tuple(one.forward for one in works if one)
         backward = tuple(one.backward for one in works if one)
@@ -200,22 +207,22 @@ def _written_core(model: Transformer, split: Split) -> Operation:
     scores, square = (batch, s, s), float(width * batch * s * s)
     mask = float(MASK * batch * s * s) if model.block.dropout else 0.0
     forward = [
-        product("scores", s, w, s, dtype, width, batch),
-        streamed("softmax", "aten::_softmax", dtype, [scores], square),
-        product("attention over values", s, s, v, dtype, width, batch),
+        gemm_work("scores", s, w, s, dtype, width, batch),
+        memory_op("softmax", "aten::_softmax", dtype, [scores], square),
+        gemm_work("attention over values", s, s, v, dtype, width, batch),
     ]
     backward = [
-        product("attention dgrad", s, v, s, dtype, width, batch),
-        product("values wgrad", s, s, v, dtype, width, batch),
-        streamed("softmax backward", "aten::_softmax_backward_data", dtype, [scores] * 2, square),
-        product("queries wgrad", s, s, w, dtype, width, batch),
-        product("keys wgrad", s, s, w, dtype, width, batch),
+        gemm_work("attention dgrad", s, v, s, dtype, width, batch),
+        gemm_work("values wgrad", s, s, v, dtype, width, batch),
+        memory_op("softmax backward", "aten::_softmax_backward_data", dtype, [scores] * 2, square),
+        gemm_work("queries wgrad", s, s, w, dtype, width, batch),
+        gemm_work("keys wgrad", s, s, w, dtype, width, batch),
     ]
     if model.block.dropout:
         drop, back = "aten::native_dropout", "aten::native_dropout_backward"
-        forward.insert(2, streamed("scores dropout", drop, dtype, [scores], square + mask))
+        forward.insert(2, memory_op("scores dropout", drop, dtype, [scores], square + mask))
         backward.insert(
-            2, streamed("scores dropout backward", back, dtype, [scores], square + mask)
+            2, memory_op("scores dropout backward", back, dtype, [scores], square + mask)
         )
     inputs = width * b * s * (heads * w + shared * (w + v))
     core = square + (square + mask if model.block.dropout else 0.0)

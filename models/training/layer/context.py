@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .operations import CONTEXT, RING, Operation, Split, Work, exchanged
+from .operations import CONTEXT, RING, Operation, Split, Work, collective_work
 
 Works = tuple[Work, ...]
 
@@ -78,7 +78,7 @@ def gathered_blocks(blocks: Sequence[ScoreBlock | None]) -> list[ScoreBlock | No
     return [own, ScoreBlock(own.queries, keys, False)] if keys else [own]
 
 
-def round_the_ring(
+def ring_attention_works(
     works: Sequence[BlockWorks | None], numbers: int, split: Split
 ) -> tuple[Works, Works]:
     """Ops forward and backward while keys and values go round.
@@ -108,25 +108,27 @@ def round_the_ring(
         if moved:
             backward.append(_message("recv", moved, split))
     if last:
-        backward += [_message(way, numbers, split) for way in ("send", "recv")]
+        backward += [_message(direction, numbers, split) for direction in ("send", "recv")]
     return tuple(forward), tuple(backward)
 
 
-def _message(way: str, numbers: int, split: Split, beside: bool = False) -> Work:
-    one = exchanged(f"{way} keys, values", "write", RING, split.precision.activations, numbers)
+def _message(direction: str, numbers: int, split: Split, beside: bool = False) -> Work:
+    one = collective_work(
+        f"{direction} keys, values", "write", RING, split.precision.activations, numbers
+    )
     return one._replace(
-        signature=one.signature.replace("collective:", f"{way}:"), beside=int(beside)
+        signature=one.signature.replace("collective:", f"{direction}:"), beside=int(beside)
     )
 
 
-def around_gathered(
+def gathered_attention_works(
     works: Sequence[BlockWorks | None], numbers: int, split: Split
 ) -> tuple[Works, Works]:
     """Ops forward and backward, with all keys and values gathered before, and again backward."""
     dtype, whole = split.precision.activations, numbers * split.context
-    gather = exchanged("keys, values all-gather", "all-gather", CONTEXT, dtype, whole)
+    gather = collective_work("keys, values all-gather", "all-gather", CONTEXT, dtype, whole)
     again = gather._replace(label="keys, values all-gather again")
-    home = exchanged("keys, values reduce-scatter", "reduce-scatter", CONTEXT, dtype, whole)
+    home = collective_work("keys, values reduce-scatter", "reduce-scatter", CONTEXT, dtype, whole)
     run = [block for block in works if block]
     return (
         (gather, *(block.forward for block in run)),
@@ -142,5 +144,5 @@ def heads_for_tokens(label: str, numbers: int, split: Split) -> Operation:
     numbers : of the rank
     """
     dtype = split.precision.activations
-    one = exchanged(f"{label} all-to-all", "all-to-all", CONTEXT, dtype, numbers)
+    one = collective_work(f"{label} all-to-all", "all-to-all", CONTEXT, dtype, numbers)
     return Operation((one,), (one._replace(label=f"{label} all-to-all backward"),))

@@ -11,13 +11,13 @@ from .operations import (
     Operation,
     Split,
     Work,
+    collective_work,
     column_parallel,
+    compute_signature,
     cross_entropy,
-    exchanged,
     linear,
+    memory_op,
     norm,
-    streamed,
-    text,
 )
 
 
@@ -38,20 +38,23 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     table, whole = (dtype, (rows, model.hidden)), (dtype, (tokens, model.hidden))
     index = ("int64", (tokens,))
     named = WIDTH["int64"] * tokens
-    forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size + named)]
+    forward = [
+        Work("embedding", compute_signature("aten::embedding", table, index), 0.0, 2 * size + named)
+    ]
     backward = [
-        Work("embedding backward", text("aten::embedding_dense_backward", whole, index), 0.0,
+        Work("embedding backward",
+             compute_signature("aten::embedding_dense_backward", whole, index), 0.0,
              3 * size + named, of_weights=True)
     ]  # fmt: skip
     if split.tensor > 1:
         names = ("reduce-scatter", "all-gather") if split.sequence_parallel else ("all-reduce", "")
         numbers = tokens * model.hidden
-        forward.append(exchanged(f"embedding {names[0]}", names[0], TENSOR, dtype, numbers))
+        forward.append(collective_work(f"embedding {names[0]}", names[0], TENSOR, dtype, numbers))
         if names[1]:
-            gather = exchanged("embedding all-gather", names[1], TENSOR, dtype, numbers)
+            gather = collective_work("embedding all-gather", names[1], TENSOR, dtype, numbers)
             backward.insert(0, gather._replace(of_weights=True))
     weights = ((rows, model.hidden),)
-    parts = [Operation(tuple(forward), tuple(backward), 0.0, weights, later=size)]
+    parts = [Operation(tuple(forward), tuple(backward), 0.0, weights, kept_for_weights=size)]
     parts += _positions(model, split)
     return tuple(parts)
 
@@ -67,14 +70,20 @@ def _patches(model: Transformer, patches: Patches, split: Split) -> tuple[Operat
     moved = float(split.width * (math.prod(images) + math.prod(out) + numbers))
     operands = (dtype, images), (dtype, weight)
     stride = f"stride={patches.patch}"
-    back = text(f"aten::convolution_backward {stride} input=0", (dtype, out), *operands)
+    back = compute_signature(
+        f"aten::convolution_backward {stride} input=0", (dtype, out), *operands
+    )
     learnt = moved + split.width * numbers
     vectors = Operation(
-        (Work("patches", text(f"aten::convolution {stride}", *operands), flop, moved),),
+        (
+            Work(
+                "patches", compute_signature(f"aten::convolution {stride}", *operands), flop, moved
+            ),
+        ),
         (Work("patches backward", back, flop, learnt, of_weights=True),),
         float(split.width * math.prod(images)),
         ((h,), weight, (1, 1, h)),  # a bias, and last the class token
-        later=float(split.width * math.prod(out)),
+        kept_for_weights=float(split.width * math.prod(out)),
     )
     return (vectors, *_positions(model, split))
 
@@ -87,15 +96,15 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
         return []
     types = model.encoder.token_types if model.encoder else 0
     mask = float(own * model.hidden) if model.block.dropout else 0.0
-    each = (own // split.batch, model.hidden)  # those of all sequences are the same
+    each = (own // split.batch, model.hidden)  # shared by all sequences
     few = float(split.width * math.prod(each))
-    forward = [streamed("positions", "aten::add", dtype, [one, each], size + mask)]
-    backward = [streamed("positions backward", "aten::sum", dtype, [one], few)]
-    if model.tokens.patches is None:  # of images all of them are taken
+    forward = [memory_op("positions", "aten::add", dtype, [one, each], size + mask)]
+    backward = [memory_op("positions backward", "aten::sum", dtype, [one], few)]
+    if model.tokens.patches is None:  # images use all positions
         table, index = (dtype, (model.tokens.positions, model.hidden)), ("int64", each[:1])
         named = WIDTH["int64"] * each[0]
-        look = text("aten::embedding", table, index)
-        back = text("aten::embedding_dense_backward", (dtype, each), index)
+        look = compute_signature("aten::embedding", table, index)
+        back = compute_signature("aten::embedding_dense_backward", (dtype, each), index)
         forward.insert(0, Work("position embedding", look, 0.0, 2 * few + named))
         backward.append(Work("position embedding backward", back, 0.0, 3 * few + named))
     weights = tuple((n, model.hidden) for n in (model.tokens.positions, types) if n)
@@ -142,5 +151,5 @@ def _loss(model: Transformer, split: Split) -> Operation:
     loss = cross_entropy(tokens, here, split)
     if split.tensor == 1:
         return loss
-    shared = exchanged("loss all-reduce", "all-reduce", TENSOR, "fp32", 3 * tokens)
+    shared = collective_work("loss all-reduce", "all-reduce", TENSOR, "fp32", 3 * tokens)
     return loss._replace(forward=(*loss.forward, shared))

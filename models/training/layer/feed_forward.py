@@ -10,13 +10,13 @@ from .operations import (
     Operation,
     Split,
     Work,
+    collective_work,
     column_parallel,
-    exchanged,
+    compute_signature,
     linear,
-    quantized,
+    memory_op,
+    quantize_works,
     row_parallel,
-    streamed,
-    text,
 )
 
 
@@ -60,13 +60,15 @@ def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1)
     one = (*several, width)
     if gated:
         both = (*several, 2 * width)
-        forward = Work("swiglu", text("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size)
-        backward = streamed("swiglu backward", "aten::silu_and_mul_backward", dtype,
+        forward = Work(
+            "swiglu", compute_signature("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size
+        )
+        backward = memory_op("swiglu backward", "aten::silu_and_mul_backward", dtype,
                             [one, both], 2 * size)  # fmt: skip
         return Operation((forward,), (backward,), 2 * size)
     return Operation(
-        (streamed("gelu", "aten::gelu", dtype, [one], size),),
-        (streamed("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
+        (memory_op("gelu", "aten::gelu", dtype, [one], size),),
+        (memory_op("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
         size,
     )
 
@@ -95,18 +97,18 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     if by_experts:
         before = _taken_rows(own, pairs, model.hidden, split)
         after = _rows_put_back(own, pairs, model.hidden, split)
-    comes = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
+    input_dtype = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
     parts = [
         *([_both_ways(own, model.hidden, split)] if by_experts else []),
-        linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
+        linear("router", own, model.hidden, experts.count, split, dtype=plain, saves_input=False),
         _selection(own, experts, split),
         before,
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
-                        comes=comes),
+                        input_dtype=input_dtype),
         activation(model.block.gated, rows, experts.inner // split.tensor, split, batch=here),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
-                     expert=True, returns=comes),
+                     expert=True, gradient_dtype=input_dtype),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         after,
         *([_weighting(own, experts.count, model.hidden, split)] if by_experts else []),
@@ -130,14 +132,14 @@ def _selection(rows: int, experts: Experts, split: Split) -> Operation:
     """
     shape = ("fp32", (rows, experts.count))
     size = 4.0 * rows * experts.count
-    forward = [Work("routing", text("aten::_softmax", shape), 0.0, 2 * size)]
+    forward = [Work("routing", compute_signature("aten::_softmax", shape), 0.0, 2 * size)]
     if experts.chosen_by == "experts":
         found = (WIDTH["fp32"] + WIDTH["int64"]) * rows * experts.chosen
-        choice = text("aten::topk", ("fp32", (experts.count, rows)))
+        choice = compute_signature("aten::topk", ("fp32", (experts.count, rows)))
         forward.append(Work("choice of tokens", choice, 0.0, size + found))
     waits = split.expert > 1 and split.exchange == "normal"
     forward[-1] = forward[-1]._replace(awaited=waits)
-    back = text("aten::_softmax_backward_data", shape, shape)
+    back = compute_signature("aten::_softmax_backward_data", shape, shape)
     return Operation(
         tuple(forward),
         (Work("routing backward", back, 0.0, 3 * size),),
@@ -150,7 +152,9 @@ def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
     """Rows that experts have chosen."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
-    zeros = Work("choice zeros", text("aten::new_zeros", (dtype, (pairs, hidden))), 0.0, whole)
+    zeros = Work(
+        "choice zeros", compute_signature("aten::new_zeros", (dtype, (pairs, hidden))), 0.0, whole
+    )
     return Operation(
         (_selected("choice", rows, pairs, hidden, dtype),),
         (zeros, _put_back("choice backward", rows, pairs, hidden, dtype)),
@@ -161,7 +165,7 @@ def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
 def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
     """Tokens go to the router and to experts: their two gradients are added up."""
     dtype, size = split.precision.activations, float(split.width * rows * hidden)
-    sums = streamed("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
+    sums = memory_op("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
     return Operation((), (sums,))
 
 
@@ -169,7 +173,9 @@ def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operatio
     """What experts make added up token by token."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
-    zeros = Work("sum zeros", text("aten::zeros_like", (dtype, (rows, hidden))), 0.0, whole)
+    zeros = Work(
+        "sum zeros", compute_signature("aten::zeros_like", (dtype, (rows, hidden))), 0.0, whole
+    )
     return Operation(
         (zeros, _put_back("sum of experts", rows, pairs, hidden, dtype)),
         (_selected("sum of experts backward", rows, pairs, hidden, dtype),),
@@ -180,13 +186,13 @@ def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
     """Tokens times the sum of what the router gives them."""
     dtype, whole, column = split.precision.activations, (rows, hidden), (rows, 1)
     size, few = float(WIDTH[dtype] * rows * hidden), float(WIDTH[dtype] * rows)
-    times = streamed("weighting", "aten::mul", dtype, [whole, column], size)
+    times = memory_op("weighting", "aten::mul", dtype, [whole, column], size)
     return Operation(
-        (streamed("weights", "aten::sum", dtype, [(rows, count)], few), times),
+        (memory_op("weights", "aten::sum", dtype, [(rows, count)], few), times),
         (
-            streamed("weights backward", "aten::mul", dtype, [whole, whole], size),
+            memory_op("weights backward", "aten::mul", dtype, [whole, whole], size),
             times._replace(label="weighting backward"),
-            streamed("sum of weights backward", "aten::sum", dtype, [whole], few),
+            memory_op("sum of weights backward", "aten::sum", dtype, [whole], few),
         ),
         size + few,
     )
@@ -195,7 +201,7 @@ def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
 def _selected(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
     """Rows read where indices say."""
     index = WIDTH["int64"] * pairs
-    name = text("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
+    name = compute_signature("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
     return Work(label, name, 0.0, 2.0 * WIDTH[dtype] * pairs * hidden + index)
 
 
@@ -203,14 +209,16 @@ def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Wor
     """Rows added to those that indices say."""
     whole, some = (dtype, (rows, hidden)), (dtype, (pairs, hidden))
     moved = WIDTH[dtype] * (2.0 * rows * hidden + pairs * hidden) + WIDTH["int64"] * pairs
-    return Work(label, text("aten::index_add", whole, ("int64", (pairs,)), some), 0.0, moved)
+    return Work(
+        label, compute_signature("aten::index_add", whole, ("int64", (pairs,)), some), 0.0, moved
+    )
 
 
 def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
     """Rows brought into the order of experts, or back."""
     dtype = split.precision.activations
     size = float(WIDTH[dtype] * pairs * hidden)
-    one = streamed("permutation", "aten::copy_", dtype, [(pairs, hidden)], size)
+    one = memory_op("permutation", "aten::copy_", dtype, [(pairs, hidden)], size)
     return Operation((one,), (one._replace(label="permutation backward"),))
 
 
@@ -233,10 +241,12 @@ def _to_experts(
     plain, dtype = split.precision.activations, split.precision.to_experts
     name = split_name(receive=split.shares, kernel=_kernel(split))
     there = _all_to_all(pairs, hidden, split, name, dtype, then)
-    cast = quantized(what, rows, hidden, split.precision, plain, dtype, copies=1)
+    cast = quantize_works(what, rows, hidden, split.precision, plain, dtype, copies=1)
     if not cast and dtype != plain:
         written = float(WIDTH[dtype] * rows * hidden)
-        cast = (streamed(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)], written),)
+        cast = (
+            memory_op(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)], written),
+        )
     return *cast, there
 
 
@@ -272,4 +282,4 @@ def _all_to_all(
     crowded = 1.0 if split.shares else split.imbalance
     numbers = round(pairs * hidden * crowded)
     width = split.precision.width(dtype)
-    return exchanged(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers, width=width)
+    return collective_work(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers, width=width)

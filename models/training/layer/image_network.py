@@ -9,7 +9,15 @@ from typing import NamedTuple
 from ....sim.errors import ScenarioError
 from ....sim.facts.signature import WIDTH
 from ..description.description import ImageNetwork, JoinedBranches, Part, Repeated, SummedBranches
-from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
+from .operations import (
+    Operation,
+    Split,
+    Work,
+    compute_signature,
+    cross_entropy,
+    linear,
+    memory_op,
+)
 
 WORDS = ("conv", "max-pool", "average-pool", "average", "linear", "dropout")
 FLAGS = ("norm", "relu", "bias", "ceil")
@@ -21,14 +29,14 @@ class Images(NamedTuple):
 
     Parameters
     ----------
-    given : whether they are the samples, of which nobody wants a gradient
+    is_sample : whether they are the samples, of which nobody wants a gradient
     """
 
     batch: int
     channels: int
     height: int
     width: int
-    given: bool = False
+    is_sample: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -64,15 +72,15 @@ def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
     ...     for part in image_layers(tiny, Split(batch=1, sequence=1))]
     [('conv', 108), ('average', 0), ('linear', 50), ('output', 0)]
     """
-    now = Images(split.batch, model.channels, model.image, model.image, given=True)
+    images = Images(split.batch, model.channels, model.image, model.image, is_sample=True)
     found = []
     for part in _unrolled(model.parts):
         name = part.split()[0] if isinstance(part, str) else "block"
-        entering = float(split.width * now.numbers)
-        operations, now = _part(part, now, split)
+        entering = float(split.width * images.numbers)
+        operations, images = _part(part, images, split)
         found.append(NamedOperations(name, tuple(operations), entering))
-    loss = cross_entropy(now.batch, now.channels, split)
-    return [*found, NamedOperations("output", (loss,), float(split.width * now.numbers))]
+    loss = cross_entropy(images.batch, images.channels, split)
+    return [*found, NamedOperations("output", (loss,), float(split.width * images.numbers))]
 
 
 def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -83,39 +91,39 @@ def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
             yield part
 
 
-def _part(part: Part, now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _part(part: Part, images: Images, split: Split) -> tuple[list[Operation], Images]:
     """Operations of a part, and the images that leave it."""
     if isinstance(part, Repeated):
-        return _chain(part.of * part.times, now, split)
+        return _chain(part.of * part.times, images, split)
     if isinstance(part, SummedBranches | JoinedBranches):
-        return _branches(part, now, split)
+        return _branches(part, images, split)
     line = _read_line(part)
     if line.word == "conv":
-        return _convolution(line, now, split)
+        return _convolution(line, images, split)
     if line.word == "linear":
-        return _linear(line, now, split)
+        return _linear(line, images, split)
     if line.word == "dropout":
-        return [_dropout(now, split)], now
-    return _pool(line, now, split)
+        return [_dropout(images, split)], images
+    return _pool(line, images, split)
 
 
-def _chain(parts: tuple[Part, ...], now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _chain(parts: tuple[Part, ...], images: Images, split: Split) -> tuple[list[Operation], Images]:
     found: list[Operation] = []
     for part in _unrolled(parts):
-        operations, now = _part(part, now, split)
+        operations, images = _part(part, images, split)
         found += operations
-    return found, now
+    return found, images
 
 
 def _branches(
-    part: SummedBranches | JoinedBranches, now: Images, split: Split
+    part: SummedBranches | JoinedBranches, images: Images, split: Split
 ) -> tuple[list[Operation], Images]:
     """Branches one after another, and how their results meet."""
     summed = isinstance(part, SummedBranches)
     found: list[Operation] = []
     ends = []
     for way in part.ways:
-        operations, end = _chain(way, now, split)
+        operations, end = _chain(way, images, split)
         found += operations
         ends.append(end)
     sides = {(e.height, e.width, e.channels if summed else 0) for e in ends}
@@ -125,7 +133,7 @@ def _branches(
             f"workload.model: branches that meet have images of {shapes}; give them the same"
         )
     if summed:
-        return [*found, _sum(now, ends[0], split), _relu(ends[0], split)], ends[0]
+        return [*found, _sum(images, ends[0], split), _relu(ends[0], split)], ends[0]
     whole = ends[0]._replace(channels=sum(e.channels for e in ends))
     return [*found, _joined(whole, split)], whole
 
@@ -180,7 +188,7 @@ def _read_line(part: str) -> _Line:
     return line
 
 
-def _sides(line: _Line, kernel: tuple[int, int], now: Images) -> tuple[int, int, int]:
+def _sides(line: _Line, kernel: tuple[int, int], images: Images) -> tuple[int, int, int]:
     """Stride, height and width of what a window makes of images."""
     plain = "x".join(str((k - 1) // 2) for k in kernel)
     stride = int(line.options.get("stride", "1"))
@@ -188,139 +196,149 @@ def _sides(line: _Line, kernel: tuple[int, int], now: Images) -> tuple[int, int,
     ceil = stride - 1 if "ceil" in line.flags else 0
     high, wide = (
         (size + 2 * pad - k + ceil) // stride + 1
-        for size, pad, k in zip((now.height, now.width), pads, kernel, strict=True)
+        for size, pad, k in zip((images.height, images.width), pads, kernel, strict=True)
     )
     if high < 1 or wide < 1:
-        raise line.fail(f"leaves nothing of images of {now.height}x{now.width}; take larger ones")
+        raise line.fail(
+            f"leaves nothing of images of {images.height}x{images.width}; take larger ones"
+        )
     return stride, high, wide
 
 
-def _convolution(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _convolution(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
     """Convolution, with its norm and what makes values below 0 zero; it keeps its input."""
     outputs, kernel = line.number(0), line.pair(line.numbers[1] if line.numbers[1:] else "1")
     groups = int(line.options.get("groups", "1"))
-    if now.channels % groups or outputs % groups:
-        raise line.fail(f"has {groups} groups, which do not share {now.channels} channels evenly")
-    stride, high, wide = _sides(line, kernel, now)
-    then = Images(now.batch, outputs, high, wide)
+    if images.channels % groups or outputs % groups:
+        raise line.fail(
+            f"has {groups} groups, which do not share {images.channels} channels evenly"
+        )
+    stride, high, wide = _sides(line, kernel, images)
+    output = Images(images.batch, outputs, high, wide)
     dtype, width = split.precision.activations, split.width
-    weight = (outputs, now.channels // groups, *kernel)
-    numbers = outputs * now.channels // groups * kernel[0] * kernel[1]
-    flop = 2.0 * then.batch * high * wide * numbers
-    moved = float(width * (now.numbers + then.numbers + numbers))
+    weight = (outputs, images.channels // groups, *kernel)
+    numbers = outputs * images.channels // groups * kernel[0] * kernel[1]
+    flop = 2.0 * output.batch * high * wide * numbers
+    moved = float(width * (images.numbers + output.numbers + numbers))
     attributes = f" stride={stride}" if stride > 1 else ""
-    operands = (dtype, now.shape), (dtype, weight)
+    operands = (dtype, images.shape), (dtype, weight)
     bias = ((outputs,),) if "bias" in line.flags else ()
     row = [(dtype, shape) for shape in bias]
-    back = f"aten::convolution_backward{attributes}{' input=0' if now.given else ''}"
-    again = moved + width * (numbers + (0 if now.given else now.numbers))
+    back = f"aten::convolution_backward{attributes}{' input=0' if images.is_sample else ''}"
+    again = moved + width * (numbers + (0 if images.is_sample else images.numbers))
     found = [
         Operation(
-            (Work("convolution", text(f"aten::convolution{attributes}", *operands, *row), flop,
+            (Work("convolution",
+                  compute_signature(f"aten::convolution{attributes}", *operands, *row), flop,
                   moved + width * outputs * len(bias)),),
-            (Work("convolution backward", text(back, (dtype, then.shape), *operands),
-                  (1 if now.given else 2) * flop, again),),
-            float(width * now.numbers),
+            (Work("convolution backward", compute_signature(back, (dtype, output.shape), *operands),
+                  (1 if images.is_sample else 2) * flop, again),),
+            float(width * images.numbers),
             (*bias, weight),
         )
     ]  # fmt: skip
     if "norm" in line.flags:
-        found.append(_batch_norm(then, split))
+        found.append(_batch_norm(output, split))
     if "relu" in line.flags:
-        found.append(_relu(then, split))
-    return found, then
+        found.append(_relu(output, split))
+    return found, output
 
 
-def _batch_norm(now: Images, split: Split) -> Operation:
+def _batch_norm(images: Images, split: Split) -> Operation:
     """Norm of each channel over all images: read once for its mean, once to be scaled."""
-    dtype, size = split.precision.activations, float(split.width * now.numbers)
-    shape, row = (dtype, now.shape), ("fp32", (now.channels,))
+    dtype, size = split.precision.activations, float(split.width * images.numbers)
+    shape, row = (dtype, images.shape), ("fp32", (images.channels,))
     forward, backward = (row,) * 4, (row,) * 5  # weight, bias, means and variances, running too
-    each = 4.0 * now.channels
+    each = 4.0 * images.channels
     return Operation(
-        (Work("batch norm", text("aten::native_batch_norm", shape, *forward), 0.0,
+        (Work("batch norm", compute_signature("aten::native_batch_norm", shape, *forward), 0.0,
               3 * size + len(forward) * each),),
-        (Work("batch norm backward", text("aten::native_batch_norm_backward", shape, shape,
-                                          *backward), 0.0, 5 * size + len(backward) * each),),
+        (Work("batch norm backward",
+              compute_signature("aten::native_batch_norm_backward", shape, shape, *backward), 0.0,
+              5 * size + len(backward) * each),),
         size,
-        ((now.channels,),) * 2,
-        channels=now.channels,
+        ((images.channels,),) * 2,
+        channels=images.channels,
     )  # fmt: skip
 
 
-def _relu(now: Images, split: Split) -> Operation:
+def _relu(images: Images, split: Split) -> Operation:
     """Values below 0 made 0, where they lie; what follows keeps the result."""
-    dtype, size, shape = split.precision.activations, float(split.width * now.numbers), now.shape
+    dtype, size, shape = (
+        split.precision.activations,
+        float(split.width * images.numbers),
+        images.shape,
+    )
     return Operation(
-        (streamed("relu", "aten::relu", dtype, [shape], size),),
-        (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
+        (memory_op("relu", "aten::relu", dtype, [shape], size),),
+        (memory_op("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
     )
 
 
-def _sum(now: Images, then: Images, split: Split) -> Operation:
+def _sum(images: Images, output: Images, split: Split) -> Operation:
     """What branches make, and backward what they make of the gradient of what they all take."""
     dtype, width = split.precision.activations, split.width
     forward, backward = (
-        streamed(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
-        for label, of in (("sum", then), ("sum backward", now))
+        memory_op(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
+        for label, of in (("sum", output), ("sum backward", images))
     )
-    return Operation((forward,), () if now.given else (backward,))
+    return Operation((forward,), () if images.is_sample else (backward,))
 
 
-def _joined(now: Images, split: Split) -> Operation:
+def _joined(images: Images, split: Split) -> Operation:
     """Channels of branches side by side; backward each takes its part where it lies."""
-    dtype, size = split.precision.activations, float(split.width * now.numbers)
-    return Operation((streamed("join", "aten::cat", dtype, [now.shape], size),))
+    dtype, size = split.precision.activations, float(split.width * images.numbers)
+    return Operation((memory_op("join", "aten::cat", dtype, [images.shape], size),))
 
 
-def _dropout(now: Images, split: Split) -> Operation:
-    dtype, shape = split.precision.activations, now.shape
-    moved = float((split.width + 1) * now.numbers)
+def _dropout(images: Images, split: Split) -> Operation:
+    dtype, shape = split.precision.activations, images.shape
+    moved = float((split.width + 1) * images.numbers)
     return Operation(
-        (streamed("dropout", "aten::native_dropout", dtype, [shape], moved),),
-        (streamed("dropout backward", "aten::native_dropout_backward", dtype, [shape], moved),),
-        float(now.numbers),
+        (memory_op("dropout", "aten::native_dropout", dtype, [shape], moved),),
+        (memory_op("dropout backward", "aten::native_dropout_backward", dtype, [shape], moved),),
+        float(images.numbers),
     )
 
 
-def _pool(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _pool(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
     """Largest or mean of windows; ``average`` of whole images, or to so many points a side."""
     if line.word == "average":
         side = int(line.numbers[0]) if line.numbers else 1
-        if side > min(now.height, now.width):
-            raise line.fail(f"is more than images of {now.height}x{now.width}; take fewer")
-        then = now._replace(height=side, width=side)
+        if side > min(images.height, images.width):
+            raise line.fail(f"is more than images of {images.height}x{images.width}; take fewer")
+        output = images._replace(height=side, width=side)
         name = "aten::_adaptive_avg_pool2d"
     else:
         kernel = line.pair(line.numbers[0] if line.numbers else "2")
-        _, high, wide = _sides(line, kernel, now)
-        then = now._replace(height=high, width=wide)
+        _, high, wide = _sides(line, kernel, images)
+        output = images._replace(height=high, width=wide)
         largest = line.word == "max-pool"
         name = "aten::max_pool2d_with_indices" if largest else "aten::avg_pool2d"
     dtype = split.precision.activations
-    before, after = (float(split.width * i.numbers) for i in (now, then))
+    before, after = (float(split.width * i.numbers) for i in (images, output))
     if line.word == "max-pool":
-        places, put = float(WIDTH["int64"] * then.numbers), ("int64", then.shape)
-        operands = (dtype, then.shape), (dtype, now.shape), put
-        back = Work("max-pool backward", text(f"{name}_backward", *operands), 0.0,
+        places, put = float(WIDTH["int64"] * output.numbers), ("int64", output.shape)
+        operands = (dtype, output.shape), (dtype, images.shape), put
+        back = Work("max-pool backward", compute_signature(f"{name}_backward", *operands), 0.0,
                     after + before + places)  # fmt: skip
         return [
             Operation(
-                (streamed(line.word, name, dtype, [now.shape], after + places),),
+                (memory_op(line.word, name, dtype, [images.shape], after + places),),
                 (back,),
                 before + places,
             )
-        ], then
-    mean = then.height * then.width == 1  # as torch takes it
-    forward = streamed(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
-    backward = streamed(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
-                        dtype, [now.shape if mean else then.shape], before)  # fmt: skip
-    return [Operation((forward,), (backward,))], then
+        ], output
+    mean = output.height * output.width == 1  # as in torch
+    forward = memory_op(line.word, "aten::mean" if mean else name, dtype, [images.shape], after)
+    backward = memory_op(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
+                        dtype, [images.shape if mean else output.shape], before)  # fmt: skip
+    return [Operation((forward,), (backward,))], output
 
 
-def _linear(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _linear(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
     """Product of all numbers of an image, with a bias."""
-    outputs, inputs = line.number(0), now.numbers // now.batch
-    one = linear("linear", now.batch, inputs, outputs, replace(split, tensor=1), bias=True)
-    then = Images(now.batch, outputs, 1, 1)
-    return [one, *([_relu(then, split)] if "relu" in line.flags else [])], then
+    outputs, inputs = line.number(0), images.numbers // images.batch
+    one = linear("linear", images.batch, inputs, outputs, replace(split, tensor=1), bias=True)
+    output = Images(images.batch, outputs, 1, 1)
+    return [one, *([_relu(output, split)] if "relu" in line.flags else [])], output

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ..description.description import ImageNetwork, Model, Recommender, Transformer
-from .adapters import adapted
+from .adapters import with_adapters
 from .attention import attention
 from .embedding import embedding, output
 from .feed_forward import feed_forward, mixture
@@ -25,13 +25,13 @@ class Layer:
         or ``output``; else what the part is
     operations : in order of the forward pass
     entering : B of what comes in, which is all that full recomputation keeps
-    spared : whether it is not computed again where others are
+    never_recomputed : whether it is not computed again where others are
     """
 
     name: str
     operations: tuple[Operation, ...]
     entering: float
-    spared: bool = False
+    never_recomputed: bool = False
 
     @cached_property
     def forward(self) -> tuple[Work, ...]:
@@ -78,9 +78,9 @@ class Layer:
         return sum(o.kept for o in self.operations)
 
     @property
-    def later(self) -> float:
+    def kept_for_weights(self) -> float:
         """Bytes kept where gradients of weights wait."""
-        return sum(o.later for o in self.operations)
+        return sum(o.kept_for_weights for o in self.operations)
 
 
 @lru_cache(maxsize=256)
@@ -112,7 +112,7 @@ def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation
         *network,
         residual("feed-forward residual", own, h, split, model.block.dropout),
     )
-    return Layer(name, adapted(operations, model, split), float(split.width * own * h))
+    return Layer(name, with_adapters(operations, model, split), float(split.width * own * h))
 
 
 @lru_cache(maxsize=256)
@@ -143,9 +143,9 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     return Layer(
         "prediction layer",
         (
-            *adapted(before, model, split),
+            *with_adapters(before, model, split),
             *inside.operations,
-            *adapted(after, model, split),
+            *with_adapters(after, model, split),
         ),
         inside.entering,
     )
@@ -154,14 +154,14 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
 @lru_cache(maxsize=256)
 def embedding_layer(model: Transformer, split: Split) -> Layer:
     """Embeddings, before the first layer."""
-    return Layer("embedding", adapted(embedding(model, split), model, split), 0.0)
+    return Layer("embedding", with_adapters(embedding(model, split), model, split), 0.0)
 
 
 @lru_cache(maxsize=256)
 def output_layer(model: Transformer, split: Split) -> Layer:
     """Output layer and loss, after the last layer."""
     entering = float(split.width * split.own_tokens * model.hidden)
-    return Layer("output", adapted(output(model, split), model, split), entering)
+    return Layer("output", with_adapters(output(model, split), model, split), entering)
 
 
 @lru_cache(maxsize=64)

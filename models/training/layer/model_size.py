@@ -6,7 +6,7 @@ from ..description.description import Model
 from .layers import Layer, all_layers
 from .operations import Split
 
-BACKWARD = 2  # products backward for each forward; one where weights are frozen
+BACKWARD = 2  # GEMMs backward per GEMM forward; one for frozen weights
 
 
 def parameters(model: Model) -> int:

@@ -15,7 +15,7 @@ from ....sim.facts.signature import WIDTH, Operand, Signature
 from .precision import COPIES, PRECISIONS, SCALED, Precision
 
 TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
-RING = "ring"  # in place of a group: the next rank of those that share each sequence
+RING = "ring"  # instead of a group: the next context-parallel rank
 ContextBy = Literal["ring", "all-gather", "ulysses"]
 ExchangeBy = Literal["normal", "low-latency"]
 Loss = Literal["fused", "written"]
@@ -58,7 +58,7 @@ class Operation(NamedTuple):
     expert : whether they are of experts, which other ranks hold than other weights
     core : B of what is kept that selective recomputation makes again, by running it again
     tables : parameters that the backward pass itself updates, row by row
-    later : B kept where gradients of weights wait: inputs, and gradients of results
+    kept_for_weights : B kept where gradients of weights wait: inputs, and gradients of results
     trained : whether its weights are; frozen ones have no gradients
     channels : of a norm of images, whose means and variances are no parameters; 0 of others
     """
@@ -69,7 +69,7 @@ class Operation(NamedTuple):
     parameters: tuple[Shape, ...] = ()
     expert: bool = False
     core: float = 0.0
-    later: float = 0.0
+    kept_for_weights: float = 0.0
     tables: int = 0
     trained: bool = True
     channels: int = 0
@@ -154,7 +154,7 @@ class Split:
         return WIDTH[self.precision.activations]
 
 
-def chosen_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, ...]:
+def select_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, ...]:
     """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
     return tuple(
         work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
@@ -163,16 +163,16 @@ def chosen_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, .
     )
 
 
-def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
+def compute_signature(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
     """Signature of a compute op.
 
-    >>> text("aten::mm", ("bf16", (4, 8)), ("bf16", (8, 2)))
+    >>> compute_signature("aten::mm", ("bf16", (4, 8)), ("bf16", (8, 2)))
     'compute:aten::mm bf16[4x8] bf16[8x2]'
     """
     return str(Signature("compute", name, tuple(Operand(*o) for o in operands)))
 
 
-def product(
+def gemm_work(
     label: str, m: int, k: int, n: int, dtype: str, width: float, batch: int = 1,
     scales: tuple[float, float] = (0.0, 0.0), bias: bool = False,
 ) -> Work:  # fmt: skip
@@ -184,41 +184,43 @@ def product(
 
     Examples
     --------
-    >>> product("qkv", 4, 8, 2, "bf16", 2).flop
+    >>> gemm_work("qkv", 4, 8, 2, "bf16", 2).flop
     128.0
-    >>> product("qkv", 64, 64, 64, "fp8", 2, scales=(1 / 32, 1 / 32)).signature
+    >>> gemm_work("qkv", 64, 64, 64, "fp8", 2, scales=(1 / 32, 1 / 32)).signature
     'compute:aten::_scaled_mm quantized=1 fp8[64x64] fp8[64x64]'
-    >>> product("qkv", 4, 8, 2, "bf16", 2, bias=True).signature
+    >>> gemm_work("qkv", 4, 8, 2, "bf16", 2, bias=True).signature
     'compute:aten::addmm bf16[2] bf16[4x8] bf16[8x2]'
     """
     if bias and batch == 1 and dtype not in SCALED:
-        plain = product(label, m, k, n, dtype, width)
-        signature = text("aten::addmm", (dtype, (n,)), (dtype, (m, k)), (dtype, (k, n)))
+        plain = gemm_work(label, m, k, n, dtype, width)
+        signature = compute_signature(
+            "aten::addmm", (dtype, (n,)), (dtype, (m, k)), (dtype, (k, n))
+        )
         return plain._replace(signature=signature, bytes=plain.bytes + WIDTH[dtype] * n)
     name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype in SCALED else "aten::mm"
-    name += " quantized=1" if dtype in SCALED else ""  # by ops of their own, before
+    name += " quantized=1" if dtype in SCALED else ""  # by separate ops before
     first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
     second: tuple[int, ...] = (k, n) if batch == 1 else (batch, k, n)
     one, other = (WIDTH[dtype] + each for each in scales)
     moved = batch * (one * m * k + other * k * n + width * m * n)
-    signature = text(name, (dtype, first), (dtype, second))
+    signature = compute_signature(name, (dtype, first), (dtype, second))
     return Work(label, signature, 2.0 * batch * m * k * n, float(moved))
 
 
-def streamed(
+def memory_op(
     label: str, name: str, dtype: str, read: Iterable[tuple[int, ...]], written: float
 ) -> Work:
     """Op that only moves bytes, of operands of one element type."""
-    return with_operands(label, name, tuple(Operand(dtype, shape) for shape in read), written)
+    return work_with_operands(label, name, tuple(Operand(dtype, shape) for shape in read), written)
 
 
-def with_operands(label: str, name: str, read: tuple[Operand, ...], written: float) -> Work:
+def work_with_operands(label: str, name: str, read: tuple[Operand, ...], written: float) -> Work:
     """Op that only moves bytes: reads operands, and writes ``written`` B."""
     signature = str(Signature("compute", name, read))
     return Work(label, signature, 0.0, sum(o.bytes for o in read) + written)
 
 
-def quantized(
+def quantize_works(
     label: str, rows: int, width: int, types: Precision, source: str, dtype: str,
     copies: int = COPIES, weights: bool = False,
 ) -> tuple[Work, ...]:  # fmt: skip
@@ -234,9 +236,9 @@ def quantized(
 
     Examples
     --------
-    >>> [w.bytes for w in quantized("x", 32, 64, PRECISIONS["fp8"], "bf16", "fp8")]
+    >>> [w.bytes for w in quantize_works("x", 32, 64, PRECISIONS["fp8"], "bf16", "fp8")]
     [8192.0]
-    >>> [w.label for w in quantized("x", 32, 64, PRECISIONS["nvfp4"], "bf16", "fp4")]
+    >>> [w.label for w in quantize_works("x", 32, 64, PRECISIONS["nvfp4"], "bf16", "fp4")]
     ['x amax', 'x to fp4']
     """
     copies = copies if dtype in SCALED else 1
@@ -247,14 +249,14 @@ def quantized(
     if types.scales.block and dtype in SCALED:
         name += f" block={types.scales.block}"
     written = copies * types.width(dtype, weights) * rows * width
-    signature = text(name, (source, (rows, width)))
+    signature = compute_signature(name, (source, (rows, width)))
     cast = Work(f"{label} to {dtype}", signature, 0.0, float(read + written))
     if not types.scales.current or dtype not in SCALED or source == dtype:
         return (cast,)
-    return streamed(f"{label} amax", "aten::amax", source, [(rows, width)], 0.0), cast
+    return memory_op(f"{label} amax", "aten::amax", source, [(rows, width)], 0.0), cast
 
 
-def exchanged(
+def collective_work(
     label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0, width: float = 0.0
 ) -> Work:
     """Collective of a group, of a buffer of so many numbers.
@@ -266,9 +268,9 @@ def exchanged(
 
     Examples
     --------
-    >>> exchanged("gather", "all-gather", "tensor", "bf16", 10).bytes
+    >>> collective_work("gather", "all-gather", "tensor", "bf16", 10).bytes
     20.0
-    >>> exchanged("tokens", "all-to-all", "expert", "fp8", 64, width=1.03125).signature
+    >>> collective_work("tokens", "all-to-all", "expert", "fp8", 64, width=1.03125).signature
     'collective:all-to-all uint8[66]'
     """
     operand = Operand(dtype, (numbers,))
@@ -280,8 +282,10 @@ def exchanged(
 
 def linear(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
-    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "", given: bool = False,
+    bias: bool = False, dtype: str = "", overlapped_work: Work | None = None,
+    saves_input: bool = True,
+    batch: int = 1, expert: bool = False, input_dtype: str = "", gradient_dtype: str = "",
+    is_sample: bool = False,
 ) -> Operation:  # fmt: skip
     """Linear layer: a product forward, two backward.
 
@@ -291,12 +295,12 @@ def linear(
     Parameters
     ----------
     dtype : of its operands; that of ``products`` unless said
-    comes, returns : types in which its input comes, and the gradient of its result; that of
-        ``activations`` unless said
-    between : op that may run beside the gradient of the weights, once that of the input is known
-    keeps : whether its input is kept for it, and not already (and quantized) for another
+    input_dtype, gradient_dtype : element types of the incoming input, and of the incoming gradient;
+        default: that of ``activations``
+    overlapped_work : op that may overlap with the weight gradient, once the input gradient is known
+    saves_input : whether its input is kept for it, and not already (and quantized) for another
     batch : experts, each with ``rows`` rows of its own
-    given : whether its input is the samples, of which nobody wants a gradient
+    is_sample : whether its input is the samples, of which nobody wants a gradient
 
     Examples
     --------
@@ -307,32 +311,44 @@ def linear(
     types, width = split.precision, split.width
     kind, every = dtype or types.products, batch * rows
     own, weight = (types.width(kind, w) - WIDTH[kind] for w in (False, True))
-    forward = product(label, rows, inputs, outputs, kind, width, batch, (own, weight), bias)
-    comes, returns = comes or types.activations, returns or types.activations
-    before = quantized(f"{label} input", every, inputs, types, comes, kind) if keeps else ()
-    dgrad = product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight))
-    backward = [*quantized(f"{label} gradient", every, outputs, types, returns, kind)]
-    backward += [] if given else [dgrad]
-    backward += [between] if between else []
-    of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))]
+    forward = gemm_work(label, rows, inputs, outputs, kind, width, batch, (own, weight), bias)
+    input_dtype, gradient_dtype = (
+        input_dtype or types.activations,
+        gradient_dtype or types.activations,
+    )
+    before = (
+        quantize_works(f"{label} input", every, inputs, types, input_dtype, kind)
+        if saves_input
+        else ()
+    )
+    dgrad = gemm_work(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight))
+    backward = [*quantize_works(f"{label} gradient", every, outputs, types, gradient_dtype, kind)]
+    backward += [] if is_sample else [dgrad]
+    backward += [overlapped_work] if overlapped_work else []
+    of_weights = [
+        gemm_work(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))
+    ]
     if bias:
         shape = (batch * rows, outputs)
         size = float(WIDTH[split.precision.gradients] * outputs)
         dtype = split.precision.activations
-        of_weights.append(streamed(f"{label} bias", "aten::sum", dtype, [shape], size))
+        of_weights.append(memory_op(f"{label} bias", "aten::sum", dtype, [shape], size))
     backward += [work._replace(of_weights=True) for work in of_weights]
-    kept = float(every * inputs * types.width(kind)) if keeps else 0.0
+    kept = float(every * inputs * types.width(kind)) if saves_input else 0.0
     several = (batch,) if batch > 1 else ()
     parameters: tuple[Shape, ...] = ((*several, outputs, inputs),)
     if bias:  # whose gradient is done first
         parameters = ((*several, outputs), *parameters)
     later = kept + width * batch * rows * outputs
-    return Operation((*before, forward), tuple(backward), kept, parameters, expert, later=later)
+    return Operation(
+        (*before, forward), tuple(backward), kept, parameters, expert, kept_for_weights=later
+    )
 
 
 def column_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, comes: str = "",
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    input_dtype: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
 
@@ -349,14 +365,15 @@ def column_parallel(
     numbers, bias_here = batch * rows * inputs, bias
     if t == 1:
         return linear(label, rows, inputs, outputs, split, bias=bias_here, dtype=dtype, batch=batch,
-                      expert=expert, comes=comes)  # fmt: skip
+                      expert=expert, input_dtype=input_dtype)  # fmt: skip
     name = "reduce-scatter" if split.sequence_parallel else "all-reduce"
-    back = exchanged(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
-    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype, between=back,
-                batch=batch, expert=expert, comes=comes)  # fmt: skip
+    back = collective_work(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
+    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype,
+                overlapped_work=back,
+                batch=batch, expert=expert, input_dtype=input_dtype)  # fmt: skip
     if not split.sequence_parallel:
         return of
-    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    gather = collective_work(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
     inputs_gradient = next(n for n, w in enumerate(of.backward) if w.label == f"{label} dgrad")
     again = gather._replace(
         label=f"{label} all-gather again", beside=inputs_gradient + 1, of_weights=True
@@ -365,26 +382,27 @@ def column_parallel(
         forward=(gather, *of.forward),
         backward=(again, *of.backward),
         kept=of.kept / t,
-        later=of.later - of.kept * (t - 1) / t,
+        kept_for_weights=of.kept_for_weights - of.kept * (t - 1) / t,
     )
 
 
 def row_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, returns: str = "",
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    gradient_dtype: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
     t, dtypes = split.tensor, split.precision.activations
     of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
-                expert=expert, returns=returns)  # fmt: skip
+                expert=expert, gradient_dtype=gradient_dtype)  # fmt: skip
     if t == 1:
         return of
     numbers = batch * rows * outputs
     if not split.sequence_parallel:
-        joined = exchanged(f"{label} all-reduce", "all-reduce", TENSOR, dtypes, numbers)
+        joined = collective_work(f"{label} all-reduce", "all-reduce", TENSOR, dtypes, numbers)
         return of._replace(forward=(*of.forward, joined))
-    scatter = exchanged(f"{label} reduce-scatter", "reduce-scatter", TENSOR, dtypes, numbers)
-    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    scatter = collective_work(f"{label} reduce-scatter", "reduce-scatter", TENSOR, dtypes, numbers)
+    gather = collective_work(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
     return of._replace(forward=(*of.forward, scatter), backward=(gather, *of.backward))
 
 
@@ -400,8 +418,8 @@ def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operatio
     weights = (Operand(dtype, (width,)),) * (2 if layer else 1)
     found = (Operand("fp32", (rows, 1)),) * (2 if layer else 0)  # mean and deviation of each row
     return Operation(
-        (with_operands(label, name, (one, *weights), size),),
-        (with_operands(f"{label} backward", f"{name}_backward", (one, one, *found, *weights),
+        (work_with_operands(label, name, (one, *weights), size),),
+        (work_with_operands(f"{label} backward", f"{name}_backward", (one, one, *found, *weights),
                         size),),
         size,
         ((width,),) * len(weights),
@@ -414,11 +432,11 @@ def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> 
     size = float(WIDTH[dtype] * rows * width)
     name = "aten::native_dropout" if dropout else "aten::add"
     mask = float(rows * width) if dropout else 0.0
-    back = [streamed(f"{label} backward", "aten::add", dtype, [one, one], size)]
+    back = [memory_op(f"{label} backward", "aten::add", dtype, [one, one], size)]
     if dropout:
-        back.append(streamed(f"{label} dropout backward", "aten::native_dropout_backward", dtype,
+        back.append(memory_op(f"{label} dropout backward", "aten::native_dropout_backward", dtype,
                              [one], size + mask))  # fmt: skip
-    return Operation((streamed(label, name, dtype, [one, one], size + mask),), tuple(back), mask)
+    return Operation((memory_op(label, name, dtype, [one, one], size + mask),), tuple(back), mask)
 
 
 def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
@@ -433,19 +451,19 @@ def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
     logits, size = ("fp32", (rows, classes)), 4.0 * rows * classes
     back = "aten::_log_softmax_backward_data"
     if split.loss == "fused":
-        one = Work("loss", text("aten::_log_softmax", logits), 0.0, 2.5 * size)
-        last = Work("loss backward", text(back, logits, logits), 0.0, 2.5 * size)
+        one = Work("loss", compute_signature("aten::_log_softmax", logits), 0.0, 2.5 * size)
+        last = Work("loss backward", compute_signature(back, logits, logits), 0.0, 2.5 * size)
         return Operation((one,), (last,), size)
     number, target, named = ("fp32", ()), ("int64", (rows,)), float(WIDTH["int64"] * rows)
     forward = (
-        Work("loss", text("aten::_log_softmax", logits), 0.0, 2 * size),
-        Work("loss of classes", text("aten::nll_loss_forward", logits, target), 0.0,
+        Work("loss", compute_signature("aten::_log_softmax", logits), 0.0, 2 * size),
+        Work("loss of classes", compute_signature("aten::nll_loss_forward", logits, target), 0.0,
              named + 4.0 * (rows + 2)),
     )  # fmt: skip
-    given = text("aten::nll_loss_backward", number, logits, target, number)
+    nll_backward = compute_signature("aten::nll_loss_backward", number, logits, target, number)
     backward = (
-        Work("gradient of the loss", text("aten::ones_like", number), 0.0, 4.0),
-        Work("loss of classes backward", given, 0.0, size + named + 8.0),
-        Work("loss backward", text(back, logits, logits), 0.0, 3 * size),
+        Work("gradient of the loss", compute_signature("aten::ones_like", number), 0.0, 4.0),
+        Work("loss of classes backward", nll_backward, 0.0, size + named + 8.0),
+        Work("loss backward", compute_signature(back, logits, logits), 0.0, 3 * size),
     )
     return Operation(forward, backward, size)

@@ -8,7 +8,7 @@ from ....sim.facts.signature import WIDTH
 
 SCALED = ("fp8", "fp4")  # types of so few bits that their numbers are scaled
 SCALE_WIDTH = {"fp32": 4, "e4m3": 1, "e8m0": 1}  # B of a scale
-COPIES = 2  # of what products take scaled: by rows and by columns, along which they sum
+COPIES = 2  # copies of quantized operands: by rows and by columns, the summed dimensions
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Scales:
 MICROSCALING = Scales(32, "e8m0")
 """Open Compute Project, OCP Microscaling Formats (MX) specification 1.0 (2023), table 1."""
 NVFP4 = Scales(16, "e4m3", current=True)
-"""Blocks of 16 beside one scale of the tensor in fp32, which takes its largest number: NVIDIA 2025,
+"""Blocks of 16, and one fp32 scale per tensor from its maximum: NVIDIA 2025,
 Pretraining Large Language Models with NVFP4, arXiv:2509.25149, sections 2 and 4."""
 
 
@@ -181,7 +181,7 @@ PRECISIONS = {
     "fp32": Precision("fp32", "fp32", "fp32"),
 }
 """``bf16``: Megatron-LM's, gradients in fp32; ``fp16``: as ZeRO counts it (Rajbhandari et al. 2020,
-arXiv:1910.02054, section 3.1: 16 bytes a parameter); ``fp8``: Transformer Engine's, weights kept in
-bf16, a scale for each tensor, known from steps before (``DelayedScaling``); ``mxfp8``, ``nvfp4``,
-``mxfp4``: the same with scales of blocks; ``fp32``: no copy of the weights, 16 bytes a
+arXiv:1910.02054, section 3.1: 16 bytes per parameter); ``fp8``: Transformer Engine's, weights kept
+in bf16, one scale per tensor from earlier steps (``DelayedScaling``); ``mxfp8``, ``nvfp4``,
+``mxfp4``: the same with block scales; ``fp32``: no copy of the weights, 16 bytes per
 parameter."""

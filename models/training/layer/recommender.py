@@ -5,7 +5,17 @@ from __future__ import annotations
 from itertools import pairwise
 
 from ..description.description import Recommender
-from .operations import EXPERT, Operation, Split, Work, exchanged, linear, product, streamed, text
+from .operations import (
+    EXPERT,
+    Operation,
+    Split,
+    Work,
+    collective_work,
+    compute_signature,
+    gemm_work,
+    linear,
+    memory_op,
+)
 
 
 def recommender_operations(model: Recommender, split: Split) -> dict[str, tuple[Operation, ...]]:
@@ -41,8 +51,9 @@ def _tables(model: Recommender, split: Split) -> tuple[Operation, ...]:
     table, index = (dtype, (rows, model.width)), ("int64", (looked,))
     gradient = (dtype, (looked, model.width))
     lookup = Operation(
-        (Work("lookup", text("aten::embedding", table, index), 0.0, 2 * size),),
-        (Work("lookup update", text("aten::embedding_dense_backward", gradient, index), 0.0,
+        (Work("lookup", compute_signature("aten::embedding", table, index), 0.0, 2 * size),),
+        (Work("lookup update",
+              compute_signature("aten::embedding_dense_backward", gradient, index), 0.0,
               3 * size),),
         8.0 * looked,
         tables=rows * model.width,
@@ -50,7 +61,7 @@ def _tables(model: Recommender, split: Split) -> tuple[Operation, ...]:
     if ranks == 1:
         return (lookup,)
     numbers = split.batch * len(model.tables) * model.width
-    there = exchanged("embeddings all-to-all", "all-to-all", EXPERT, dtype, numbers)
+    there = collective_work("embeddings all-to-all", "all-to-all", EXPERT, dtype, numbers)
     back = there._replace(label="embeddings all-to-all backward")
     return lookup, Operation((there,), (back,))
 
@@ -62,10 +73,10 @@ def _network(name: str, widths: tuple[int, ...], split: Split) -> tuple[Operatio
         shape, size = (split.batch, outputs), float(split.width * split.batch * outputs)
         found += [
             linear(name, split.batch, inputs, outputs, split, bias=True,
-                   given=name == "bottom" and not place),
+                   is_sample=name == "bottom" and not place),
             Operation(
-                (streamed("relu", "aten::relu", dtype, [shape], size),),
-                (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape],
+                (memory_op("relu", "aten::relu", dtype, [shape], size),),
+                (memory_op("relu backward", "aten::threshold_backward", dtype, [shape, shape],
                           size),),
             ),
         ]  # fmt: skip
@@ -75,12 +86,12 @@ def _network(name: str, widths: tuple[int, ...], split: Split) -> tuple[Operatio
 def _products(model: Recommender, split: Split, vectors: int, pairs: int) -> Operation:
     """Products of each two vectors of a sample, beside the dense one."""
     dtype, width = split.precision.activations, split.width
-    every = product("products", vectors, model.width, vectors, dtype, width, split.batch)
-    back = product("products backward", vectors, vectors, model.width, dtype, width, split.batch)
+    every = gemm_work("products", vectors, model.width, vectors, dtype, width, split.batch)
+    back = gemm_work("products backward", vectors, vectors, model.width, dtype, width, split.batch)
     out = (split.batch, pairs + model.width)
     size = float(width * split.batch * (pairs + model.width))
     return Operation(
-        (every, streamed("join", "aten::cat", dtype, [out], size)),
+        (every, memory_op("join", "aten::cat", dtype, [out], size)),
         (back, back._replace(label="products backward, other side")),
         float(width * split.batch * vectors * model.width),
     )

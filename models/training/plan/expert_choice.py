@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHARES = 10**9
-"""Into which the tokens of a rank are cut, to say whole numbers of them."""
+"""Number of token units per rank, so that shares are integers."""
 
 
 @dataclass(frozen=True)
@@ -15,28 +15,29 @@ class ExpertChoice:
     Parameters
     ----------
     counts : of tokens, or of anything in proportion, expert by expert
-    dealt : whether ranks take experts in turn, one each, as where nobody knows which are chosen
-        most; else each rank has a block of them
+    round_robin : True if experts are assigned to ranks in turn, one each; otherwise each rank has a
+        block of consecutive experts
 
     Examples
     --------
-    >>> ExpertChoice((30, 10, 10, 10), dealt=False).busiest(2)  # 40 of 60, over a half
+    >>> choice = ExpertChoice((30, 10, 10, 10), round_robin=False)
+    >>> choice.busiest_over_mean(2)  # 40 of 60, over a half
     1.3333333333333333
     """
 
     counts: tuple[float, ...]
-    dealt: bool
+    round_robin: bool
 
-    def busiest(self, ranks: int) -> float:
+    def busiest_over_mean(self, ranks: int) -> float:
         """Tokens of the busiest rank's experts over the mean, where so many ranks share them."""
         return max(self._counts_of_ranks(ranks)) * ranks / sum(self.counts)
 
     def shares(self, ranks: int) -> tuple[int, ...]:
         """(ranks,) tokens that go to each rank's experts, of so many that a rank has; () for equal.
 
-        >>> ExpertChoice((30, 10, 10, 10), dealt=False).shares(2)
+        >>> ExpertChoice((30, 10, 10, 10), round_robin=False).shares(2)
         (666666667, 333333333)
-        >>> ExpertChoice((1, 1), dealt=True).shares(2)
+        >>> ExpertChoice((1, 1), round_robin=True).shares(2)
         ()
         """
         counts = self._counts_of_ranks(ranks)
@@ -46,7 +47,11 @@ class ExpertChoice:
     def _counts_of_ranks(self, ranks: int) -> list[float]:
         here = len(self.counts) // ranks
         return [
-            sum(self.counts[r::ranks] if self.dealt else self.counts[r * here : (r + 1) * here])
+            sum(
+                self.counts[r::ranks]
+                if self.round_robin
+                else self.counts[r * here : (r + 1) * here]
+            )
             for r in range(ranks)
         ]
 
@@ -54,7 +59,7 @@ class ExpertChoice:
 def zipf_choice(experts: int, exponent: float) -> ExpertChoice:
     """The k-th most chosen expert gets a share in proportion to k to the power of ``-exponent``.
 
-    >>> [round(zipf_choice(8, exponent).busiest(8), 3) for exponent in (0.0, 1.0)]
+    >>> [round(zipf_choice(8, exponent).busiest_over_mean(8), 3) for exponent in (0.0, 1.0)]
     [1.0, 2.943]
     """
-    return ExpertChoice(tuple((k + 1.0) ** -exponent for k in range(experts)), dealt=True)
+    return ExpertChoice(tuple((k + 1.0) ** -exponent for k in range(experts)), round_robin=True)

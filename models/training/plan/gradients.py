@@ -6,26 +6,34 @@ import math
 from collections.abc import Iterable
 
 from ....sim.facts.signature import WIDTH, Operand, Signature
-from ..layer.operations import Operation, Shape, Work, exchanged, streamed, with_operands
+from ..layer.operations import (
+    Operation,
+    Shape,
+    Work,
+    collective_work,
+    memory_op,
+    work_with_operands,
+)
 from ..layer.precision import Precision
 from .parallel_plan import ParallelPlan
 
 DATA, EXPERT_DATA = "data", "expert data"  # groups of ranks that hold the same weights
 
 
-def reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
+def gradient_reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
     """All-reduce of gradients; a reduce-scatter where ZeRO shares what is made of them.
 
-    >>> reduction(ParallelPlan(batch=8, sequence=8, data=8, zero=1), "data", 10, "x").signature
+    >>> plan = ParallelPlan(batch=8, sequence=8, data=8, zero=1)
+    >>> gradient_reduction(plan, "data", 10, "x").signature
     'collective:reduce-scatter fp32[10]'
     """
     name = "reduce-scatter" if plan.zero else "all-reduce"
     dtype = plan.precision.communication
     width = plan.precision.width(dtype)
-    return exchanged(f"{label} {name}", name, group, dtype, numbers, width=width)
+    return collective_work(f"{label} {name}", name, group, dtype, numbers, width=width)
 
 
-def gathering(
+def weight_gather(
     plan: ParallelPlan, group: str, numbers: int, label: str, dtype: str = ""
 ) -> Work:  # fmt: skip
     """All-gather of weights that ZeRO shares, or that were updated in shares.
@@ -36,7 +44,7 @@ def gathering(
     """
     dtype = dtype or plan.precision.weights
     width = plan.precision.width(dtype, weights=True)
-    return exchanged(f"{label} all-gather", "all-gather", group, dtype, numbers, width=width)
+    return collective_work(f"{label} all-gather", "all-gather", group, dtype, numbers, width=width)
 
 
 def group_of(plan: ParallelPlan, operation: Operation) -> str:
@@ -47,35 +55,36 @@ def group_of(plan: ParallelPlan, operation: Operation) -> str:
     return EXPERT_DATA if operation.expert and plan.expert > 1 else DATA
 
 
-def scaled_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
+def bucket_copy_in_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
     """Gradients of an operation, each scaled into its bucket, as torch's DDP does it.
 
     >>> from ..layer.operations import Operation
     >>> plan = ParallelPlan(batch=8, sequence=8, data=8, reducer="ddp")
-    >>> [work.signature for work in scaled_works(plan, Operation(parameters=((4, 2), (2,))))]
+    >>> linear = Operation(parameters=((4, 2), (2,)))
+    >>> [work.signature for work in bucket_copy_in_works(plan, linear)]
     ['compute:aten::mul fp32[4x2] fp64[]', 'compute:aten::mul fp32[2] fp64[]']
     """
-    if plan.reducer != "ddp" or replicas(plan, group_of(plan, operation)) == 1:
+    if plan.reducer != "ddp" or replica_count(plan, group_of(plan, operation)) == 1:
         return ()
     dtype = plan.precision.gradients
     return tuple(
-        with_operands("gradient into its bucket", "aten::mul",
+        work_with_operands("gradient into its bucket", "aten::mul",
                       (one := Operand(dtype, shape), Operand("fp64", ())), one.bytes)
         for shape in operation.parameters
     )  # fmt: skip
 
 
-def returned_works(plan: ParallelPlan, shapes: Iterable[Shape]) -> list[Work]:
+def bucket_copy_out_works(plan: ParallelPlan, shapes: Iterable[Shape]) -> list[Work]:
     """Gradients of a bucket copied back, once it is reduced."""
-    return [_copied("gradient from its bucket", plan.precision.gradients, s) for s in shapes]
+    return [_copy_work("gradient from its bucket", plan.precision.gradients, s) for s in shapes]
 
 
-def sent_statistics(operations: Iterable[Operation]) -> list[Work]:
+def batch_norm_broadcasts(operations: Iterable[Operation]) -> list[Work]:
     """Means, variances and counters of norms of images, sent to all ranks before a forward pass.
 
     torch's DDP: those of one element type in one buffer (``broadcast_buffers``).
 
-    >>> [work.label for work in sent_statistics([Operation(channels=8)])][:2]
+    >>> [work.label for work in batch_norm_broadcasts([Operation(channels=8)])][:2]
     ['statistics of norms joined', 'statistics of norms']
     """
     channels = [operation.channels for operation in operations if operation.channels]
@@ -88,23 +97,25 @@ def sent_statistics(operations: Iterable[Operation]) -> list[Work]:
         numbers = sum(map(math.prod, each))
         size = float(WIDTH[dtype] * numbers)
         found += [
-            streamed("statistics of norms joined", "aten::cat", dtype, [(numbers,)], size),
-            exchanged("statistics of norms", "broadcast", DATA, dtype, numbers),
+            memory_op("statistics of norms joined", "aten::cat", dtype, [(numbers,)], size),
+            collective_work("statistics of norms", "broadcast", DATA, dtype, numbers),
         ]
-    copies = [_copied("statistics of a norm", dtype, s) for dtype in shapes for s in shapes[dtype]]
+    copies = [
+        _copy_work("statistics of a norm", dtype, s) for dtype in shapes for s in shapes[dtype]
+    ]
     return [*found, *copies]
 
 
-def _copied(label: str, dtype: str, shape: Shape) -> Work:
+def _copy_work(label: str, dtype: str, shape: Shape) -> Work:
     one = Operand(dtype, shape)
     text = str(Signature("compute", "aten::copy_", (one, one)))
     return Work(label, text, 0.0, 2.0 * one.bytes)
 
 
-def replicas(plan: ParallelPlan, group: str) -> int:
+def replica_count(plan: ParallelPlan, group: str) -> int:
     """Ranks that hold the same weights; in a pipeline from both ends those of two stages.
 
-    >>> replicas(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
+    >>> replica_count(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
     4
     """
     twins = 2 if plan.schedule == "dualpipe" else 1
@@ -122,7 +133,7 @@ def bucket_size(plan: ParallelPlan, part: int) -> float:
 
     Parameters
     ----------
-    part : as ``parts_of_stage`` counts; of a pipeline from both ends it is on two stages
+    part : as ``model_parts_of_stage`` counts; of a pipeline from both ends it is on two stages
 
     Examples
     --------
@@ -149,7 +160,7 @@ def ddp_buckets(types: Precision) -> tuple[int, int]:
     return int(2**20 / width), int(25 * 2**20 / width)
 
 
-def buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:
+def fill_buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:
     """Numbers of consecutive gradients in each bucket: closed once it holds ``most``.
 
     The rule of PyTorch's DDP, in the order in which gradients were done in its first step (Li et
@@ -163,9 +174,9 @@ def buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[in
 
     Examples
     --------
-    >>> buckets([5, 5, 5, 20, 1], 10)
+    >>> fill_buckets([5, 5, 5, 20, 1], 10)
     [[0, 1], [2, 3], [4]]
-    >>> buckets([5, 5, 5, 20, 1], 10, first=5)
+    >>> fill_buckets([5, 5, 5, 20, 1], 10, first=5)
     [[0], [1, 2], [3], [4]]
     """
     found: list[list[int]] = []

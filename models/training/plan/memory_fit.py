@@ -15,10 +15,10 @@ from .parallel_plan import SETTINGS, ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
 GIB = 2**30
-SHOWN = 3  # settings that a message names
-MOST = 256  # times as many GPUs as there are, that are tried
+SHOWN = 3  # number of settings that a message lists
+MOST = 256  # largest multiple of the GPUs that is tried
 KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parallel")
-"""Fields that are left as they are where it fits so, the one that costs most time first."""
+"""Fields to keep unchanged if the plan fits, most expensive in time first."""
 
 
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
@@ -100,7 +100,7 @@ def require_host_fit(
         return
     if memory is None:
         raise PlanError(
-            "workload.memory.offload: nobody says how much memory a machine's host has; write "
+            "workload.memory.offload: the memory of a machine's host is unknown; write "
             "cluster.node.memory, for example {model: xeon-8480c-dual}, or memory.offload: none"
         )
     need = host_memory(model, plan, gpus, reserve)
@@ -192,7 +192,7 @@ def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve:
         for small in _smallest_plans(plan, ranks):
             if _fits(model, small, capacity, reserve):
                 changes = _needed_changes(model, plan, small, capacity, reserve)
-                told = " and ".join(_in_words(changes))
+                told = " and ".join(_message_text(changes))
                 where = "" if ranks == plan.ranks else f" on {ranks} GPUs"
                 return f"it fits{where} with {told}" if told else f"it fits{where}"
         ranks *= 2
@@ -235,16 +235,16 @@ def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> 
     if not plan.is_allowed(model):
         return False
     try:
-        plan.check(model)  # layers timed whole have rules of their own
+        plan.check(model)  # layers as single ops have rules of their own
     except PlanError:
         return False
     return peak_memory(model, plan, reserve).peak <= capacity
 
 
-def _in_words(changes: dict[str, Any]) -> Iterator[str]:
+def _message_text(changes: dict[str, Any]) -> Iterator[str]:
     """Settings as a scenario has them.
 
-    >>> list(_in_words({"sequence_parallel": True, "zero": 3}))
+    >>> list(_message_text({"sequence_parallel": True, "zero": 3}))
     ['parallel.sequence: true', 'parallel.zero: 3']
     """
     for name, value in changes.items():

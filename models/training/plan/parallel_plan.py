@@ -162,7 +162,8 @@ class ParallelPlan:
             place=place,
             document=self.document,
             expert=self.expert,
-            imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
+            imbalance=self.imbalance
+            * (self.routing.busiest_over_mean(self.expert) if self.routing else 1.0),
             exchange=self.exchange,
             shares=self.routing.shares(self.expert) if self.routing else (),
             fused_attention=self.fused_attention,
@@ -194,11 +195,12 @@ class ParallelPlan:
         return (rule for rule in _rules(model, self) if not rule[2](self))
 
     def check(self, model: Model, gpus: int = 0) -> None:
-        """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
+        """Raise an error for a plan that breaks a rule, with the nearest value that keeps it.
 
         Parameters
         ----------
-        gpus : that copies of the model fill, whatever their number; 0 where copies are as said
+        gpus : number of GPUs that model copies must fill, with any number of copies; 0 to keep the
+            plan's copies
 
         Raises
         ------
@@ -219,7 +221,7 @@ layers evenly; take 3
             near = self._allowed_values(model, setting, keeping, gpus) or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
-                "no value of it does; change what it is divided by")  # fmt: skip
+                "no value of this setting does; change what it is divided by")  # fmt: skip
             raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
     def has_possible_degrees(self, model: Model) -> bool:
@@ -277,7 +279,7 @@ layers evenly; take 3
             )
         if self.whole_layers and model.adapters:
             raise PlanError(
-                "workload.execution.detail: layers timed whole train every weight of theirs; leave "
+                "workload.execution.detail: layers timed whole train all their weights; leave "
                 "optimizer.adapters out, or take execution.detail: ops"
             )
         if self.stages and (self.chunks > 1 or self.is_folded):
@@ -339,9 +341,9 @@ SETTINGS = {
     "micro_batch": "parallel.micro_batch",
     "batch": "batch",
 }
-"""Where each setting stands in a scenario, below ``workload``."""
-DEGREES = ("tensor", "pipeline", "context")  # of which one copy of the model is made
-WHOLE_PASSES = ("gpipe", "1f1b")  # schedules whose backward passes are in one piece
+"""Key of each setting in a scenario, below ``workload``."""
+DEGREES = ("tensor", "pipeline", "context")  # settings that divide one copy of the model
+WHOLE_PASSES = ("gpipe", "1f1b")  # schedules without split backward passes
 ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-h2": "ZB-H2", "dualpipe": "DualPipe"}
 Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 

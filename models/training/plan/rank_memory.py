@@ -13,14 +13,14 @@ from ....sim.units import Bytes
 from ..description.description import Model, Transformer
 from ..layer.feed_forward import exchange_buffers
 from ..layer.layers import Layer
-from .gradients import DATA, EXPERT_DATA, replicas
+from .gradients import DATA, EXPERT_DATA, replica_count
 from .parallel_plan import ParallelPlan
 from .schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
 from .stages import (
     chunks_of_stage,
     frozen_weights,
     is_recomputed,
-    kept_bytes,
+    saved_bytes,
     stage_weights,
 )
 
@@ -91,13 +91,13 @@ class ChunkMemory:
     ----------
     kept : of each from its pass forward to the end of its pass backward
     working : while one passes backward
-    later : of each from the gradients of its inputs to the end of those of its weights
+    kept_for_weights : of each from the gradients of its inputs to the end of those of its weights
     layers : what is ``kept``, by name of the layers
     """
 
     kept: Bytes
     working: Bytes
-    later: Bytes
+    kept_for_weights: Bytes
     layers: Mapping[str, Bytes] = field(default_factory=lambda: NO_LAYERS)
 
 
@@ -112,8 +112,8 @@ def chunk_memory(chunk: tuple[Layer, ...], plan: ParallelPlan) -> ChunkMemory:
     """
     layers: dict[str, Bytes] = {}
     for layer in chunk:
-        layers[layer.name] = layers.get(layer.name, 0.0) + kept_bytes(layer, plan)
-    later = float(sum(layer.later for layer in chunk))
+        layers[layer.name] = layers.get(layer.name, 0.0) + saved_bytes(layer, plan)
+    later = float(sum(layer.kept_for_weights for layer in chunk))
     return ChunkMemory(float(sum(layers.values())), _working_bytes(chunk, plan), later, layers)
 
 
@@ -138,23 +138,23 @@ def rank_memory(
     whole, share = _whole_and_share(plan, trained)
     frozen = _whole_and_share(plan, kept)[plan.zero == 3]
     experts = trained[1] + kept[1]
-    updated = share if plan.zero else whole
+    updated_parameters = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
-    # adapters' products take their weights as they are
+    # adapter GEMMs use the stored weights
     width = types.width(types.weights, weights=True) if frozen else types.weight_bytes
     return RankMemory(
         stage,
         width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables
         + types.frozen_bytes * frozen,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
-        0.0 if plan.offload else types.optimizer_bytes * updated,
+        0.0 if plan.offload else types.optimizer_bytes * updated_parameters,
         activations,
         working,
         reserve,
         at,
-        (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
+        (types.host_bytes + WIDTH[types.gradients]) * updated_parameters if plan.offload else 0.0,
         _buffers(model, plan) if experts and plan.exchange != "normal" else 0.0,
     )  # fmt: skip
 
@@ -167,7 +167,7 @@ def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float
     counts : of all but experts, and of experts
     """
     groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
-    return float(sum(counts)), float(sum(n / replicas(plan, group) for n, group in groups))
+    return float(sum(counts)), float(sum(n / replica_count(plan, group) for n, group in groups))
 
 
 def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
@@ -182,13 +182,13 @@ def _peak_of_schedule(
 ) -> tuple[PipelineTurn, Bytes, Bytes]:
     """PipelineTurn of the peak, with the bytes of activations and of work under way."""
     each = [chunk_memory(chunk, plan) for chunk in chunks]
-    kept, working, later = np.array([(c.kept, c.working, c.later) for c in each]).T
+    kept, working, later = np.array([(c.kept, c.working, c.kept_for_weights) for c in each]).T
     turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
     before = np.where(turns.forward, kept[turns.chunk], 0.0)
     after = np.where(turns.makes_input_gradients, -kept[turns.chunk], 0.0)
-    apart = (turns.kind == INPUT) * 1.0 - (turns.kind == WEIGHT)  # kept for gradients of weights
+    apart = (turns.kind == INPUT) * 1.0 - (turns.kind == WEIGHT)  # saved for weight gradients
     changes = np.stack([before, after, apart * later[turns.chunk]], axis=1)
-    held = np.cumsum(changes)[::3]  # in each turn, before anything is given back
+    held = np.cumsum(changes)[::3]  # during each turn, before memory is released
     now = np.where(turns.makes_input_gradients, working[turns.chunk], 0.0)
     most = int(np.argmax(held + now))
     return turns[most], float(held[most]), float(now[most])
@@ -218,7 +218,7 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     return found
 
 
-@lru_cache(maxsize=1024)  # asked of by all that holds a plan against memory
+@lru_cache(maxsize=1024)  # cached, since every memory check calls it
 def memory_of_stages(
     model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
 ) -> tuple[RankMemory, ...]:

@@ -153,7 +153,7 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> Sta
     >>> "".join("BF"[t.forward] for t in one_forward_one_backward(0, 3, 4))
     'FFFBFBBB'
     """
-    return _one_of_each(stages - stage - 1, micro_batches)
+    return _alternate(stages - stage - 1, micro_batches)
 
 
 def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
@@ -166,10 +166,10 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> Sta
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
     ahead = (stages - stage - 1) * 2 + (chunks - 1) * stages
-    return _one_of_each(ahead, micro_batches, chunks, stages)
+    return _alternate(ahead, micro_batches, chunks, stages)
 
 
-def combined(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
+def combined_1f1b(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
     """1F1B that runs each forward pass beside the backward one behind it, one more ahead for it.
 
     Two micro-batches at once, each of which computes while tokens of the other are exchanged: a
@@ -177,15 +177,15 @@ def combined(stage: int, stages: int, micro_batches: int, chunks: int) -> StageT
     Megatron-LM's ``--overlap-moe-expert-parallel-comm`` (combined 1F1B), which warms up by one more
     (``pipeline_parallel/schedules.py``), and asks for several chunks where there are stages.
 
-    >>> [(t.forward, t.micro_batch, t.beside) for t in combined(0, 1, 2, 1)]
+    >>> [(t.forward, t.micro_batch, t.beside) for t in combined_1f1b(0, 1, 2, 1)]
     ... # doctest: +NORMALIZE_WHITESPACE
     [(True, 0, False), (True, 1, False), (False, 0, True), (False, 1, False)]
     """
     ahead = (stages - stage - 1) * 2 + (chunks - 1) * stages + 1
-    return _one_of_each(ahead, micro_batches, chunks, stages, beside=True)
+    return _alternate(ahead, micro_batches, chunks, stages, beside=True)
 
 
-def _one_of_each(
+def _alternate(
     ahead: int, micro_batches: int, chunks: int = 1, group: int = 1, beside: bool = False
 ) -> StageTurns:
     """One forward and one backward by turns, after so many forward ahead, or all.
@@ -199,7 +199,7 @@ def _one_of_each(
     number = np.arange(total)
     groups, within = np.divmod(number, group * chunks)
     turn_chunk, place = np.divmod(within, group)
-    forward = number + np.maximum(number - ahead, 0)  # where each of both kinds is
+    forward = number + np.maximum(number - ahead, 0)  # rows of both kinds
     backward = number + np.minimum(number + ahead + 1, total)
     kind, micro_batch = np.zeros(2 * total, np.int8), np.zeros(2 * total, np.int32)
     chunk = np.zeros(2 * total, np.int16)
@@ -212,13 +212,13 @@ def _one_of_each(
     return StageTurns(kind, micro_batch, chunk, pairs)
 
 
-def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+def zero_bubble_h1(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     """1F1B whose gradients of weights wait, one micro-batch for each stage before, for the bubble.
 
     ZB-H1: a third of 1F1B's bubble at its peak of memory (Qi et al. 2023, arXiv:2401.10241,
     section 2.2).
 
-    >>> "".join(t.what.name[0] for t in zero_bubble(1, 2, 3))  # forward, inputs, weights
+    >>> "".join(t.what.name[0] for t in zero_bubble_h1(1, 2, 3))  # forward, inputs, weights
     'FIFIWFIWW'
     """
     return _with_waiting_weights(one_forward_one_backward(stage, stages, micro_batches), stage)
@@ -239,17 +239,17 @@ def _with_waiting_weights(whole: Iterable[PipelineTurn], most: int) -> list[Pipe
     return turns + [PipelineTurn(PassKind.WEIGHT, m) for m in waiting]
 
 
-def zero_bubble_ahead(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+def zero_bubble_h2(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     """Twice as many forward ahead as in 1F1B, so that no stage waits once it has begun.
 
     ZB-H2: no bubble where all passes take as long, at nearly twice 1F1B's peak of memory (Qi et al.
     2023, arXiv:2401.10241, section 2.2).
 
-    >>> "".join(t.what.name[0] for t in zero_bubble_ahead(0, 2, 4))
+    >>> "".join(t.what.name[0] for t in zero_bubble_h2(0, 2, 4))
     'FFFIWFIWIWIW'
     """
     ahead = 2 * (stages - stage - 1)
-    return _with_waiting_weights(_one_of_each(ahead, micro_batches), 2 * stage)
+    return _with_waiting_weights(_alternate(ahead, micro_batches), 2 * stage)
 
 
 def zero_bubble_v(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -325,7 +325,7 @@ def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
         write.backward(1 - near)
         write.forward(1 - near)
         write.backward(near, beside=True)
-    for turn in range(2 * (depth + 1)):  # the later half leaves the weights for the end
+    for turn in range(2 * (depth + 1)):  # the second half delays weight gradients to the end
         write.backward(near if turn % 2 else 1 - near, weights=turn < depth + 1)
     for _ in range(outside):
         write.weights()
@@ -371,7 +371,7 @@ class _TurnWriter:
         return any(turn.chunk == chunk for turn in self._waiting)
 
 
-@lru_cache(maxsize=1024)  # some kB each; plans that differ in ZeRO or recomputation have the same
+@lru_cache(maxsize=1024)  # a few kB each; shared by plans that differ in ZeRO or recomputation
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
 ) -> StageTurns:
@@ -382,15 +382,15 @@ def turns_of_stage(
     """
     named = {
         "gpipe": gpipe,
-        "zb-h1": zero_bubble,
-        "zb-h2": zero_bubble_ahead,
+        "zb-h1": zero_bubble_h1,
+        "zb-h2": zero_bubble_h2,
         "zb-v": zero_bubble_v,
         "dualpipe": dualpipe,
     }
     if schedule in named:
         return StageTurns.of(named[schedule](stage, stages, micro_batches))
     if schedule == "combined-1f1b":
-        return combined(stage, stages, micro_batches, chunks)
+        return combined_1f1b(stage, stages, micro_batches, chunks)
     if chunks > 1:
         return interleaved(stage, stages, micro_batches, chunks)
     return one_forward_one_backward(stage, stages, micro_batches)

@@ -18,19 +18,19 @@ from ..layer.layers import (
     prediction_layer,
     whole_network,
 )
-from ..layer.operations import Split, Work, chosen_works
+from ..layer.operations import Split, Work, select_works
 from .parallel_plan import ParallelPlan
 from .schedules import PassKind
 
 Chunk = tuple[Layer, ...]
 
 
-def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
+def model_parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
     """Which part of the model, counted from the embedding, each chunk of a stage is.
 
-    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
+    >>> model_parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
     (1, 5)
-    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
+    >>> model_parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
     (1, 2)
     """
     if plan.is_folded:
@@ -38,7 +38,7 @@ def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
     return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
 
 
-@lru_cache(maxsize=256)  # asked of by programs, memory and arithmetic of one plan
+@lru_cache(maxsize=256)  # cached for the programs, memory and flop of one plan
 def chunks_of_stage(
     model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:
@@ -62,9 +62,9 @@ def chunks_of_stage(
     parts = plan.parts
     ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
     chunks = []
-    for part in parts_of_stage(plan, stage):
+    for part in model_parts_of_stage(plan, stage):
         chunk = [layer for layer in every[ends[part] : ends[part + 1]] if layer]
-        chunk = _with_spared(chunk, plan.recompute_layers)
+        chunk = _with_never_recomputed(chunk, plan.recompute_layers)
         if part == 0:
             chunk.insert(0, embedding_layer(model, split))
         if part == parts - 1:
@@ -73,18 +73,18 @@ def chunks_of_stage(
     return tuple(chunks)
 
 
-def _with_spared(chunk: list[Layer], again: int) -> list[Layer]:
+def _with_never_recomputed(chunk: list[Layer], again: int) -> list[Layer]:
     """Layers of a chunk, those beyond the first so many spared; 0 for none of them.
 
     As Megatron-LM's ``--recompute-method block --recompute-num-layers``, which counts likewise.
     """
     if not again:
         return chunk
-    spared = {id(layer): replace(layer, spared=True) for layer in chunk[again:]}
-    return [*chunk[:again], *(spared[id(layer)] for layer in chunk[again:])]
+    never_recomputed = {id(layer): replace(layer, never_recomputed=True) for layer in chunk[again:]}
+    return [*chunk[:again], *(never_recomputed[id(layer)] for layer in chunk[again:])]
 
 
-@lru_cache(maxsize=64)  # every stage of a plan asks
+@lru_cache(maxsize=64)  # cached for all stages of a plan
 def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
     """Layers that stages share out; None where an end stands for one."""
     dense, predicted = min(model.dense_layers, model.layers), model.tokens.predicted
@@ -98,11 +98,11 @@ def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, 
     )
 
 
-def layers_in_words(chunks: tuple[Chunk, ...]) -> str:
+def describe_layers(chunks: tuple[Chunk, ...]) -> str:
     """Layers of a stage: of each kind how many, chunks apart.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
-    >>> layers_in_words(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
+    >>> describe_layers(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
     '2 dense layers, output'
     """
     return "; ".join(", ".join(_counted(chunk)) for chunk in chunks)
@@ -118,8 +118,8 @@ def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
 
     In a pipeline that is folded the same ranks hold both ends.
     """
-    adapted = isinstance(model, Transformer) and model.adapters is not None
-    return _holds_copy(model, plan, stage) and not adapted
+    with_adapters = isinstance(model, Transformer) and model.adapters is not None
+    return _holds_copy(model, plan, stage) and not with_adapters
 
 
 def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
@@ -173,7 +173,7 @@ def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, i
 
 def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
     """Whether a layer is run forward once more, from what came in."""
-    if plan.recompute != "full" or layer.spared:
+    if plan.recompute != "full" or layer.never_recomputed:
         return False
     return layer.name not in ("embedding", "output")
 
@@ -193,7 +193,7 @@ def backward_pieces(
     if what is PassKind.BACKWARD:
         return pieces
     weights = what is PassKind.WEIGHT
-    return [chosen_works(works, [w.of_weights == weights for w in works]) for works in pieces]
+    return [select_works(works, [w.of_weights == weights for w in works]) for works in pieces]
 
 
 def _all_backward_pieces(layer: Layer, plan: ParallelPlan) -> list[tuple[Work, ...]]:
@@ -210,7 +210,7 @@ def _again(works: tuple[Work, ...]) -> tuple[Work, ...]:
     return tuple(work._replace(label=f"{work.label} again") for work in works)
 
 
-def kept_bytes(layer: Layer, plan: ParallelPlan) -> float:
+def saved_bytes(layer: Layer, plan: ParallelPlan) -> float:
     """Bytes that a layer keeps of each micro-batch from forward to backward."""
     if is_recomputed(layer, plan):
         return layer.entering

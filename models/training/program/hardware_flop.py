@@ -30,5 +30,5 @@ def hardware_flop(model: Model, plan: ParallelPlan) -> float:
     each = sum(
         work.flop for layer in layers for work in (*layer.forward, *backward_works(layer, plan))
     )
-    ways = 2 if plan.schedule == "dualpipe" else 1  # half of the micro-batches go each
+    ways = 2 if plan.schedule == "dualpipe" else 1  # half of the micro-batches in each direction
     return each / ways * plan.micro_batches * plan.tensor * plan.copies / plan.places

@@ -59,7 +59,7 @@ def with_host_thread(part: Segment, table: OpTable) -> DispatchedOps:
         table.number(StepOp(Kind.HOST, DISPATCH, -1, Work("dispatch", signature), "host"))
         for signature in (OPERATOR, EXCHANGE)
     ]
-    # Ops keep their order; the thread's stand before the first that is not dispatched before them.
+    # Ops keep their order; each host op comes before the first op it dispatches.
     n = len(part.ops)
     before = np.minimum.accumulate(dispatched[::-1])[::-1]
     order = np.argsort(np.concatenate([2 * np.arange(n) + 1, 2 * before]), kind="stable")

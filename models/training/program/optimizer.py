@@ -9,53 +9,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sim.facts.signature import WIDTH, Operand, Signature
-from ..layer.operations import Work, quantized, streamed
+from ..layer.operations import Work, memory_op, quantize_works
 from ..layer.precision import SCALED
-from ..plan.gradients import DATA, EXPERT_DATA, gathering, replicas
+from ..plan.gradients import DATA, EXPERT_DATA, replica_count, weight_gather
 from ..plan.parallel_plan import ParallelPlan
 
 MODULE = "optimizer"
 
 
-def share(plan: ParallelPlan, group: str, weights: int) -> int:
+def updated_share(plan: ParallelPlan, group: str, weights: int) -> int:
     """Parameters that a rank updates: its share of the copies where ZeRO shares them.
 
-    >>> share(ParallelPlan(batch=8, sequence=8, data=8, zero=1), DATA, 81)
+    >>> updated_share(ParallelPlan(batch=8, sequence=8, data=8, zero=1), DATA, 81)
     11
     """
-    return -(-weights // replicas(plan, group)) if plan.zero else weights
+    return -(-weights // replica_count(plan, group)) if plan.zero else weights
 
 
-def updated(plan: ParallelPlan, own: int, expert: int) -> int:
+def updated_parameters(plan: ParallelPlan, dense: int, expert: int) -> int:
     """Parameters that a rank updates in all.
 
     Parameters
     ----------
-    own, expert : parameters on the rank, of all but experts and of experts
+    dense, expert : parameters on the rank, of all but experts and of experts
     """
-    return share(plan, DATA, own) + share(plan, EXPERT_DATA, expert)
+    return updated_share(plan, DATA, dense) + updated_share(plan, EXPERT_DATA, expert)
 
 
-def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+def norm_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
     """Norm of the gradients of a rank's share."""
-    here = updated(plan, own, expert)
-    norm = streamed("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
+    here = updated_parameters(plan, dense, expert)
+    norm = memory_op("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
                     [(here,)], 0.0)  # fmt: skip
     return norm._replace(awaited=True)
 
 
-def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+def adam_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
     """Update of a rank's share, on the GPU."""
-    types, here = plan.precision, updated(plan, own, expert)
-    passes = 1 if types.has_master else 2  # written from the copy, or read and written
+    types, here = plan.precision, updated_parameters(plan, dense, expert)
+    passes = 1 if types.has_master else 2  # written from the master copy, or read and written
     each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
     each += passes * types.width(types.weights, weights=True)
-    adam = streamed("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
+    adam = memory_op("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
     return adam._replace(bytes=float(here * each))
 
 
 def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
-    """Update of so many parameters on the host: gradients down, Adam, weights up.
+    """Update of ``numbers`` parameters on the host: gradients down, Adam, weights up.
 
     >>> works = host_works(ParallelPlan(batch=8, sequence=8, offload=True), 1000)
     >>> [(work.signature, work.bytes) for work in works]
@@ -76,20 +76,22 @@ def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
     )  # fmt: skip
 
 
-def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple[Work, Work, Work]]:
+def offloaded_works(
+    plan: ParallelPlan, dense: int, expert: int
+) -> Iterator[tuple[Work, Work, Work]]:
     """Buckets of a rank's share, whose copies and updates run beside those of other buckets."""
-    left = updated(plan, own, expert)
+    left = updated_parameters(plan, dense, expert)
     while left:
         yield host_works(plan, min(left, plan.bucket))
         left -= min(left, plan.bucket)
 
 
-def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
+def gather_works(plan: ParallelPlan, dense: int, expert: int) -> Iterator[Work]:
     """Ops after the update: weights gathered that were updated in shares."""
     if plan.zero in (1, 2):
-        for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
-            if numbers and replicas(plan, group) > 1:
-                yield gathering(plan, group, numbers, "weights")
+        for group, numbers in ((DATA, dense), (EXPERT_DATA, expert)):
+            if numbers and replica_count(plan, group) > 1:
+                yield weight_gather(plan, group, numbers, "weights")
 
 
 def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
@@ -104,9 +106,9 @@ def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
     if not numbers:
         return
     if types.products in SCALED or types.weights in SCALED:
-        yield from quantized("weights", 1, numbers, types, types.weights, types.products,
+        yield from quantize_works("weights", 1, numbers, types, types.weights, types.products,
                              weights=True)  # fmt: skip
     elif types.products != types.weights:
         cast = float(WIDTH[types.products] * numbers)
-        yield streamed(f"weights to {types.products}", "aten::_to_copy", types.weights,
+        yield memory_op(f"weights to {types.products}", "aten::_to_copy", types.weights,
                        [(numbers,)], cast)  # fmt: skip

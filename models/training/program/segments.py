@@ -23,7 +23,7 @@ NO_EDGES: Rows = np.empty((0, 2), np.int64)
 NO_QUEUES: Mapping[int, tuple[int, int]] = MappingProxyType({})
 COMPUTE, EXCHANGE, GRADIENTS, TO_HOST, ON_HOST, FROM_HOST, MESSAGES = range(7)
 """Streams of a rank; messages have one for each family of peers."""
-DISPATCH = MESSAGES + 8  # stream of the thread that dispatches, behind those of messages
+DISPATCH = MESSAGES + 8  # stream of the host thread, after those of messages
 
 
 class StepOp(NamedTuple):
@@ -172,7 +172,7 @@ class SegmentBuilder:
             return
         begins = np.cumsum([self.count - len(parts[0].ops), *(len(part.ops) for part in parts)])
         since, here = begins[:-2], begins[1:-1]
-        joints = _joints(parts)
+        joints = _edges_between(parts)
         moved = np.stack([since, here], axis=1).repeat([len(joint) for joint in joints], axis=0)
         self._ops += [part.ops for part in more]
         self._edges.append(_shifted([part.edges for part in more], here))
@@ -281,7 +281,7 @@ def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -
     return RankProgram(ops, Csr.from_pairs(edges[:, 0], edges[:, 1], len(ops)), family)
 
 
-def _joints(parts: Sequence[Segment]) -> list[Rows]:
+def _edges_between(parts: Sequence[Segment]) -> list[Rows]:
     """Edges from each part to the next, by rows of the two; made once for parts that recur."""
     made: dict[tuple[int, int], Rows] = {}
     for one, other in pairwise(parts):
@@ -306,7 +306,7 @@ def _one(number: int) -> Segment:
     return Segment(np.array([number]), NO_EDGES, zero, zero, NONE)
 
 
-def assembly_line(parts: Sequence[Sequence[int]]) -> Segment:
+def pipelined_segment(parts: Sequence[Sequence[int]]) -> Segment:
     """Segment in which parts go through the same stations, each busy with one part at a time.
 
     Parameters
@@ -315,7 +315,7 @@ def assembly_line(parts: Sequence[Sequence[int]]) -> Segment:
 
     Examples
     --------
-    >>> sorted(assembly_line([(7, 8), (7, 8)]).edges.tolist())
+    >>> sorted(pipelined_segment([(7, 8), (7, 8)]).edges.tolist())
     [[0, 1], [0, 2], [1, 3], [2, 3]]
     """
     if not parts:
@@ -342,7 +342,7 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
     return _chain_of_works(tuple(works))
 
 
-@lru_cache(maxsize=1024)  # the layers of a model are alike
+@lru_cache(maxsize=1024)  # layers of a model repeat
 def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
     numbers, edges, entries = [], [], []
     ends: list[int] = []
@@ -360,7 +360,7 @@ def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
             pending.append((row, beside))
         else:
             ends = [row]
-    # The chain goes on in what is computed: a row follows the first before it that it waits for.
+    # Compute ops form the chain: a row follows the last row before it that it depends on.
     order = np.argsort([row + (beside and beside + 0.5) for row, (_, beside) in enumerate(works)])
     place = np.argsort(order)
     return Segment(
@@ -372,7 +372,7 @@ def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
     )
 
 
-def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
+def interleave_segments(first: Segment, second: Segment, table: OpTable) -> Segment:
     """Two segments of one rank, each computing while the other exchanges.
 
     A segment computes up to its next exchange, then the other does: one computes at a time, in this
@@ -383,7 +383,8 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
     >>> table = OpTable()
     >>> a, b = (table.number(StepOp(Kind.COMPUTE, 0, -1, Work(w, ""), "")) for w in "ab")
     >>> x = table.number(StepOp(Kind.COLLECTIVE, 1, 0, Work("x", ""), ""))
-    >>> both = side_by_side(works_segment([(a, 0), (x, 0), (a, 0)]), works_segment([(b, 0)]), table)
+    >>> first, second = works_segment([(a, 0), (x, 0), (a, 0)]), works_segment([(b, 0)])
+    >>> both = interleave_segments(first, second, table)
     >>> both.ops.tolist() == [a, x, b, a], both.edges.tolist()
     (True, [[0, 1], [1, 3], [0, 2], [2, 3]])
     """
@@ -395,7 +396,7 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
     base = len(first.ops)
     ops = np.concatenate([first.ops, second.ops])[order]
     queues = [table.computes(ops), *table.exchanges_by_group(ops)]
-    handed = [_handed_on(np.flatnonzero(queue), which[order]) for queue in queues]
+    handed = [_handover_edges(np.flatnonzero(queue), which[order]) for queue in queues]
     edges = np.concatenate([first.edges, second.edges + base])
     return Segment(
         ops,
@@ -411,7 +412,7 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
     )
 
 
-def _handed_on(rows: Rows, which: Rows) -> Rows:
+def _handover_edges(rows: Rows, which: Rows) -> Rows:
     """(e, 2) rows of a queue, one after another, where the next is of the other segment."""
     turns = np.flatnonzero(np.diff(which[rows]) != 0)
     return np.stack([rows[turns], rows[turns + 1]], axis=1)

@@ -15,19 +15,19 @@ from ....sim.facts.ops import Kind
 from ....sim.facts.spmd.spmd_graph import RankProgram
 from ..description.description import Model, Transformer
 from ..layer.layers import Layer
-from ..layer.operations import CONTEXT, EXPERT, RING, TENSOR, Shape, Work, exchanged
+from ..layer.operations import CONTEXT, EXPERT, RING, TENSOR, Shape, Work, collective_work
 from ..plan.gradients import (
     DATA,
     EXPERT_DATA,
+    batch_norm_broadcasts,
+    bucket_copy_in_works,
+    bucket_copy_out_works,
     bucket_size,
-    buckets,
-    gathering,
+    fill_buckets,
+    gradient_reduction,
     group_of,
-    reduction,
-    replicas,
-    returned_works,
-    scaled_works,
-    sent_statistics,
+    replica_count,
+    weight_gather,
 )
 from ..plan.parallel_plan import ParallelPlan
 from ..plan.schedules import KINDS, WEIGHT, PassKind, StageTurns, turns_of_stage
@@ -35,14 +35,14 @@ from ..plan.stages import (
     backward_pieces,
     backward_works,
     chunks_of_stage,
-    parts_of_stage,
+    model_parts_of_stage,
     sent_numbers,
     shared_embedding,
     shares_embedding,
     stage_weights,
 )
 from .host_thread import with_host_thread
-from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
+from .optimizer import MODULE, adam_work, cast_works, gather_works, norm_work, offloaded_works
 from .segments import (
     COMPUTE,
     EXCHANGE,
@@ -56,9 +56,9 @@ from .segments import (
     Segment,
     SegmentBuilder,
     StepOp,
-    assembly_line,
+    interleave_segments,
+    pipelined_segment,
     program_of_rows,
-    side_by_side,
     works_segment,
 )
 from .whole_layers import whole_layer, whole_update
@@ -165,7 +165,7 @@ class StageProgram:
         build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
         for step in range(self.steps):
             before = build.count
-            build.append(self._works(self._sent_statistics(), "statistics"))
+            build.append(self._works(self._batch_norm_broadcasts(), "statistics"))
             computed = self._write_turns(build)
             self._write_end(build)
             periods.append(np.full(build.count - before, step))
@@ -187,11 +187,11 @@ class StageProgram:
         computed: list[int] = []
         at = 0
         for fresh in sorted({int(np.searchsorted(begins, n, "right")) - 1 for n in first.values()}):
-            computed += self._write_alike(build, passes[at:fresh])
+            computed += self._write_repeated(build, passes[at:fresh])
             at = fresh + 1
             keys = self._chunk_passes(passes[fresh])
             chunks = [c for c in order if begins[fresh] <= first[c] < begins[fresh] + len(keys)]
-            self._hear(build, keys)
+            self._write_receives(build, keys)
             for chunk in chunks:
                 build.wait(
                     launched[chunk] if chunk in launched else self._gather_first(build, chunk)
@@ -203,9 +203,9 @@ class StageProgram:
                     launched[next_chunk] = self._gather_first(build, next_chunk)
             self._send(build, keys)
             computed.append(int(self.table.computes(segment.ops).sum()))
-        return (*computed, *self._write_alike(build, passes[at:]))
+        return (*computed, *self._write_repeated(build, passes[at:]))
 
-    def _write_alike(self, build: SegmentBuilder, passes: Rows) -> list[int]:
+    def _write_repeated(self, build: SegmentBuilder, passes: Rows) -> list[int]:
         """Write turns that begin no chunk, few different ones; how many ops each computes."""
         made: dict[tuple[int, int], tuple[Segment, int]] = {}
         pairs = [(first, second) for first, second in passes.tolist()]
@@ -222,10 +222,10 @@ class StageProgram:
         last[[np.flatnonzero(turns.makes_weight_gradients & (turns.chunk == chunk))[-1]
               for chunk in self._first_forward]] = True  # fmt: skip
         first[list(self._first_forward.values())] = True
-        # gradients are reduced in the last turn, or in all that make them
+        # gradients are reduced in the last turn, or in every turn that computes them
         reduces = np.where(last, plan.overlap or plan.zero == 3, plan.zero >= 2)
         reduces &= turns.makes_weight_gradients
-        # weights are gathered in the first turn forward, or in all that need them
+        # weights are gathered in the first forward turn, or in every turn that needs them
         gathers = turns.kind != WEIGHT if plan.zero == 3 else first & plan.gathers_ahead
         number = ((turns.chunk.astype(np.int64) * len(KINDS) + turns.kind) * 2 + reduces) * 2
         number += gathers
@@ -249,37 +249,37 @@ class StageProgram:
         )
 
     @cached_property
-    def _known_turns(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
+    def _turn_cache(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
         """Turns that were written."""
         return {}
 
     def _turn(self, keys: tuple[ChunkPass, ...]) -> tuple[Segment, int]:
         """Segment of a turn, or of two side by side, with messages; how many ops it computes."""
-        if keys not in self._known_turns:
+        if keys not in self._turn_cache:
             build = SegmentBuilder()
-            self._hear(build, keys)
+            self._write_receives(build, keys)
             build.append(self._passes(keys))
             self._send(build, keys)
             made = build.segment()
-            self._known_turns[keys] = made, int(self.table.computes(made.ops).sum())
-        return self._known_turns[keys]
+            self._turn_cache[keys] = made, int(self.table.computes(made.ops).sum())
+        return self._turn_cache[keys]
 
     def _passes(self, keys: tuple[ChunkPass, ...]) -> Segment:
         """Segment of one pass, or of two side by side."""
         return self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
 
-    def _hear(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
+    def _write_receives(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
         """Write the messages that passes begin with."""
         for each in passes:
-            if self._hears(each):
+            if self._receives_input(each):
                 build.op(self._message(Kind.RECV, self._way(each)))
 
     def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
         """Write the messages that passes end with."""
         for each in passes:
-            if self._sends(each):
-                way = self._way(each)
-                build.hang(self._message(Kind.SEND, way), MESSAGES + way)
+            if self._sends_output(each):
+                peer_family = self._way(each)
+                build.hang(self._message(Kind.SEND, peer_family), MESSAGES + peer_family)
 
     @cached_property
     def _first_forward(self) -> dict[int, int]:
@@ -294,13 +294,13 @@ class StageProgram:
         if not self.plan.gathers_ahead:
             return []
         gathers = self._bucket_gathers(self.chunks[chunk], chunk)
-        return self._hang(build, next(iter(gathers.values()), []))
+        return self._add_side_works(build, next(iter(gathers.values()), []))
 
-    def _sent_statistics(self) -> list[Work]:
+    def _batch_norm_broadcasts(self) -> list[Work]:
         """What DDP sends round before a step."""
-        if self.plan.reducer != "ddp" or replicas(self.plan, DATA) == 1:
+        if self.plan.reducer != "ddp" or replica_count(self.plan, DATA) == 1:
             return []
-        return sent_statistics(o for layer in self.chunks[0] for o in layer.operations)
+        return batch_norm_broadcasts(o for layer in self.chunks[0] for o in layer.operations)
 
     def _write_end(self, build: SegmentBuilder) -> None:
         if self.plan.reducer == "ddp":
@@ -312,23 +312,23 @@ class StageProgram:
 
     def _copy_back(self, build: SegmentBuilder) -> None:
         """Write how DDP takes gradients out of their buckets, in order, as each is reduced."""
-        closed = self._buckets(self.chunks[0][::-1], 0)
+        closed = self._buckets_by_layer(self.chunks[0][::-1], 0)
         done = [bucket for place in sorted(closed) for bucket in closed[place]]
         for row, bucket in zip(build.open.tolist(), done, strict=True):
             build.wait([row])
             shapes = (parameter.shape for parameter in bucket.parameters)
-            build.append(self._works(returned_works(self.plan, shapes), "gradients"))
+            build.append(self._works(bucket_copy_out_works(self.plan, shapes), "gradients"))
 
     def _last_reductions(self) -> Iterator[Work]:
         """Reductions of gradients after the last of them."""
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         if not plan.overlap and plan.zero < 3:
             for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
-                if numbers and replicas(plan, group) > 1:
-                    yield reduction(plan, group, numbers, "gradients")
+                if numbers and replica_count(plan, group) > 1:
+                    yield gradient_reduction(plan, group, numbers, "gradients")
         if shares_embedding(self.model, plan, self.stage):
             numbers = shared_embedding(self.model, plan)
-            yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
+            yield collective_work("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
 
     def _update(self) -> Segment:
@@ -336,8 +336,8 @@ class StageProgram:
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
         shared = []
-        if not plan.gathers_ahead:  # else both are of the next step's first forward pass
-            shared = [*sharing_works(plan, own, expert), *self._casts(own + expert)]
+        if not plan.gathers_ahead:  # otherwise both belong to the next step's first forward pass
+            shared = [*gather_works(plan, own, expert), *self._casts(own + expert)]
         if plan.whole_layers and isinstance(self.model, Transformer):
             layers = sum(len(chunk) for chunk in self.chunks)
             whole = whole_update([norm, adam, *shared], layers, self.model.hidden, plan.split)
@@ -347,7 +347,7 @@ class StageProgram:
         build = SegmentBuilder()
         build.append(self._works([norm], MODULE))
         buckets = offloaded_works(plan, own, expert)
-        build.append(assembly_line([[self._on_host(w) for w in bucket] for bucket in buckets]))
+        build.append(pipelined_segment([[self._on_host(w) for w in bucket] for bucket in buckets]))
         build.append(self._works(shared, MODULE))
         return build.segment()
 
@@ -360,48 +360,48 @@ class StageProgram:
         }[work.signature.split()[0]]
         return self.table.number(StepOp(kind, stream, -1, work, MODULE))
 
-    def _hears(self, each: ChunkPass) -> bool:
+    def _receives_input(self, each: ChunkPass) -> bool:
         """Whether what a pass works on comes from another stage."""
         if each.what is PassKind.WEIGHT:
             return False
         part, parts = self._parts[each.chunk], self.plan.parts
         before = part - 1 if each.forward else part + 1
         here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
-        return 0 <= before < parts and not here  # the last stage of a V hands on to itself
+        return 0 <= before < parts and not here  # the last stage of a V sends to itself
 
-    def _sends(self, each: ChunkPass) -> bool:
+    def _sends_output(self, each: ChunkPass) -> bool:
         """Whether what a pass makes goes to another stage."""
         if each.what is PassKind.WEIGHT:
             return False
         back = PassKind.BACKWARD if each.forward else PassKind.FORWARD
-        return self._hears(each._replace(what=back))
+        return self._receives_input(each._replace(what=back))
 
     @cached_property
     def _parts(self) -> tuple[int, ...]:
         """Part of the model that each chunk is."""
-        return parts_of_stage(self.plan, self.stage)
+        return model_parts_of_stage(self.plan, self.stage)
 
     def _way(self, each: ChunkPass) -> int:
         """Family of peers over which a pass's messages go."""
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)
 
-    def _message(self, kind: Kind, way: int) -> int:
+    def _message(self, kind: Kind, peer_family: int) -> int:
         """Activations to the next stage, or gradients to the one before."""
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
-        forward = way % 2 == 0
+        forward = peer_family % 2 == 0
         what = "activations" if forward else "gradients"
         word = kind.name.lower()
-        work = exchanged(f"{word} {what}", "write", "", plan.precision.activations, numbers)
+        work = collective_work(f"{word} {what}", "write", "", plan.precision.activations, numbers)
         signature = work.signature.replace("collective:", f"{word}:")
         work = work._replace(signature=signature, awaited=kind == Kind.RECV)
-        return self._post(kind, way, work, "forward" if forward else "backward")
+        return self._message_number(kind, peer_family, work, "forward" if forward else "backward")
 
-    def _post(self, kind: Kind, way: int, work: Work, module: str) -> int:
+    def _message_number(self, kind: Kind, peer_family: int, work: Work, module: str) -> int:
         """Number of a message; who hears goes on with it."""
-        stream = COMPUTE if kind == Kind.RECV else MESSAGES + way
-        return self.table.number(StepOp(kind, stream, way, work, module))
+        stream = COMPUTE if kind == Kind.RECV else MESSAGES + peer_family
+        return self.table.number(StepOp(kind, stream, peer_family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
         """Number of an op in the table."""
@@ -409,7 +409,7 @@ class StageProgram:
             return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
         if work.group == RING:
             kind = Kind.SEND if work.signature.startswith("send:") else Kind.RECV
-            return self._post(kind, ROUND, work, module)
+            return self._message_number(kind, ROUND, work, module)
         family = GROUPS.index(work.group)
         return self.table.number(StepOp(Kind.COLLECTIVE, stream, family, work, module))
 
@@ -417,24 +417,24 @@ class StageProgram:
         return works_segment((self._number(w, module), w.beside) for w in works)
 
     @cached_property
-    def _known(self) -> dict[tuple[ChunkPass, ...], Segment]:
+    def _segment_cache(self) -> dict[tuple[ChunkPass, ...], Segment]:
         """Segments that were written."""
         return {}
 
     def _segment(self, key: ChunkPass) -> Segment:
         """Segment of a pass, written once."""
-        if (key,) not in self._known:
-            self._known[key,] = self._written(key)
-        return self._known[key,]
+        if (key,) not in self._segment_cache:
+            self._segment_cache[key,] = self._build_pass(key)
+        return self._segment_cache[key,]
 
     def _pair(self, first: ChunkPass, second: ChunkPass) -> Segment:
         """Segment of two passes side by side, written once."""
-        if (first, second) not in self._known:
+        if (first, second) not in self._segment_cache:
             parts = self._segment(first), self._segment(second)
-            self._known[first, second] = side_by_side(*parts, self.table)
-        return self._known[first, second]
+            self._segment_cache[first, second] = interleave_segments(*parts, self.table)
+        return self._segment_cache[first, second]
 
-    def _written(self, key: ChunkPass) -> Segment:
+    def _build_pass(self, key: ChunkPass) -> Segment:
         """One pass through a chunk.
 
         Weights are gathered a bucket ahead: those of the next while this one's layers are computed.
@@ -445,19 +445,19 @@ class StageProgram:
         forward = key.what is PassKind.FORWARD
         layers = self.chunks[key.chunk] if forward else self.chunks[key.chunk][::-1]
         phase = "forward" if forward else "backward"
-        closed = self._buckets(layers, key.chunk) if key.reduces else {}
+        closed = self._buckets_by_layer(layers, key.chunk) if key.reduces else {}
         gathers = self._bucket_gathers(layers, key.chunk) if key.gathers else {}
         after = dict(pairwise(gathers))
         sharded = self.plan.zero == 3
-        gathered = self._hang(build, next(iter(gathers.values()), [])) if sharded else []
+        gathered = self._add_side_works(build, next(iter(gathers.values()), [])) if sharded else []
         for number, layer in enumerate(layers):
             if number in gathers:
                 waited, gathered = gathered, []
                 if number in after:
-                    gathered = self._hang(build, gathers[after[number]])
+                    gathered = self._add_side_works(build, gathers[after[number]])
                 build.wait(waited)
             if key.gathers and not sharded:
-                held = layer.weights + layer.expert_weights + self._copied(layer)
+                held = layer.weights + layer.expert_weights + self._tied_copy_parameters(layer)
                 casts = self._casts(held)
                 build.append(self._works(casts, f"{phase} {layer.name}"))
             waiting: list[Work] = []
@@ -477,18 +477,20 @@ class StageProgram:
             return [*before, self._layer_works(layer, key.what)]
         pieces = backward_pieces(layer, self.plan, key.what)
         pairs = zip(pieces, reversed(layer.operations), strict=True)
-        return [(*piece, *scaled_works(self.plan, operation)) for piece, operation in pairs]
+        return [(*piece, *bucket_copy_in_works(self.plan, operation)) for piece, operation in pairs]
 
     def _reduce(self, build: SegmentBuilder, filled: Iterable[Bucket]) -> None:
         """Write reductions of buckets, for which the end of the step waits."""
-        works = [reduction(self.plan, each.group, each.numbers, "gradients") for each in filled]
-        for row in self._hang(build, works, "gradients"):
+        works = [
+            gradient_reduction(self.plan, each.group, each.numbers, "gradients") for each in filled
+        ]
+        for row in self._add_side_works(build, works, "gradients"):
             build.leave_open(row)
 
     def _casts(self, numbers: int) -> Iterable[Work]:
         """Casts of updated weights; none of adapters, whose products take them as they are."""
-        adapted = isinstance(self.model, Transformer) and self.model.adapters
-        return () if adapted else cast_works(self.plan, numbers)
+        with_adapters = isinstance(self.model, Transformer) and self.model.adapters
+        return () if with_adapters else cast_works(self.plan, numbers)
 
     @property
     def _is_timed_whole(self) -> bool:
@@ -504,7 +506,7 @@ class StageProgram:
         phase = "forward" if forward else "backward"
         return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
 
-    def _hang(
+    def _add_side_works(
         self, build: SegmentBuilder, works: Iterable[Work], module: str = "weights"
     ) -> list[int]:
         """Rows of exchanges of weights or gradients, which run beside the chain."""
@@ -516,15 +518,15 @@ class StageProgram:
         copied = [
             Weight((number, len(layer.operations)), DATA, (more,))
             for number, layer in enumerate(last_first)
-            if (more := self._copied(layer))
+            if (more := self._tied_copy_parameters(layer))
         ]
         every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
         found: dict[int, list[Work]] = {}
-        for bucket in reversed(self._filled(every, chunk)):  # from the end, as gradients are made
+        for bucket in reversed(self._filled(every, chunk)):  # in the order of gradients
             first = len(layers) - 1 - bucket[-1].place[0]
             for group in (DATA, EXPERT_DATA):
                 if count := sum(p.numbers for p in bucket if p.group == group):
-                    work = gathering(self.plan, group, count, "weights")
+                    work = weight_gather(self.plan, group, count, "weights")
                     found.setdefault(first, []).append(work)
         if self.plan.zero == 3:
             for number, layer in enumerate(layers):
@@ -536,7 +538,7 @@ class StageProgram:
         """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
         dtype = self.plan.precision.of_frozen
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
-            yield gathering(self.plan, group, count, "frozen weights", dtype)
+            yield weight_gather(self.plan, group, count, "frozen weights", dtype)
 
     def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
         """Parameters in buckets, of ZeRO-3 layer by layer."""
@@ -544,17 +546,17 @@ class StageProgram:
         if plan.zero == 3:
             return [tuple(of) for _, of in groupby(parameters, key=lambda p: p.place[0])]
         sizes = [parameter.numbers for parameter in parameters]
-        filled = buckets(sizes, bucket_size(plan, self._parts[chunk]), plan.first_bucket)
+        filled = fill_buckets(sizes, bucket_size(plan, self._parts[chunk]), plan.first_bucket)
         return [tuple(parameters[i] for i in inside) for inside in filled]
 
-    def _copied(self, layer: Layer) -> int:
+    def _tied_copy_parameters(self, layer: Layer) -> int:
         """Parameters of a layer that are a copy of the embedding on the first stage."""
         if layer.name != "output" or not self.stage or self.plan.zero == 3:
             return 0
         shared = shares_embedding(self.model, self.plan, self.stage)
         return shared_embedding(self.model, self.plan) if shared else 0
 
-    def _buckets(
+    def _buckets_by_layer(
         self, layers: tuple[Layer, ...], chunk: int
     ) -> dict[tuple[int, int], list[Bucket]]:
         """Buckets by the layer, and the operation there, after which they are full.
@@ -572,7 +574,7 @@ class StageProgram:
 
     def _parameters(self, layers: tuple[Layer, ...]) -> list[Weight]:
         """Parameters of which other ranks hold copies, as their gradients are done."""
-        groups = {group for group in (DATA, EXPERT_DATA) if replicas(self.plan, group) > 1}
+        groups = {group for group in (DATA, EXPERT_DATA) if replica_count(self.plan, group) > 1}
         return [
             Weight((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
                       shape)
@@ -586,4 +588,4 @@ class StageProgram:
 def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:
     """Parameters of a layer on a rank, by the group that holds copies of them; none alone."""
     both = {DATA: own, EXPERT_DATA: expert}
-    return {group: n for group, n in both.items() if n and replicas(plan, group) > 1}
+    return {group: n for group, n in both.items() if n and replica_count(plan, group) > 1}

@@ -14,11 +14,11 @@ from ..plan.parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
 
-COMPUTED = "computed_in_turns"  # fact: of each stage, see StageProgram.computed_in_turns
+COMPUTED = "computed_in_turns"  # fact of each stage: see StageProgram.computed_in_turns
 Numbers = NDArray[np.int32]
 
 
-@lru_cache(maxsize=4)  # asked for its size, by checks and by variants; some ten MB each
+@lru_cache(maxsize=4)  # cached for checks and variants; about ten MB each
 def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
     """Training steps of a model by a plan.
 
@@ -47,7 +47,7 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
     programs = tuple(one.program() for one in written)
     stage, _, context, _ = _numbers(plan)
     program = stage * places + context % places
-    template = SpmdGraph(programs, program, groups=groups(plan), peers=peers(plan))
+    template = SpmdGraph(programs, program, groups=rank_groups(plan), peers=rank_peers(plan))
     computed = tuple(one.computed_in_turns for one in written[::places])
     return Graph(name, (template,), table.texts.labels, facts={COMPUTED: computed})
 
@@ -59,10 +59,10 @@ def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     return stage, data, context, tensor
 
 
-def groups(plan: ParallelPlan) -> Numbers:
+def rank_groups(plan: ParallelPlan) -> Numbers:
     """(families, ranks) number of the group of each rank, in the order of ``GROUPS``.
 
-    >>> groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
+    >>> rank_groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
     [[0, 0, 1, 1], [0, 1, 0, 1]]
     """
     stage, data, context, tensor = _numbers(plan)
@@ -72,7 +72,7 @@ def groups(plan: ParallelPlan) -> Numbers:
     expert = (stage * (d // e) + copy // e) * t + tensor
     copies = (held * e + copy % e) * t + tensor
     ends = (stage == 0) | (stage == last)
-    between = d * t + np.cumsum(~ends) - 1  # a group of their own for stages in the middle
+    between = d * t + np.cumsum(~ends) - 1  # middle stages form a group of their own
     embedding = np.where(ends, copy * t + tensor, between)
     sequence = (stage * plan.data + data) * t + tensor
     return np.array(
@@ -80,7 +80,7 @@ def groups(plan: ParallelPlan) -> Numbers:
     )
 
 
-def peers(plan: ParallelPlan) -> Numbers:
+def rank_peers(plan: ParallelPlan) -> Numbers:
     """(families, ranks) rank that each rank sends to, in the order of ``stage_program.PEERS``.
 
     Forward to the next stage, backward to the one before, round where chunks interleave; the same

@@ -14,7 +14,7 @@ from ..layer.operations import TENSOR, Split, Work
 KINDS = {
     "embedding": "embedding", "dense layer": "dense", "expert layer": "expert", "output": "output",
 }  # fmt: skip
-"""What a signature calls each kind of layer."""
+"""Name of each kind of layer in signatures."""
 
 
 def whole_layer(

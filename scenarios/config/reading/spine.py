@@ -60,5 +60,5 @@ def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
         return -1 if total else 0
     each = [each for machines, each in nics if each for _ in range(machines)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
-    leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
+    leaves = topology.leaves(adapters, topology.downlink_ports(adapters, ports))
     return -1 if len(np.unique(leaves)) > 1 else len(adapters)

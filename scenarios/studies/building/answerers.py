@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....models.compute.carried import JUDGED_BEST, Carried, GpuModel, Way
 from ....models.compute.chain import Chain
+from ....models.compute.cross_gpu_scaling import JUDGED_BEST, CrossGpuScaling, GpuModel, Way
 from ....models.compute.host import Host
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
@@ -21,7 +21,7 @@ from ...config.scenario import Scenario
 from ...config.settings import known_backends, plain_settings
 from ...workloads.parallel import RecordedOn
 
-CARRIED = Carried.registered_name
+CARRIED = CrossGpuScaling.registered_name
 ROOFLINE = Roofline.registered_name
 HOST = Host.registered_name
 
@@ -84,10 +84,10 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> Carried:
+def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> CrossGpuScaling:
     """Recorded times of one kind of GPU, on another."""
     a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
-    return Carried(here=a, there=b, way=way)
+    return CrossGpuScaling(here=a, there=b, way=way)
 
 
 def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
@@ -197,7 +197,9 @@ class DefaultBackends:
         costs = {name: settings.get(name) for name in ("operator", "exchange")}
         (path,) = (m.path for m in self.scenario.cluster.machines() if m.pool == part.pool)
         said = self.scenario.origins.get(f"cluster.{path}.host.operator")
-        thread = Host.dispatching(**costs, measured_here=said is not None and said.source is None)
+        thread = Host.with_dispatch_costs(
+            **costs, measured_here=said is not None and said.source is None
+        )
         return Chain.of(self.recorded, thread, HostStream())
 
     def _chain_for_other_gpu(self, part: Component) -> Backend:

@@ -86,7 +86,7 @@ def _link_shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
     links: dict[tuple[str, str], dict[str, Any]] = {}
     alone: dict[str, dict[str, Any]] = {}
     for chain, ops in asked:
-        who, seconds = chain.answering_link(ops), uncontended_seconds(chain.timing(ops), ops)
+        who, seconds = chain.link_of_ops(ops), uncontended_seconds(chain.timing(ops), ops)
         for number, link in enumerate(chain.links):
             rows = np.flatnonzero(who == number)
             name = link.registered_name or type(link).__name__

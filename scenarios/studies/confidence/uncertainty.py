@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....models.compute.carried import Carried
 from ....models.compute.chain import Chain
+from ....models.compute.cross_gpu_scaling import CrossGpuScaling
 from ....models.compute.families import Families
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.compute.table import MeasuredTable
 from ....models.network.collective.collectives import Fabric
-from ....models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
+from ....models.value_doubts import (
+    END,
+    FactorRange,
+    doubt_without_measurements,
+    range_from_median_error,
+)
 from ....sim.facts.backend import Backend
 from ....sim.facts.graph import Graph
 from ....sim.facts.ops import Kind
@@ -128,7 +133,10 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     simulation = point.simulation
     if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
         return None
-    each = [interval_factors(run.graph, simulation.bound, unjudged_doubt()) for run in result.runs]
+    each = [
+        interval_factors(run.graph, simulation.bound, doubt_without_measurements())
+        for run in result.runs
+    ]
     found = np.concatenate(each, axis=1) if each else np.empty((2, 0))
     return None if np.isnan(found).all() else found
 
@@ -148,7 +156,7 @@ def tells_doubts(backend: Backend | None) -> bool:
         return all(map(tells_doubts, backend.links))
     if isinstance(backend, Roofline):
         return bool(backend.families)
-    return isinstance(backend, Recorded | Families | Carried | MeasuredTable)
+    return isinstance(backend, Recorded | Families | CrossGpuScaling | MeasuredTable)
 
 
 @dataclass(frozen=True)
@@ -273,7 +281,8 @@ def run_with_model_errors(
         ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
     for names in errors.families:
         slower, quicker = (
-            simulation_with_doubts(simulation, names, p, unjudged_doubt()) for p in (END, 1 - END)
+            simulation_with_doubts(simulation, names, p, doubt_without_measurements())
+            for p in (END, 1 - END)
         )
         ways[_families_name(names)] = slower, quicker
     if errors.core_use is not None and "core" in components_by_kind(simulation):
@@ -311,7 +320,7 @@ def _simulations_of_core_use(
 
     def other(factor: float) -> Simulation:
         backends = {
-            key: one.taking(factor) if isinstance(one, Fabric) else one
+            key: one.scaled_core_use(factor) if isinstance(one, Fabric) else one
             for key, one in simulation.backends.items()
         }
         return replace(simulation, backends=backends)

@@ -91,7 +91,7 @@ def collective_choice(
     members = system.numbers[:count]
     fabric.open(system)
     try:
-        found = fabric.chosen(collective, members, data, system)
+        found = fabric.plan_choices(collective, members, data, system)
     except BackendError as error:
         raise ScenarioError(str(error)) from error
     expected = nccl.estimates([way for way, _, _ in found], data)[:, 0]

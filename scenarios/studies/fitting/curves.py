@@ -13,7 +13,9 @@ from ...config.reading.renamed_settings import renamed_settings_text
 from .rows import MeasuredRows
 
 Settings = Mapping[str, Any]
-TOLD = 10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
+MAX_INTERVAL_RATIO = (
+    10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,13 @@ class Curve:
         still = {name: value for name, value in before.items() if name not in chosen}
         parameters = [Parameter(name, before[name], self.guesses[name]) for name in chosen]
         rows = data.rows(holdout)
-        found = calibrate(self.model(still), parameters, rows, draws=self.draws, told=TOLD)
+        found = calibrate(
+            self.model(still),
+            parameters,
+            rows,
+            draws=self.draws,
+            max_interval_ratio=MAX_INTERVAL_RATIO,
+        )
         return found, still
 
     def file(

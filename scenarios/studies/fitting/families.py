@@ -68,7 +68,9 @@ def fit_families(
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
         model = family_model(own)
-        found[name] = FittedFamily(calibrate(model, chosen, rows, draws=draws, told=np.inf), own)
+        found[name] = FittedFamily(
+            calibrate(model, chosen, rows, draws=draws, max_interval_ratio=np.inf), own
+        )
     return found
 
 

@@ -85,7 +85,7 @@ def gpu_entry_text(
     for key in dict.fromkeys(keys):
         if key == "kernels" or key in OTHERS:
             continue
-        if key in fitted and fitted[key].told:
+        if key in fitted and fitted[key].is_determined:
             c = fitted[key]
             where = f"{rows.where}; {three_digits(100 * c.width)} % to either side hold 90 %"
             source = NumberSource("fitted", where, date, error, _note(key, found))
@@ -154,11 +154,15 @@ def _constant_facts(stage: str, c: FittedConstant) -> dict[str, Any]:
     own = stage in CONSTANTS
     name = f"{stage} {c.name}" if own else c.name
     text = f"{c.value:.4g}" if own else parameter_text(c.name, c.value)
-    sure = f"+-{three_digits(100 * c.width)} %" if c.told else "kept; the recording cannot tell it"
+    sure = (
+        f"+-{three_digits(100 * c.width)} %"
+        if c.is_determined
+        else "kept; the recording cannot tell it"
+    )
     return {
         "name": name,
         "value": c.value,
-        "width": c.width if c.told else None,
+        "width": c.width if c.is_determined else None,
         "text": f"{name}: {text} {sure}",
     }
 

@@ -44,7 +44,7 @@ class Says(Backend):
         return Timing.of(np.full(len(ops), self.seconds), **self.more)
 
 
-def test_the_first_that_knows_an_op_answers_it_and_is_its_source():
+def test_the_first_backend_that_knows_an_op_times_it():
     chain = Chain.of(Says(1.0, [0]), Says(2.0, [0, 2]), Recorded())
     ops = Ops.of(signature=[2, 0, 1, -1, 0], duration=9.0, signatures=TEXTS)
     timing = chain.timing(ops)
@@ -54,11 +54,11 @@ def test_the_first_that_knows_an_op_answers_it_and_is_its_source():
     ]  # fmt: skip
 
 
-def test_what_no_link_knows_is_refused_with_the_largest_and_the_cure():
+def test_unknown_ops_are_refused_with_the_largest_and_a_remedy():
     ops = Ops.of(signature=[0, 1, 2, 2], duration=[1, 5, 3, 3], signatures=TEXTS)
     told = (
-        r"op 2 \(compute:softmax fp32\[8\], compute:mm fp8\[8x8\]\): no link of the chain "
-        r"\(table, roofline\) knows them; measure it .* 'recorded' as the last link"
+        r"op 2 \(compute:softmax fp32\[8\], compute:mm fp8\[8x8\]\): no backend of the chain "
+        r"\(table, roofline\) can time them; add .* 'recorded' as the last link"
     )
     table = MeasuredTable.of(TEXTS[:1], [1.0])
     with pytest.raises(BackendError, match=told):
@@ -66,7 +66,7 @@ def test_what_no_link_knows_is_refused_with_the_largest_and_the_cure():
 
 
 def test_a_chain_without_links_is_refused():
-    with pytest.raises(BackendError, match="has no links; name a backend at least"):
+    with pytest.raises(BackendError, match="has no links; name at least one backend"):
         Chain.of()
 
 
@@ -142,7 +142,7 @@ def test_a_run_keeps_the_doubt_and_the_source_of_each_op():
     assert answers.doubts == (doubt,)
 
 
-def test_links_that_answer_alike_for_all_components_leave_the_chain_so():
+def test_a_chain_of_uniform_backends_is_uniform():
     system = System((Component("a", "gpu", slots=1), Component("b", "gpu", slots=1)))
     assert Chain.of(roofline(), Recorded()).alike(system).tolist() == [0, 0]
     assert Chain.of(Copy(), Recorded()).alike(system).tolist() == [0, 0]

@@ -19,7 +19,7 @@ def opened(folder, text):
     return cpu
 
 
-def test_a_whole_file_answers_and_says_its_source(tmp_path):
+def test_a_valid_file_gives_times_and_its_source(tmp_path):
     cpu = opened(tmp_path, json.dumps(WHOLE))
     ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
     assert cpu.timing(ops).fixed.tolist() == [1e-6]
@@ -44,7 +44,7 @@ def test_what_is_damaged_is_refused(tmp_path, text):
         opened(tmp_path, text)
 
 
-def test_what_is_interpolated_poorly_is_said_with_its_share():
+def test_poorly_fitted_families_are_named_with_their_fraction():
     lines = {
         "memory": FittedLine(byte_rate=2e9, wrong=0.05),
         "sum": FittedLine(byte_rate=1e9, wrong=0.4),
@@ -65,7 +65,7 @@ CACHES = {
 }
 
 
-def test_in_a_step_an_op_finds_what_those_before_it_left(tmp_path):
+def test_in_a_step_caches_hold_what_earlier_ops_left(tmp_path):
     """After 64 MB of others it begins anew, and reads its operand from memory."""
     file = tmp_path / "families.json"
     file.write_text(json.dumps({**WHOLE, "caches": CACHES}))
@@ -83,16 +83,16 @@ def test_in_a_step_an_op_finds_what_those_before_it_left(tmp_path):
     assert extra[0] == 0  # the last one of the round before is right before it
 
 
-def test_what_caches_cost_has_to_be_known(tmp_path):
+def test_step_caches_need_cache_costs(tmp_path):
     file = tmp_path / "families.json"
     file.write_text(json.dumps(WHOLE))
-    with pytest.raises(BackendError, match="does not say what caches cost; fit it with --caches"):
+    with pytest.raises(BackendError, match="has no cache costs; fit it with --caches"):
         Families(file=str(file), caches="step").open(None)
     with pytest.raises(BackendError, match="take 'alone' or 'step'"):
         Families(file=str(file), caches="warm")
 
 
-def test_what_is_found_in_the_caches_is_doubted_between_both_ends(tmp_path):
+def test_cache_contents_are_an_uncertainty_between_both_modes(tmp_path):
     file = tmp_path / "families.json"
     file.write_text(json.dumps({**WHOLE, "caches": CACHES}))
     ops = Ops.of(signature=[0, 1], signatures=("host:read uint8[9]", "copy:h2h uint8[64000000]"))

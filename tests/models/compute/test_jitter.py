@@ -65,7 +65,7 @@ def test_the_next_start_is_predicted_by_student_s_t(n, t):
     assert upper == pytest.approx(deviation * (1 + 1 / n) ** 0.5 * t, rel=0.03)
 
 
-def test_intervals_hold_what_they_say_however_few_starts_there_are():
+def test_intervals_have_their_coverage_for_few_starts():
     """Over many made-up machines: 90 % of the steps of a start that nobody saw."""
     rng = np.random.default_rng(5)
     for n in (3, 8):
@@ -78,7 +78,7 @@ def test_intervals_hold_what_they_say_however_few_starts_there_are():
         assert 0.87 < np.mean(held) < 0.94, n
 
 
-def test_starts_that_differ_more_than_the_others_told_are_unresolved():
+def test_unexpectedly_different_starts_are_unresolved():
     steps = np.linspace(0.99, 1.01, 20)
     same = [steps * x for x in (1.0, 1.001, 0.999, 1.002, 0.998, 1.0, 1.001, 0.999)]
     alike = interval_coverage(same)

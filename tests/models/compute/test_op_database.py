@@ -101,7 +101,7 @@ def test_vidur_counts_two_additions_where_a_model_has_them(tmp_path):
     assert len(database_files(tmp_path, "norm")) == 2
 
 
-def test_what_lies_outside_is_refused_with_a_cure(aiconfigurator):
+def test_sizes_outside_the_table_are_refused_with_a_remedy(aiconfigurator):
     folder = aiconfigurator(
         "gemm_perf.parquet", "gemm_dtype, m, n, k, latency",
         ("bfloat16", 8, 8, 8, 0.001), ("bfloat16", 4, 8, 8, 0.001),
@@ -109,7 +109,7 @@ def test_what_lies_outside_is_refused_with_a_cure(aiconfigurator):
     table = MeasuredTable(folder=str(folder))
     with pytest.raises(BackendError, match=r"outside the measured sizes .*set outside: warn"):
         table.timing(asked(MM.format(16, 8, 8, 8)))
-    with pytest.raises(BackendError, match=r"nothing like .* was measured; .* take a chain"):
+    with pytest.raises(BackendError, match=r"no op like .* was measured; .* use a chain"):
         table.timing(asked("compute:aten::frobnicate bf16[8]"))
     far = MeasuredTable(folder=str(folder), outside="warn").timing(asked(MM.format(16, 8, 8, 8)))
     assert far.fixed.tolist() == pytest.approx([2e-6])

@@ -37,7 +37,7 @@ def steps(iterations=40, ops=200, step_sigma=0.1, op_sigma=0.03, ranks=2):
     )  # fmt: skip
 
 
-def test_the_factor_of_a_step_is_told_from_that_of_an_op():
+def test_step_jitter_is_separated_from_op_jitter():
     found = jitter_spread(steps())
     assert np.std(np.log(found.step)) == pytest.approx(0.1, rel=0.15)
     assert np.std(np.log(found.op)) == pytest.approx(0.03, rel=0.15)
@@ -45,9 +45,9 @@ def test_the_factor_of_a_step_is_told_from_that_of_an_op():
     assert np.all(np.diff(found.op) >= 0)
 
 
-def test_one_iteration_tells_nothing_of_variation():
+def test_one_iteration_gives_no_jitter():
     assert jitter_spread(Ops.of(duration=[1.0, 2.0])) is None
-    assert Recorded.varying(Ops.of(duration=[1.0, 2.0])).spread is None
+    assert Recorded.with_jitter(Ops.of(duration=[1.0, 2.0])).spread is None
 
 
 def test_the_typical_duration_is_the_median_of_the_same_op():
@@ -91,11 +91,11 @@ def together(backend, moved, engine="core", rate=60e9):
     ("moved", "took"),
     [(20e6, 1e-3), (30e6, 1e-3), (40e6, 4e-3 / 3), (60e6, 2e-3)],  # B of 60e6 a millisecond
 )
-def test_ranks_that_want_more_than_their_memory_has_slow_each_other(moved, took, engine):
+def test_ranks_that_exceed_memory_bandwidth_slow_each_other(moved, took, engine):
     assert together(Recorded(shared=True), moved, engine) == pytest.approx(took, rel=1e-6)
 
 
-def test_what_fits_the_caches_slows_nobody_and_nothing_does_when_switched_off():
+def test_ops_that_fit_the_caches_slow_no_other_op():
     assert together(Recorded(shared=True, cache=CacheRoof(size=60e6)), 60e6) == pytest.approx(1e-3)
     assert together(Recorded(), 60e6) == pytest.approx(1e-3)
 

@@ -23,7 +23,7 @@ def ops(flop, moved, dtype="bf16", kind=Kind.COMPUTE):
     )
 
 
-def test_the_corner_is_at_peak_over_bandwidth():
+def test_the_ridge_point_is_peak_over_bandwidth():
     """Williams, Waterman, Patterson 2009: attainable = min(peak, intensity x bandwidth)."""
     intensity = np.logspace(-1, 5, 25)
     moved = 1e9
@@ -35,7 +35,7 @@ def test_the_corner_is_at_peak_over_bandwidth():
     assert at_corner == pytest.approx(moved / BANDWIDTH)
 
 
-def test_shares_lower_both_roofs_and_launch_is_a_floor():
+def test_efficiencies_lower_both_roofs_and_launch_is_a_floor():
     gpu = Roofline(
         peaks=Peaks(bf16=PEAK),
         bandwidth=BANDWIDTH,
@@ -112,12 +112,12 @@ def together(shared):
     return Simulation(node(), backends, engine="reference").run(build.graph()).makespan
 
 
-def test_kernels_and_copies_share_the_memory_only_if_asked_to():
+def test_kernels_and_copies_share_memory_only_if_shared_is_set():
     assert together(shared=False) == pytest.approx(1e-3)
     assert together(shared=True) == pytest.approx(2e-3)
 
 
-def test_alone_a_sharing_kernel_takes_as_long_as_one_that_does_not():
+def test_without_contention_a_shared_kernel_takes_the_same_time():
     asked = ops([1e10, 1e11, 0.0, 5e10], [1e9, 1e6, 1e9, 0.0])
     spans = []
     for shared in (False, True):
@@ -148,13 +148,13 @@ def product(dtype, m, n, k):
     )  # fmt: skip
 
 
-def test_the_shorter_of_arithmetic_and_memory_shows_by_its_exposed_share():
+def test_the_shorter_of_compute_and_memory_adds_its_exposed_fraction():
     gpu = Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e12, exposed=0.5)
     found = gpu.timing(ops([1e6, 4e6], [4e6, 1e6])).fixed
     assert found.tolist() == pytest.approx([4.5e-6, 4.5e-6])
 
 
-def test_a_product_runs_under_the_power_limit_but_for_a_burst_where_a_loop_begins_on_an_idle_gpu():
+def test_a_long_gemm_runs_at_the_power_limit_except_for_an_initial_burst():
     limit = {"efficiency": 0.8, "gemm": Gemm(sustained=0.5, burst=1e-3)}
     loop, step = (
         Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e15, caches=caches, **limit)
@@ -167,14 +167,14 @@ def test_a_product_runs_under_the_power_limit_but_for_a_burst_where_a_loop_begin
     assert in_step.tolist() == pytest.approx([4e8 / 0.5e12, 1e12 / 0.5e12])
 
 
-def test_the_power_limit_is_of_half_precision_and_below_the_short_products_share():
+def test_the_power_limit_applies_to_half_precision_and_is_below_efficiency():
     gpu = Roofline(peaks=Peaks(fp8=1e12), bandwidth=1e15, efficiency=0.8, gemm=Gemm(sustained=0.5))
     assert gpu.timing(product("fp8", 512, 512, 512)).fixed[0] == pytest.approx(2 * 512**3 / 0.8e12)
-    with pytest.raises(BackendError, match=r"sustained is 0\.9, above efficiency, 0\.8"):
+    with pytest.raises(BackendError, match=r"sustained is 0\.9, above the efficiency of short"):
         Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e12, efficiency=0.8, gemm=Gemm(sustained=0.9))
 
 
-def test_a_sum_eight_times_as_long_is_joined_three_times_more():
+def test_an_eight_times_longer_sum_adds_three_joins():
     gpu = Roofline(peaks=Peaks(bf16=1e30), bandwidth=1e12, launch=1e-6, gemm=Gemm(join=1e-7))
     short, long = (gpu.timing(product("bf16", 8, 8, k)).fixed[0] for k in (128, 1024))
     assert short == pytest.approx(1.2e-6)
@@ -188,14 +188,14 @@ def test_products_of_fp8_fill_whole_tiles_in_whole_rounds():
     assert found == pytest.approx(4 * 2 * 128 * 128 * 100 / 1e12)
 
 
-def test_what_is_scaled_first_is_read_in_bf16_and_written_in_fp8():
+def test_quantization_reads_bf16_and_writes_fp8():
     gpu = Roofline(
         peaks=Peaks(fp8=1e30), bandwidth=1e9, launch=1e-6, gemm=Gemm(fp8=Fp8Gemm(launch=2e-6))
     )
     assert gpu.timing(product("fp8", 10, 1, 100)).fixed[0] == pytest.approx(2e-6 + 3e-6)
 
 
-def test_a_level_is_of_all_parts_of_a_family_and_of_no_other():
+def test_a_level_scales_all_parts_of_its_family_only():
     gpu = Roofline(bandwidth=1e12, peaks=Peaks(fp32=1e12), launch=1e-6)
     texts = ("compute:aten::mm fp32[64x64] fp32[64x64]",)
     ops = Ops.of(flop=2.0 * 64**3, bytes=49152.0, signature=0, signatures=texts)
@@ -204,7 +204,7 @@ def test_a_level_is_of_all_parts_of_a_family_and_of_no_other():
     assert gpu.timing(ops).fixed.tolist() == pytest.approx([1.5 * alone])
 
 
-def test_a_gpu_without_tf32_takes_fp32_for_it():
+def test_without_tf32_the_fp32_peak_is_used():
     texts = ("compute:aten::mm tf32[64x64] tf32[64x64]",)
     ops = Ops.of(flop=2e12, bytes=0.0, signature=0, signatures=texts)
     assert Roofline(bandwidth=1e12, peaks=Peaks(fp32=1e12)).timing(ops).fixed.tolist() == [2.0]
@@ -240,7 +240,7 @@ def declared(text):
     return Ops.of(flop=1e12, bytes=1e9, signature=0, signatures=(text,))
 
 
-def test_an_op_of_given_work_errs_like_the_family_that_it_names():
+def test_an_op_of_given_work_has_the_error_interval_of_the_family_it_names():
     gpu = h100()
     texts = "compute:layers bf16[]", "compute:layers like=product bf16[]"
     plain, named = (gpu.timing(declared(text)) for text in texts)
@@ -250,12 +250,12 @@ def test_an_op_of_given_work_errs_like_the_family_that_it_names():
     assert widths[1] < 0.6 * widths[0]
 
 
-def test_an_op_like_a_family_that_nobody_knows_is_refused_with_the_choice():
-    with pytest.raises(BackendError, match=r"like=produkt is no family .*; take one of activation"):
+def test_an_op_like_an_unknown_family_is_refused_with_the_choices():
+    with pytest.raises(BackendError, match=r"like=produkt is not a family .*; write one of act"):
         h100().timing(declared("compute:layers like=produkt bf16[]"))
 
 
-def test_an_op_whose_operands_tell_its_family_keeps_it():
+def test_an_op_with_a_family_from_its_operands_keeps_it():
     text = "compute:vllm::rms_norm like=product bf16[64x4096] bf16[4096]"
     assert h100().timing(declared(text)).doubt[0].family == "norm"
 
@@ -271,7 +271,7 @@ def small(text, caches="step", **gemm):
     return gpu.timing(Ops.of(flop=1e9, bytes=1e3, signature=0, signatures=(text,))).fixed[0]
 
 
-def test_products_start_later_where_other_kernels_ran_and_nothing_else_does():
+def test_only_gemms_have_a_cold_start_after_other_kernels():
     product, other = "compute:aten::mm bf16[32x16] bf16[16x64]", "compute:mine bf16[32]"
     assert small(product, cold=3e-6) - small(product) == pytest.approx(3e-6)
     assert small(other, cold=3e-6) == small(other)

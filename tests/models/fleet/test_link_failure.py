@@ -61,7 +61,7 @@ def test_a_flow_goes_on_by_another_link_once_that_is_noticed(engine, noticed):
 
 
 @ENGINES
-def test_what_has_no_other_way_waits_until_the_link_is_back(engine):
+def test_traffic_without_another_route_waits_for_the_link(engine):
     system = machine()
     for links in (["leaf0.spine*"], ["node0.nic0.tx"], ["*.node7.nic0"]):
         fault = LinkFailure(links=links, at=0.25, lasts=0.5)
@@ -83,7 +83,7 @@ def test_links_that_are_not_there_are_named_in_a_run_without_a_scenario(engine):
 
 
 @ENGINES
-def test_what_never_comes_back_is_named(engine):
+def test_a_permanent_failure_that_blocks_the_run_is_named(engine):
     fault = LinkFailure(links=["node0.nic0.tx"], at=0.25)
     with pytest.raises(SimulationError, match="starvation"):
         simulation(machine(), engine).run(one_send(), fault)
@@ -230,8 +230,8 @@ run: {engine: reference}
         ("leaf0.spin1", "link-failure: no component is named 'leaf0.spin1'; did you mean "
          "'leaf0.spine1'?"),
         ("node0.gpu0", "link-failure: node0.gpu0 has no rate; name links, ports or NICs"),
-        ("leaf0.spine*", "no way leads from node0.nic0 to node2.nic0; down are leaf0.spine0, "
-         "leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
+        ("leaf0.spine*", "no route leads from node0.nic0 to node2.nic0; these links are down: "
+         "leaf0.spine0, leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
         ("node0.nic0.tx", "nothing leads around node0.nic0.tx: there is no other way"),
     ],
 )  # fmt: skip

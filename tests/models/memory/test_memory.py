@@ -83,7 +83,7 @@ def test_pages_between_tiers_pass_both_and_no_bus(way):
 @pytest.mark.parametrize(
     ("system", "way", "message"),
     [
-        (node(), "sideways", r"copy 'sideways' has no direction; name it one of \['h2d'"),
+        (node(), "sideways", r"copy 'sideways' is not a direction; write one of \['h2d'"),
         (node(), "h2c", "copy 'h2c' needs a part 'cxl'"),
         (node(hbm=None), "d2d", "copy 'd2d' needs a part 'hbm'"),
         (

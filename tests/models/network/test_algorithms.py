@@ -193,7 +193,7 @@ def test_an_exchange_knows_without_its_messages_what_follows_from_them(one):
     listed = replace(one, exchange=None)
     for n in (2, 3, 8):
         assert one.latency_path(n) == listed.latency_path(n)
-        assert one.most_posts(n) == listed.most_posts(n)
+        assert one.max_sends_per_step(n) == listed.max_sends_per_step(n)
         assert one.is_symmetric(n) == listed.is_symmetric(n)
 
 

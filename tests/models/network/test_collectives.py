@@ -17,7 +17,7 @@ from foretrace.models.network.collective.library import (
     Sends,
 )
 from foretrace.models.network.collective.load import compute_load
-from foretrace.models.network.collective.protocols import Rounds
+from foretrace.models.network.collective.protocols import SwitchRounds
 from foretrace.models.network.collective.steps import SEGMENTS
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
@@ -260,13 +260,13 @@ def test_posting_many_messages_costs_the_nic_each_time():
             lambda: Fabric(algorithms="halving-doubling").timing(
                 asked(board(3), "all-reduce", range(3), 1.0)
             ),
-            r"no algorithm of \['halving-doubling'\] does all-reduce for 3 members; add one of",
+            r"no algorithm of \['halving-doubling'\] supports all-reduce for 3 members; add one of",
         ),
         (
             lambda: Fabric().timing(asked(board(2), "all-reduce", [0, 1], np.nan)),
             r"op 0 \(collective:all-reduce fp32\[1\]\): bytes are unknown",
         ),
-        (lambda: Fabric().timing(Ops.of(kind=Kind.SEND, bytes=1.0)), "asked without a machine"),
+        (lambda: Fabric().timing(Ops.of(kind=Kind.SEND, bytes=1.0)), "not placed on a machine"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_cure(make, message):
@@ -366,7 +366,7 @@ def test_chunks_to_the_switch_grow_with_the_size():
     """The largest size of each chunk: NVIDIA/nccl, src/enqueue.cc, 128 slots."""
     mib = 2.0**20
     sizes = np.array([8 * mib - 1, 8 * mib, 64 * mib - 1, 64 * mib, 1024 * mib - 1, 1024 * mib])
-    found = Rounds(128, 0.0).chunk(sizes) / 2**10
+    found = SwitchRounds(128, 0.0).chunk(sizes) / 2**10
     assert found.tolist() == [16, 32, 32, 64, 64, 128]
 
 
@@ -416,8 +416,8 @@ def test_flags_cost_the_network_their_share_unless_it_has_its_own():
             ll=Protocol(launch=0.0, network=NetworkSteps(efficiency=own)),
             simple=Protocol(network=NetworkSteps(efficiency=0.9)),
         )
-        (way,) = fabric.ways("all-reduce", system.numbers, system)
-        assert way.moves.network_efficiency == pytest.approx(want)
+        (way,) = fabric.candidate_plans("all-reduce", system.numbers, system)
+        assert way.step_costs.network_efficiency == pytest.approx(want)
 
 
 @ENGINES
@@ -458,7 +458,7 @@ def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fid
 def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
     alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
     with pytest.raises(
-        BackendError, match=r"no low-latency all-to-all; take workload\.execution\."
+        BackendError, match=r"no low-latency all-to-all; write workload\.execution\."
     ):
         makespan(board(4), Fabric(), alone)
 
@@ -530,7 +530,10 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
     nic, link = Nic(bandwidth=RATE, latency=ALPHA), Link(bandwidth=RATE, latency=0.0)
     system = cluster(2, NodeSpec(gpus=2, gpu_link=link, nics=2, nic=nic))
     (beta,) = {
-        w.beta for w in Fabric(algorithm="ring/simple").ways("all-reduce", system.numbers, system)
+        w.beta
+        for w in Fabric(algorithm="ring/simple").candidate_plans(
+            "all-reduce", system.numbers, system
+        )
     }
     pace = NetworkMessages(pace=1e-3, copied=4096.0, copy_rate=1e6)
     protocols = {"simple": Protocol(launch=1e-2), "ll": Protocol(launch=0.0)}
@@ -541,7 +544,7 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
     sizes = 4 * np.array([512.0, 4096.0, 8192.0, 1e12])
 
     def told(fabric, members, way):
-        found = fabric.chosen("all-reduce", members, sizes, system)
+        found = fabric.plan_choices("all-reduce", members, sizes, system)
         return next(s for plan, s, _ in found if plan.name == f"ring/{way}")
 
     bytes_alone = np.array([0, 0, 0, 4e12 * beta])
@@ -555,9 +558,9 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
 
 
 def test_copying_needs_a_size_and_a_rate():
-    with pytest.raises(BackendError, match=r"network\.copied says nothing without"):
+    with pytest.raises(BackendError, match=r"network\.copied needs"):
         Fabric(network=NetworkMessages(copied=4096.0))
-    with pytest.raises(BackendError, match=r"network\.copy_rate says nothing without"):
+    with pytest.raises(BackendError, match=r"network\.copy_rate needs"):
         Fabric(network=NetworkMessages(copy_rate=1e9))
 
 
@@ -584,7 +587,7 @@ def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
 def test_a_pinned_algorithm_is_the_only_way(pin, collective, want):
     system = board(4)
     fabric = Fabric(algorithm=pin, ll=Protocol(launch=0.0))
-    assert {w.name for w in fabric.ways(collective, tuple(range(4)), system)} == want
+    assert {w.name for w in fabric.candidate_plans(collective, tuple(range(4)), system)} == want
 
 
 @pytest.mark.parametrize(
@@ -603,8 +606,8 @@ def test_a_pin_that_names_nothing_is_refused(pin, message):
 
 @pytest.mark.parametrize("pin", ["halving-doubling", "all-reduce=chain-tree", "ring/ll"])
 def test_a_pinned_algorithm_that_a_group_cannot_run_is_named(pin):
-    with pytest.raises(BackendError, match=r"is pinned and does not do all-reduce for 3 members"):
-        Fabric(algorithm=pin).ways("all-reduce", (0, 1, 2), board(3))
+    with pytest.raises(BackendError, match=r"does not support all-reduce for 3 members"):
+        Fabric(algorithm=pin).candidate_plans("all-reduce", (0, 1, 2), board(3))
 
 
 def grace(count):
@@ -624,7 +627,7 @@ def test_nccl_stays_with_flags_up_to_1_mib_between_machines(count):
         ll=Protocol(launch=5e-6, network=NetworkSteps(efficiency=0.015)),
     )
     system, mib = grace(count), 2.0**20
-    ways = fabric.ways("all-reduce", system.numbers, system)
+    ways = fabric.candidate_plans("all-reduce", system.numbers, system)
     told = nccl.estimates(ways, np.array([mib / 16, mib, 2 * mib, 256 * mib]))
     taken = [ways[k].name for k in np.argmin(told, axis=0)]
     assert [name.partition("/")[2] for name in taken] == ["ll", "ll", "simple", "simple"]
@@ -636,7 +639,7 @@ def test_nccl_stays_with_flags_up_to_1_mib_between_machines(count):
 def test_nccl_expects_what_its_source_says_of_nics_and_of_trees_through_one_gpu():
     """16 GPUs: NICs of 25 GB/s count as 24; trees reach 0.85, but for what their size takes."""
     fabric, system = Fabric(algorithms="ring, chain-tree", ll=Protocol(launch=5e-6)), grace(4)
-    ways = fabric.ways("all-reduce", system.numbers, system)
+    ways = fabric.candidate_plans("all-reduce", system.numbers, system)
     size = np.array([2.0**20, 2.0**24])
     found = dict(zip((w.name for w in ways), nccl.estimates(ways, size) * 1e6, strict=True))
     ring = 1.4 * (8.4 + 24 * 3.4 + 6 * 14.0) + size / (96e3 * 16 / 30)

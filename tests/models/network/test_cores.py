@@ -47,17 +47,17 @@ def run(graph, *, core=True, engine="core", core_rate=CORE, compute=None, **kw):
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_beside_a_busy_core_it_takes_as_much_longer_as_it_takes_of_the_core(engine):
+def test_on_a_busy_core_a_collective_slows_by_its_share_of_the_core(engine):
     ends = run(step(1.0), engine=engine)
     assert ends["collective"] == pytest.approx(ALONE + SPENT)
     assert ends["compute"] == pytest.approx(1.0 + SPENT)
 
 
-def test_alone_it_takes_what_it_took_alone():
+def test_on_an_idle_core_a_collective_keeps_its_time():
     assert run(step(0.0))["collective"] == pytest.approx(ALONE)
 
 
-def test_once_the_core_is_idle_it_goes_on_at_its_own_pace():
+def test_a_collective_regains_its_pace_when_the_core_is_idle():
     """The op computes for 2 ms and gets ALONE of each ALONE + SPENT until then."""
     share = ALONE / (ALONE + SPENT)
     ends = run(step(2e-3))

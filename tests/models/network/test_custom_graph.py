@@ -99,9 +99,11 @@ links:
     system = fabric(CustomGraph(file=write(text)), switch=switch)
     a, b, _, d = system.numbers
     assert names(system, system.routes(d, a)[0]) == ["node3.nic0.plane1", "plane1.node0.nic0"]
-    with pytest.raises(GraphError, match=r"no way leads from node1.nic0 to node3.nic0; add a link"):
+    with pytest.raises(
+        GraphError, match=r"no route leads from node1.nic0 to node3.nic0; add a link"
+    ):
         system.routes(b, d)
-    with pytest.raises(GraphError, match=r"no way leads from node1.nic0 to node3.nic0"):
+    with pytest.raises(GraphError, match=r"no route leads from node1.nic0 to node3.nic0"):
         system.crossings([b], [d])
 
 
@@ -127,8 +129,8 @@ def test_links_beside_each_other_are_each_their_own(write):
         ("to: slow,", "to: slow, count: 0,", r"links.4.count: is 0; give a whole number"),
         ("to: slow,", "to: slow, down: 1,", r"links.4.down: is 1; write true or false"),
         ("node[23].nic0", "node[45].nic0", r"links.1: no machine has 'node\[45\].nic0'; NICs are"),
-        ("to: leaf1, bandwidth", "to: leaf7, bandwidth", "no way leads from node0.nic0 to node2"),
-        ("node[23].nic0", "node2.nic0", "no way leads from node0.nic0 to node3.nic0; add a link"),
+        ("to: leaf1, bandwidth", "to: leaf7, bandwidth", "no route leads from node0.nic0 to node2"),
+        ("node[23].nic0", "node2.nic0", "no route leads from node0.nic0 to node3.nic0; add a link"),
         ("links:", "cables:", "is no list of links"),
         ("links:", "links: [", "cannot be read"),
     ],
@@ -139,7 +141,7 @@ def test_a_file_that_says_nonsense_is_refused_with_its_place(write, old, new, sa
 
 
 def test_more_ways_than_there_are_is_refused(write):
-    with pytest.raises(GraphError, match="paths is 3, and two NICs are joined by 2 ways at most"):
+    with pytest.raises(GraphError, match="paths is 3, but at most 2 paths join two NICs"):
         fabric(CustomGraph(file=write(LINKS), paths=3))
 
 

@@ -51,7 +51,7 @@ def test_a_dragonfly_crosses_one_global_link_at_most(groups, a, p, h):
     """Kim et al. 2008: local, global, local, each at most once."""
     fly = Dragonfly(routers=a, nics=p, global_links=h)
     system = fabric(fly, groups * a * p)
-    numbers, made = system.numbers, fly.made
+    numbers, made = system.numbers, fly.network
     cost = dict(zip(made.columns[2].tolist(), made.columns[3].tolist(), strict=True))
     first = system.number(made.components[0].name)
     for i, j in product(range(len(numbers)), repeat=2):
@@ -66,7 +66,7 @@ def test_a_dragonfly_crosses_one_global_link_at_most(groups, a, p, h):
 def test_groups_of_a_dragonfly_are_joined_evenly():
     fly = Dragonfly(routers=4, nics=2, global_links=2)
     fabric(fly, 40)
-    source, target, _, cost, *_ = fly.made.columns
+    source, target, _, cost, *_ = fly.network.columns
     far = cost == 3
     pairs, many = np.unique(source[far] // 4 * 5 + target[far] // 4, return_counts=True)
     assert len(pairs) == 5 * 4
@@ -81,7 +81,7 @@ def test_groups_of_a_dragonfly_are_joined_evenly():
         (Torus(shape=[2, 4]), 8, 2, "has 3 neighbours, and 2 ports"),
         (Dragonfly(routers=2, nics=1, global_links=1), 8, 64, "8 NICs are 4 groups, and a group"),
         (Dragonfly(routers=8, nics=4, global_links=4), 64, 8, "a router has 15 links"),
-        (Dragonfly(routers=2, nics=1, global_links=1, paths=2), 6, 8, "paths is 2, and two NICs"),
+        (Dragonfly(routers=2, nics=1, global_links=1, paths=2), 6, 8, "paths is 2, but at most 1"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_so_is_refused(topology, nodes, ports, said):
@@ -91,7 +91,9 @@ def test_what_cannot_be_joined_so_is_refused(topology, nodes, ports, said):
 
 def test_a_direct_network_without_links_is_refused():
     node = NodeSpec(nics=1, nic=Nic(bandwidth=1e9, latency=0.0))
-    with pytest.raises(GraphError, match=r"a torus has links like .* write cluster.fabric.switch"):
+    with pytest.raises(
+        GraphError, match=r"ports of the torus's routers .* write cluster.fabric.switch"
+    ):
         cluster(2, node, FabricSpec(None, Torus(shape=[2])))
 
 

@@ -119,10 +119,10 @@ def test_a_slow_nic_gives_groups_that_use_it_a_shape_of_their_own():
 
 def test_a_subclass_is_asked_about_each_group_unless_it_says_that_shapes_decide():
     class Own(Fabric):
-        answers_by_shape = True
+        same_timing_per_shape = True
 
     class Further(Own):
         pass
 
-    found = [c.answers_by_shape for c in (Fabric, EachAlone, Own, Further)]
+    found = [c.same_timing_per_shape for c in (Fabric, EachAlone, Own, Further)]
     assert found == [True, False, True, False]

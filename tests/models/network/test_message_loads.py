@@ -7,7 +7,7 @@ import pytest
 from foretrace.models.network.collective.load import (
     compute_message_loads,
     hop_latency,
-    limit_of_senders,
+    sender_rate_limit,
 )
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
@@ -54,6 +54,6 @@ def test_messages_together_load_what_each_does_alone(pairs, routing):
         assert found.latency[i] == pytest.approx(hop_latency(a, b, system), rel=1e-14)
         assert found.across[i] == (system.node_of(a) != system.node_of(b))
         bounded = {c: s for c, s in uses.items() if system.components[c].limit < np.inf}
-        assert found.limit[i] == limit_of_senders(bounded, system)
+        assert found.limit[i] == sender_rate_limit(bounded, system)
         rates = [system.components[c].rate for c in uses]
         assert found.parts.rate[mine].tolist() == rates

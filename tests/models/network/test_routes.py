@@ -158,7 +158,7 @@ def test_shares_of_the_ways_add_up_to_all_of_the_data(system):
 def test_links_found_by_level_are_those_of_least_cost(tree, nodes, ports):
     """Every switch towards every leaf, by arithmetic and by Bellman-Ford."""
     fabric(tree, nodes, ports)
-    graph, leaves = tree.made, tree.made.count("leaf")
+    graph, leaves = tree.network, tree.network.count("leaf")
     source, target, _, cost, turn, weight = graph.columns
     every = np.arange(len(graph.names))
     tables = CostTables(source, target, cost, turn, weight, cost > 0, every >= 0, np.arange(leaves))
@@ -216,7 +216,7 @@ def slowest(topology, n):
 class TwoLeaves(FatTree):
     """Half of the NICs on each of two leaves, whatever the ports."""
 
-    def facing_machines(self, adapters, ports):
+    def downlink_ports(self, adapters, ports):
         return len(adapters) // 2
 
 
@@ -255,8 +255,8 @@ def test_sprayed_ways_of_a_flow_are_distinct():
     ("settings", "said"),
     [
         ({"routing": "hash"}, "routing is 'hash'; take one of: pool, ecmp, spray"),
-        ({"paths": 4}, "paths is 4, and uplinks that are one pool"),
-        ({"routing": "ecmp", "paths": 4}, "takes one way for each flow"),
+        ({"paths": 4}, "paths is 4, but pooled uplinks"),
+        ({"routing": "ecmp", "paths": 4}, "uses one path per flow"),
         ({"routing": "spray", "paths": -1}, "paths is -1; give 1 or more"),
         ({"routing": "ecmp", "tiers": 4}, "tiers is 4; give 2 or 3"),
         ({"routing": "ecmp", "spines": 0}, "spines is 0; give 1 or more"),
@@ -274,7 +274,7 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
             {"routing": "spray", "paths": 9},
             8,
             8,
-            "paths is 9, and two NICs are joined by 8 ways at most; give 8",
+            "paths is 9, but at most 8 paths join two NICs; give 8",
         ),
         ({"routing": "ecmp", "tiers": 2}, 40, 8, "take tiers: 3, or a larger switch"),
         ({"routing": "ecmp"}, 200, 8, "more than the 32 that three tiers"),

@@ -18,7 +18,7 @@ from foretrace.models.training.plan.stages import (
     backward_works,
     chunks_of_stage,
     is_recomputed,
-    kept_bytes,
+    saved_bytes,
     stage_weights,
 )
 from foretrace.models.training.program.hardware_flop import hardware_flop
@@ -39,7 +39,7 @@ PLAN = ParallelPlan(batch=64, sequence=S, micro_batch=B, fused_attention=False)
 
 def kept(**changes):
     plan = replace(PLAN, **changes)
-    return kept_bytes(dense_layer(GPT, plan.split), plan)
+    return saved_bytes(dense_layer(GPT, plan.split), plan)
 
 
 def test_a_layer_keeps_what_the_megatron_paper_counts():
@@ -73,7 +73,7 @@ def test_layers_that_are_computed_again_keep_what_comes_in_and_the_others_everyt
     """n 2 s b h + (L - n) s b h (34 + 5 a s / h): sections 4.1 and 5."""
     plan = replace(PLAN, recompute="full", recompute_layers=again)
     (chunk,) = chunks_of_stage(GPT, plan, 0)
-    told = sum(kept_bytes(layer, plan) for layer in chunk[1:-1])
+    told = sum(saved_bytes(layer, plan) for layer in chunk[1:-1])
     each = S * B * H
     assert told == again * 2 * each + (8 - again) * each * (34 + 5 * A * S / H)
     memory = rank_memory(GPT, plan, 0, reserve=0).activations
@@ -108,7 +108,7 @@ def test_fused_attention_keeps_a_number_a_row_in_place_of_scores():
 
 def test_gradients_of_weights_that_wait_keep_what_the_zero_bubble_paper_counts():
     """32 s b h: Qi et al. 2023, arXiv:2401.10241, table 1."""
-    assert dense_layer(GPT, PLAN.split).later == 32 * S * B * H
+    assert dense_layer(GPT, PLAN.split).kept_for_weights == 32 * S * B * H
 
 
 def test_arithmetic_of_the_passes_is_what_the_zero_bubble_paper_counts():

@@ -112,7 +112,7 @@ def test_what_attention_made_is_kept_without_an_adapter_that_does():
 def test_data_parallel_ranks_exchange_adapters_alone(zero):
     plan = ParallelPlan(batch=4, sequence=32, data=4, zero=zero)
     sizes = Counter()
-    for signature, numbers in exchanged(TINY, plan):
+    for signature, numbers in exchanged_numbers(TINY, plan):
         sizes[signature] += numbers
     trained = trained_parameters(TINY)
     frozen = parameters(TINY) - trained
@@ -122,7 +122,7 @@ def test_data_parallel_ranks_exchange_adapters_alone(zero):
     assert sizes["all-gather", "bf16"] == gathered[zero]
 
 
-def exchanged(model, plan):
+def exchanged_numbers(model, plan):
     """Name and element type, and numbers, of each collective of a rank."""
     ops = step_graph(model, plan).blocks[0].programs[0].ops
     for row in range(len(ops)):
@@ -208,7 +208,7 @@ def test_experts_may_be_frozen():
     model = replace(PLAIN, experts=Experts(4, 2, 64), adapters=ATTENTION)
     plan = ParallelPlan(batch=8, sequence=32, data=4, expert=2, zero=3)
     assert trained_parameters(model) == trained_parameters(TINY)
-    names = Counter(name for (name, dtype), _ in exchanged(model, plan) if dtype == "bf16")
+    names = Counter(name for (name, dtype), _ in exchanged_numbers(model, plan) if dtype == "bf16")
     assert names["all-gather"] > 0
 
 

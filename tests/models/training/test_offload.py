@@ -67,7 +67,7 @@ def test_what_the_host_has_no_room_for_is_refused_with_the_zero_that_fits():
     ):
         require_host_fit(GPT, plan, 15 * PSI, 8)
     require_host_fit(GPT, replace(plan, zero=1), 15 * PSI, 8)
-    with pytest.raises(ScenarioError, match="nobody says how much memory a machine's host has"):
+    with pytest.raises(ScenarioError, match="the memory of a machine's host is unknown"):
         require_host_fit(GPT, plan, None, 8)
 
 

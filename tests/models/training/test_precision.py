@@ -7,9 +7,9 @@ from foretrace.models.compute.gpu_groups import Chip, Fp4Gemm, Fp8Gemm, Gemm, Pe
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.training.description.description import Experts, Transformer
 from foretrace.models.training.layer.feed_forward import mixture
-from foretrace.models.training.layer.operations import Split, linear, product, quantized
+from foretrace.models.training.layer.operations import Split, gemm_work, linear, quantize_works
 from foretrace.models.training.layer.precision import PRECISIONS, Scales
-from foretrace.models.training.plan.gradients import gathering
+from foretrace.models.training.plan.gradients import weight_gather
 from foretrace.models.training.plan.parallel_plan import ParallelPlan
 from foretrace.models.training.plan.rank_memory import rank_memory
 from foretrace.models.training.program.optimizer import cast_works
@@ -57,11 +57,11 @@ def test_scales_of_square_blocks_of_weights_are_few():
 
 def test_in_bf16_nothing_is_quantized():
     assert [w.label for w in layer(PRECISIONS["bf16"]).forward] == ["x"]
-    assert quantized("x", 8, 8, PRECISIONS["bf16"], "bf16", "bf16") == ()
+    assert quantize_works("x", 8, 8, PRECISIONS["bf16"], "bf16", "bf16") == ()
 
 
 def test_what_another_keeps_is_quantized_for_it():
-    assert [w.label for w in layer(PRECISIONS["fp8"], keeps=False).forward] == ["x"]
+    assert [w.label for w in layer(PRECISIONS["fp8"], saves_input=False).forward] == ["x"]
 
 
 def test_what_comes_to_experts_in_the_type_of_products_is_only_turned():
@@ -92,7 +92,7 @@ def test_weights_are_quantized_after_their_update_and_stored_by_rows_and_by_colu
 def test_weights_in_fp8_are_gathered_so_with_their_scales():
     types = replace(PRECISIONS["mxfp8"], weights="fp8")
     plan = ParallelPlan(batch=8, sequence=4, data=8, zero=1, precision=types)
-    assert gathering(plan, "data", 1024, "weights").bytes == 1024 + 32
+    assert weight_gather(plan, "data", 1024, "weights").bytes == 1024 + 32
     assert types.weight_bytes == 2 * (1 + 1 / 32)
     (turned,) = cast_works(plan, 1024)
     assert turned.bytes == 2 * (1024 + 32)
@@ -113,10 +113,10 @@ def test_a_product_of_what_was_quantized_before_does_not_pay_for_it_again():
         )
         return float(gpu.timing(ops).fixed.sum())
 
-    measured = product("x", 256, 512, 1024, "fp8", 2)
+    measured = gemm_work("x", 256, 512, 1024, "fp8", 2)
     measured = measured._replace(signature=measured.signature.replace(" quantized=1", ""))
-    before = quantized("x", 256, 512, PRECISIONS["fp8"], "bf16", "fp8", copies=1)
-    apart = seconds(*before, product("x", 256, 512, 1024, "fp8", 2))
+    before = quantize_works("x", 256, 512, PRECISIONS["fp8"], "bf16", "fp8", copies=1)
+    apart = seconds(*before, gemm_work("x", 256, 512, 1024, "fp8", 2))
     assert seconds(measured) - apart == pytest.approx(3e-6 - 2 * 1e-6)  # starts; bytes are the same
 
 
@@ -128,7 +128,7 @@ def test_products_in_fp4_take_its_peak_and_are_doubted_as_rooflines_of_anything(
         chip=Chip(processors=148, clock=2e9, cache=1.3e8),
         kernels="nvidia",
     )
-    works = [product("x", 8192, 8192, 8192, dtype, 2) for dtype in ("fp4", "bf16")]
+    works = [gemm_work("x", 8192, 8192, 8192, dtype, 2) for dtype in ("fp4", "bf16")]
     ops = Ops.of(
         flop=works[0].flop, bytes=0.0, signature=[0, 1],
         signatures=tuple(w.signature for w in works),

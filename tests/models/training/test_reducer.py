@@ -8,7 +8,7 @@ from foretrace.models.training.description.description import Experts, Transform
 from foretrace.models.training.description.model_zoo import model
 from foretrace.models.training.layer.layers import expert_layer
 from foretrace.models.training.layer.precision import PRECISIONS
-from foretrace.models.training.plan.gradients import buckets, ddp_buckets
+from foretrace.models.training.plan.gradients import ddp_buckets, fill_buckets
 from foretrace.models.training.plan.parallel_plan import ParallelPlan
 from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.errors import PlanError
@@ -32,7 +32,9 @@ def texts(of, plan, kind=Kind.COMPUTE):
 def test_buckets_end_where_those_of_a_trace_that_is_made_data_parallel_do(first):
     """One rule, in two layers that do not know of each other."""
     sizes = np.random.default_rng(1).integers(1, 100, 400)
-    mine = buckets(sizes.tolist(), 64.0 if first else BUCKET / 1e4, first or FIRST_BUCKET / 1e4)
+    mine = fill_buckets(
+        sizes.tolist(), 64.0 if first else BUCKET / 1e4, first or FIRST_BUCKET / 1e4
+    )
     theirs = bucket_ends(sizes * 1.0 if first else sizes * 1e4, first)
     assert [inside[-1] + 1 for inside in mine] == theirs
 

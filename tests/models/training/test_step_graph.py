@@ -196,7 +196,7 @@ def test_both_engines_give_the_same_tick(plan):
     assert core.makespan_ticks == plain.makespan_ticks > 0
 
 
-def exchanged(plan, group, model=TINY, stage=0):
+def exchanged_bytes(plan, group, model=TINY, stage=0):
     """Bytes that a rank sends by rings in a step: (n - 1) / n of the buffer, twice for all-reduce.
 
     Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002.
@@ -223,7 +223,7 @@ def test_zero_exchanges_two_or_three_times_the_weights(zero, overlap):
     types = replace(PLAN.precision, communication="bf16")
     plan = replace(PLAN, data=8, batch=8, zero=zero, overlap=overlap, precision=types)
     psi = 2 * weights(plan)
-    assert exchanged(plan, "data") == pytest.approx((3 if zero == 3 else 2) * 7 / 8 * psi)
+    assert exchanged_bytes(plan, "data") == pytest.approx((3 if zero == 3 else 2) * 7 / 8 * psi)
 
 
 @pytest.mark.parametrize("sequence", [False, True])
@@ -237,20 +237,20 @@ def test_tensor_parallel_ranks_exchange_four_activations_a_layer(sequence):
     layer = 8 * one + (2 * one if sequence else 0)
     ends = {False: 2 * one * 2, True: 5 * one}[sequence]  # embedding, output
     loss = 2 * 3 / 4 * 4 * 3 * 32
-    assert exchanged(plan, "tensor") == pytest.approx(8 * layer + ends + loss)
+    assert exchanged_bytes(plan, "tensor") == pytest.approx(8 * layer + ends + loss)
 
 
 def test_experts_exchange_every_chosen_token_four_times():
     """Dispatch and combine, forward and backward: Lepikhin et al. 2020, arXiv:2006.16668, 3.2."""
     plan = replace(PLAN, data=4, expert=4, batch=4)
-    assert exchanged(plan, "expert", MIXED) == 8 * 4 * 3 / 4 * 2 * 32 * 2 * 64
+    assert exchanged_bytes(plan, "expert", MIXED) == 8 * 4 * 3 / 4 * 2 * 32 * 2 * 64
 
 
 def test_what_goes_to_experts_may_be_of_a_type_of_its_own():
     """fp8 there and bf16 back, forward and backward: DeepSeek-AI 2024, arXiv:2412.19437, 3.3.3."""
     plan = replace(PLAN, data=4, expert=4, batch=4)
     fp8 = replace(plan, precision=replace(plan.precision, dispatch="fp8"))
-    assert exchanged(fp8, "expert", MIXED) == 3 / 4 * exchanged(plan, "expert", MIXED)
+    assert exchanged_bytes(fp8, "expert", MIXED) == 3 / 4 * exchanged_bytes(plan, "expert", MIXED)
     parts = [p for p in mixture(MIXED, MIXED.experts, fp8.split) if "tokens" in p.forward[0].label]
     (there, home) = parts
     assert [work.label for work in there.forward] == ["tokens to fp8", "tokens all-to-all"]
@@ -265,14 +265,14 @@ def test_what_goes_to_experts_may_be_of_a_type_of_its_own():
 def test_the_exchange_of_tokens_ends_with_the_busiest_rank():
     plan = replace(PLAN, data=4, expert=4, batch=4)
     crowded = replace(plan, imbalance=2.0)
-    assert exchanged(crowded, "expert", MIXED) == 2 * exchanged(plan, "expert", MIXED)
+    assert exchanged_bytes(crowded, "expert", MIXED) == 2 * exchanged_bytes(plan, "expert", MIXED)
 
 
 def test_routing_says_which_rank_gets_how_many_tokens_and_sends_them_back():
     """Rank 0 has 3 of 6 tokens: as many bytes in all, to it and, of what it made, from it."""
     plan = replace(PLAN, data=4, expert=4, batch=4)
-    crowded = replace(plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), dealt=False))
-    assert exchanged(crowded, "expert", MIXED) == exchanged(plan, "expert", MIXED)
+    crowded = replace(plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), round_robin=False))
+    assert exchanged_bytes(crowded, "expert", MIXED) == exchanged_bytes(plan, "expert", MIXED)
     parts = mixture(MIXED, MIXED.experts, crowded.split)
     layer, back = (part for part in parts if "all-to-all" in part.forward[0].label)
     shares = "500000000,166666667,166666667,166666667"
@@ -288,7 +288,7 @@ def test_crowded_experts_take_the_same_ticks_as_a_template_and_written_out():
     """Ranks of one program whose parts of an exchange differ, on links that they share."""
     nic, link = Nic(bandwidth=1e9, latency=1e-6), Link(bandwidth=4e9, latency=1e-6)
     system = cluster(4, NodeSpec(gpus=2, nics=1, nic=nic, gpu_link=link))
-    choice = ExpertChoice((5.0, 1.0, 2.0, 1.0), dealt=False)
+    choice = ExpertChoice((5.0, 1.0, 2.0, 1.0), round_robin=False)
     plan = replace(PLAN, data=8, expert=4, routing=choice)
     graph = step_graph(replace(MIXED, layers=2), plan)
     backends = {"node*.gpu*": OnlyAttention(), "fabric": Fabric()}

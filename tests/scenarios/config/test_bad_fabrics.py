@@ -33,17 +33,18 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
         (["cluster.override={node0.nic0.tx: {slowdown: 0}}"], "'0' must be above 0"),
         (
             ["cluster.fabric.topology.routing=spray", "cluster.fabric.topology.paths=9"],
-            "paths is 9, and two NICs are joined by 2 ways at most; give 2 or fewer",
+            "paths is 9, but at most 2 paths join two NICs; give 2 or fewer",
         ),
         (
             ["cluster.override={leaf0.spine*: {down: true}}"],
-            "no way leads from node0.nic0 to node2.nic0; down are leaf0.spine0, leaf0.spine1; "
-            "bring one up",
+            "no route leads from node0.nic0 to node2.nic0; these links are down: leaf0.spine0, "
+            "leaf0.spine1; bring one up",
         ),
         (["cluster.override={node0.nic0.tx: {down: true}}"], "runs at rate 0 on node0.nic0.tx"),
         (
             ["cluster.fabric.library={model: nccl-nvlink4, algorithm: in-switch}"],
-            "'in-switch' is pinned and does not do all-reduce for 5 members; pin one of ['ring'",
+            "the pinned algorithm 'in-switch' does not support all-reduce for 5 members; "
+            "pin one of ['ring'",
         ),
         (
             ["cluster.fabric.library={model: nccl-nvlink4, algorithm: rings}"],
@@ -60,7 +61,7 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
         ),
         (
             ["cluster.fabric.expand=pairwise"],
-            "all-reduce of 5 members): none of ['pairwise'] writes it out; add one of ['ring'",
+            "all-reduce of 5 members): none of ['pairwise'] can expand it; add one of ['ring'",
         ),
     ],
 )
@@ -88,7 +89,9 @@ def test_ranks_that_nothing_joins_are_named(tmp_path):
     text = SCENARIO.replace(
         "{use: fat-tree, routing: ecmp}", f"{{use: graph, file: {tmp_path / 'net.yaml'}}}"
     )
-    with pytest.raises(GraphError, match=r"no way leads from node0.nic0 to node3.nic0; add a link"):
+    with pytest.raises(
+        GraphError, match=r"no route leads from node0.nic0 to node3.nic0; add a link"
+    ):
         build_variants(loads(text))
 
 

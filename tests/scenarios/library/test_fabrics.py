@@ -108,8 +108,8 @@ def test_flows_are_led_around_an_uplink_that_is_down(down):
 
 
 def test_a_leaf_without_uplinks_is_named_with_the_links_that_are_down():
-    with pytest.raises(GraphError, match=r"no way leads from node0.nic0 to node4.nic0; down are "
-                       r"leaf0.spine0, leaf0.spine1; bring one up"):  # fmt: skip
+    with pytest.raises(GraphError, match=r"no route leads from node0.nic0 to node4.nic0; these "
+                       r"links are down: leaf0.spine0, leaf0.spine1; bring one up"):  # fmt: skip
         build_system(loads(SCENARIO, set=["cluster.override.leaf0.spine*.down=true"]))
 
 

@@ -182,7 +182,7 @@ def test_what_a_collective_may_send_is_what_its_losses_allow(fidelity):
     row = int(np.nanargmax(np.where(ops.kind == int(Kind.COLLECTIVE), ops.bytes, 0.0)))
     members = tuple(made.simulation.system.number(f"node{i}.gpu0") for i in range(2))
     fabric = made.simulation.backends["fabric"]
-    (way, *_) = fabric.ways("all-reduce", members, made.simulation.system)
+    (way, *_) = fabric.candidate_plans("all-reduce", members, made.simulation.system)
     limit = 1460 / 1e-3 * 150**0.5
     assert way.load.limit == pytest.approx(limit)  # a ring of two: each sends all of it once
     (start,) = way.start(ops.bytes[[row]])

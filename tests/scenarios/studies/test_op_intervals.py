@@ -4,7 +4,7 @@ import json
 
 import pytest
 from foretrace.models.compute.kernels import load_families
-from foretrace.models.value_doubts import unjudged_doubt
+from foretrace.models.value_doubts import doubt_without_measurements
 from foretrace.sim.facts.doubt import Doubt
 
 SCENARIO = """
@@ -59,4 +59,6 @@ def test_what_is_copied_to_another_gpu_is_as_unsure_as_an_assumed_time(ops):
     """It had no doubt at all: a step on a V100 was 2.33 times what was measured, +- 0 %."""
     chain = "[carried, recorded]"  # nobody judged softmax between the two
     _, softmax = ops(chain, recorded_on="a100-sxm4-80g")
-    assert (softmax["low"], softmax["high"]) == pytest.approx(unjudged_doubt().interval())
+    assert (softmax["low"], softmax["high"]) == pytest.approx(
+        doubt_without_measurements().interval()
+    )

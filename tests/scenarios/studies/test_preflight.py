@@ -66,5 +66,7 @@ def test_the_same_ops_are_answered_by_a_chain():
     base, guessed = build_variants(loads(chain))
     assert guessed.run().makespan < base.run().makespan
     alone = FIRST.replace(model, f"[{model}]")
-    with pytest.raises(InvalidScenarioError, match=r"no link of the chain \(roofline\) knows it"):
+    with pytest.raises(
+        InvalidScenarioError, match=r"no backend of the chain \(roofline\) can time it"
+    ):
         build_variants(loads(alone))

@@ -108,7 +108,7 @@ def test_the_second_iteration_begins_while_the_first_ends_and_lasts_as_long():
 
 def test_a_host_of_which_nobody_says_it_is_refused_with_the_cure():
     nobody = TEXT.replace(", operator: 100 us", "")
-    with pytest.raises(ForetraceError, match=r"nobody says what its thread takes .*\.hosts: ahead"):
+    with pytest.raises(ForetraceError, match=r"the time of its thread .*\.hosts: ahead"):
         seconds("workload.execution.hosts=threads", text=nobody)
 
 

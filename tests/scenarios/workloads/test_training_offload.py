@@ -93,7 +93,7 @@ def test_the_fact_says_how_much_of_the_host_it_takes():
             TEXT.replace("size: 64 GB", "size: 1 GB"),
             "workload.memory.offload: does not fit: .* 1.85 GiB",
         ),
-        (TEXT.replace(", size: 64 GB", ""), "nobody says how much memory a machine's host has"),
+        (TEXT.replace(", size: 64 GB", ""), "the memory of a machine's host is unknown"),
         (TEXT.replace("from: host", "from: gpu"), "give the node a link between host and GPU"),
         (
             TEXT.replace("memory: {off", "execution: {detail: layers}, memory: {off"),

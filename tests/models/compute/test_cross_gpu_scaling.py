@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from foretrace.models.compute.carried import (
+from foretrace.models.compute.cross_gpu_scaling import (
     WAYS,
-    Carried,
+    CrossGpuScaling,
     GpuModel,
-    Judgement,
-    bundled_judgements,
+    ScalingAccuracy,
+    bundled_accuracies,
     family_of,
 )
 from foretrace.sim.facts.doubt import Doubt
@@ -20,7 +20,7 @@ NAN = float("nan")
 
 
 def judged(way, family="product", regime="arithmetic"):
-    return {("slow", "quick", family, regime): Judgement(way, 0.1, (-0.1, 0.1))}
+    return {("slow", "quick", family, regime): ScalingAccuracy(way, 0.1, (-0.1, 0.1))}
 
 
 def ops(**columns):
@@ -31,8 +31,8 @@ def ops(**columns):
 @pytest.mark.parametrize(
     ("way", "seconds"), [("by roofline", 10 / 8), ("by peaks", 10 / 4), ("unchanged", 10.0)]
 )
-def test_an_op_is_carried_in_the_way_that_was_judged_best(way, seconds):
-    carried = Carried.of(SLOW, QUICK, judged(way))
+def test_an_op_is_scaled_with_the_most_accurate_method(way, seconds):
+    carried = CrossGpuScaling.of(SLOW, QUICK, judged(way))
     timing = carried.timing(ops())
     assert timing.fixed.tolist() == [seconds]
     assert timing.source[0] == f"carried: from slow to quick, {way}"
@@ -50,11 +50,11 @@ def test_an_op_is_carried_in_the_way_that_was_judged_best(way, seconds):
         ("no signature", {"signature": -1}),
     ],
 )
-def test_what_was_not_judged_is_not_carried(why, columns):
-    carried = Carried.of(SLOW, QUICK, judged("by roofline"))
+def test_an_op_without_known_accuracy_is_not_scaled(why, columns):
+    carried = CrossGpuScaling.of(SLOW, QUICK, judged("by roofline"))
     assert carried.knows(ops()).tolist() == [True]
     assert carried.knows(ops(**columns)).tolist() == [False], why
-    assert Carried.of(QUICK, SLOW, judged("by roofline")).knows(ops()).tolist() == [False]
+    assert CrossGpuScaling.of(QUICK, SLOW, judged("by roofline")).knows(ops()).tolist() == [False]
 
 
 def test_families_are_those_of_kernels():
@@ -64,13 +64,13 @@ def test_families_are_those_of_kernels():
 
 
 def test_norms_and_elementwise_kernels_are_carried_between_gpus_that_have_tables():
-    known = bundled_judgements()
+    known = bundled_accuracies()
     for family in ("norm", "activation", "rope", "elementwise", "gather"):
         assert any(key[:3] == ("a100-sxm4-80g", "h100-sxm5-80g", family) for key in known), family
 
 
-def test_each_way_that_comes_with_it_erred_least():
-    known = bundled_judgements()
+def test_bundled_methods_have_the_smallest_error():
+    known = bundled_accuracies()
     assert {one.way for one in known.values()} == set(WAYS)
     assert all(np.all(np.diff(one.quantiles) >= 0) for one in known.values())
     products = known["h100-sxm5-80g", "h200-sxm-141g", "product", "memory"]

@@ -72,7 +72,7 @@ class GpuModel:
         return np.where(idle, 0.0, flop / np.where(idle, 1.0, peak)), moved / self.bandwidth
 
 
-class Judgement(NamedTuple):
+class ScalingAccuracy(NamedTuple):
     """How well one family in one regime was carried from one GPU to another.
 
     Parameters
@@ -94,7 +94,7 @@ JUDGED_BEST: Way = "judged"
 
 
 @backend("carried")
-class Carried(Backend):
+class CrossGpuScaling(Backend):
     """What an op took on the GPU of the recording, carried in the way that was judged best.
 
     It is multiplied by the ratio of what the rooflines of both GPUs say, so that what a roofline
@@ -118,8 +118,9 @@ class Carried(Backend):
     --------
     >>> slow = GpuModel.of("slow", {"bandwidth": 1e9, "peaks": {"bf16": 1e12}})
     >>> quick = GpuModel.of("quick", {"bandwidth": 4e9, "peaks": {"bf16": 2e12}})
-    >>> well = Judgement("by roofline", 0.05, (-0.1, 0.1))
-    >>> carried = Carried.of(slow, quick, {("slow", "quick", "product", "arithmetic"): well})
+    >>> well = ScalingAccuracy("by roofline", 0.05, (-0.1, 0.1))
+    >>> accuracies = {("slow", "quick", "product", "arithmetic"): well}
+    >>> carried = CrossGpuScaling.of(slow, quick, accuracies)
     >>> ops = Ops.of(flop=[4e12, 0], bytes=[1, 1], duration=8.0, signature=[0, 1],
     ...     signatures=("compute:mm bf16[2x2] bf16[2x2]", "compute:norm bf16[2]"))
     >>> carried.knows(ops).tolist(), carried.timing(ops.take([0])).fixed.tolist()
@@ -138,10 +139,12 @@ class Carried(Backend):
     ):
         self.here, self.there, self.way = here, there, way
         self.source = f"carried: from {here.name or recorded_on} to {there.name}"
-        self._judged: Mapping[Key, Judgement] | None = None
+        self._judged: Mapping[Key, ScalingAccuracy] | None = None
 
     @classmethod
-    def of(cls, here: GpuModel, there: GpuModel, judged: Mapping[Key, Judgement]) -> Carried:
+    def of(
+        cls, here: GpuModel, there: GpuModel, judged: Mapping[Key, ScalingAccuracy]
+    ) -> CrossGpuScaling:
         """Backend with other judgements than those that come with it."""
         made = cls(here=here, there=there)
         made._judged = judged
@@ -152,7 +155,7 @@ class Carried(Backend):
         self.here.model.open(system)
         self.there.model.open(system)
         if self._judged is None:
-            self._judged = bundled_judgements()
+            self._judged = bundled_accuracies()
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it was recorded, and its family was judged between these GPUs."""
@@ -160,14 +163,14 @@ class Carried(Backend):
         if self.way != JUDGED_BEST:
             return known
         rows = np.flatnonzero(known)
-        judged = [cell in self._judgements_here for cell in self._cells_of_ops(ops.part(rows))]
+        judged = [cell in self._accuracies_between for cell in self._cells_of_ops(ops.part(rows))]
         known[rows] = np.array(judged, np.bool_)
         return known
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds, carried; the source says in which way."""
         cells = self._cells_of_ops(ops)
-        judged = {cell: self._judgement(cell) for cell in set(cells)}
+        judged = {cell: self._accuracy_of(cell) for cell in set(cells)}
         ways = np.array([judged[cell].way for cell in cells], object)
         ratio = np.ones(len(ops))
         for way in set(ways.tolist()):
@@ -180,15 +183,15 @@ class Carried(Backend):
             doubt=Coded.of([doubts[cell] for cell in cells]),
         )
 
-    def _judgement(self, cell: Cell) -> Judgement:
+    def _accuracy_of(self, cell: Cell) -> ScalingAccuracy:
         """How ops of a family and regime are carried; without quantiles if nobody judged it so."""
-        found = self._judgements_here.get(cell)
+        found = self._accuracies_between.get(cell)
         if self.way == JUDGED_BEST or (found is not None and found.way == self.way):
-            return self._judgements_here[cell]
-        return Judgement(self.way, np.nan, ())
+            return self._accuracies_between[cell]
+        return ScalingAccuracy(self.way, np.nan, ())
 
     @property
-    def _judgements_here(self) -> Mapping[Cell, Judgement]:
+    def _accuracies_between(self) -> Mapping[Cell, ScalingAccuracy]:
         """Judgements between these two GPUs, by family and regime."""
         told = self._judged or {}
         pair = self.here.name, self.there.name
@@ -237,11 +240,11 @@ def family_of(signature: str) -> str:
 
 
 @cache
-def bundled_judgements() -> Mapping[Key, Judgement]:
+def bundled_accuracies() -> Mapping[Key, ScalingAccuracy]:
     """Judgements from the bundled table: the method that erred least, by (GPUs, family, regime)."""
     told: list[dict[str, Any]] = json.loads(JUDGED.read_text())["judged"]
     return {
-        (one["here"], one["there"], one["family"], one["regime"]): Judgement(
+        (one["here"], one["there"], one["family"], one["regime"]): ScalingAccuracy(
             one["way"], one["errors"][one["way"]], tuple(one["quantiles"])
         )
         for one in told
