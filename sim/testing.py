@@ -52,7 +52,7 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         "sliced": np.arange(n // 2, n),
     }
     for how, rows in orders.items():
-        part = made.timing(ops.part(rows))
+        part = made.timing(ops.take_with_placement(rows))
         for name, column in _timing_table(part).items():
             want = [_timing_table(whole)[name][r] for r in rows.tolist()]
             _require_that(column == want, f"{name}, {how}: {column} instead of {want}")

@@ -65,7 +65,7 @@ class LinkFailure:
         if self.lasts is not None:
             return
         try:
-            system.around(map(system.number, names))
+            system.avoiding(map(system.number, names))
         except GraphError as error:
             raise SimulationError(
                 "action", f"link-failure: {error}; or say how long it lasts (lasts: 1 s)"
@@ -106,7 +106,7 @@ def _avoidable(system: System, names: Iterable[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         try:
-            system.around(map(system.number, [*found, name]))
+            system.avoiding(map(system.number, [*found, name]))
         except GraphError:
             continue  # what crosses it waits
         found.append(name)

@@ -9,8 +9,8 @@ import numpy as np
 import simpy
 
 from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, There
-from ..engine_api.moving import ALL, RemainingWork
+from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, TimingElsewhere
+from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
@@ -139,7 +139,7 @@ class Actions(StateView):
             self._halt(c, f"the failure of {self.parts.names[component]}")
             graph = self._graph(c)
             left = self._work_left(c)
-            graph.untold.append(LostOp(self.id(c), int(rows[c]["left"]), left, component))
+            graph.unreported.append(LostOp(self.id(c), int(rows[c]["left"]), left, component))
             self.losing.add(graph)
 
     def _work_left(self, c: int) -> int:
@@ -211,7 +211,7 @@ class Actions(StateView):
         keep: bool,
         slots: Sequence[int] | None,
         usage: dict[int, int] | None,
-        there: There | None,
+        there: TimingElsewhere | None,
     ) -> None:
         if self._is_over(op):
             return
@@ -262,7 +262,7 @@ class Actions(StateView):
         fixed, work = graph.told(row) if graph.is_online(row) else graph.whole(row)
         return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
 
-    def _move(self, c: int, there: There, left: RemainingWork) -> None:
+    def _move(self, c: int, there: TimingElsewhere, left: RemainingWork) -> None:
         """Let an op go on at another place, with a share left to do."""
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base

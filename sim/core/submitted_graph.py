@@ -7,8 +7,8 @@ from array import array
 import numpy as np
 import simpy
 
-from ..engine_api.interface import Answer, EngineGraph, Numbers, There
-from ..engine_api.moving import RemainingWork
+from ..engine_api.interface import Answer, EngineGraph, Numbers, TimingElsewhere
+from ..engine_api.remaining_work import RemainingWork
 from ..engine_api.simpy_adapter import HandedInGraph
 from .memory.block import GraphBlock
 from .memory.run_memory import GraphOffsets, RunMemory
@@ -50,7 +50,9 @@ class SubmittedGraph(HandedInGraph):
         self.over = False  # it ran ahead of the clock, to its end
         self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
         self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
-        self.moved: dict[int, There] = {}  # rows that go on elsewhere, and what they take there
+        self.moved: dict[
+            int, TimingElsewhere
+        ] = {}  # rows that go on elsewhere, and what they take there
         self.share: dict[
             int, RemainingWork
         ] = {}  # that is left of rows whose backend is yet to be asked

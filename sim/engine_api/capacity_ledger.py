@@ -136,7 +136,7 @@ class CapacityLedger:
         """Amount that an owner holds."""
         return sum(n for (o, _), n in self.held.get(component, {}).items() if o == owner)
 
-    def of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
+    def holds_of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
         """(component, amount) of each hold of an owner."""
         for component in sorted(self.held):
             amount = self.of(component, owner)
@@ -148,7 +148,7 @@ class CapacityLedger:
         self.asked += 1
         self.waiting.setdefault(grant.component, {})[grant] = None
 
-    def leave(self, grant: Grant) -> None:
+    def drop_request(self, grant: Grant) -> None:
         """Drop a request."""
         line = self.waiting[grant.component]
         del line[grant]
@@ -159,11 +159,11 @@ class CapacityLedger:
         """Whether a request has not been granted yet."""
         return grant in self.waiting.get(grant.component, {})
 
-    def granted(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
+    def note_grants(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
         """Note grants of one turn; they fire after it in the order of their requests."""
         found = sorted(grants, key=lambda grant: grant.number)
         for grant in found:
-            self.leave(grant)
+            self.drop_request(grant)
             self.add(tick, *grant.held)
             if tick > grant.asked:
                 name = self.names.setdefault(grant.who, len(self.names))

@@ -15,8 +15,8 @@ import simpy
 from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
-from .interface import Answer, ComponentTable, Submitted, There
-from .past import Past
+from .final_states import FinalStates
+from .interface import Answer, ComponentTable, Submitted, TimingElsewhere
 from .simpy_adapter import HandedInGraph, SimpyAdapter
 from .simpy_clock import drive
 from .threshold import Thresholds
@@ -50,7 +50,7 @@ class EngineControl(SimpyAdapter):
         self.ledger = CapacityLedger()
         self.count = 0  # ops that were ever handed in
         self.held_ops = 0  # of the graphs that are held
-        self.past = Past()
+        self.past = FinalStates()
 
     # Done: noted now, applied at the start of the next turn.
 
@@ -81,7 +81,7 @@ class EngineControl(SimpyAdapter):
         keep: bool = True,
         slots: Sequence[int] | None = None,
         usage: dict[int, int] | None = None,
-        there: There | None = None,
+        there: TimingElsewhere | None = None,
     ) -> None:
         """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
         check_op(op, self.count)
@@ -136,13 +136,13 @@ class EngineControl(SimpyAdapter):
         for line in list(self.ledger.waiting.values()):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
-        for component, amount in list(self.ledger.of_owner(owner)):
+        for component, amount in list(self.ledger.holds_of_owner(owner)):
             self._give_back(component, amount, owner, self._acting_process())
 
     def _let_go(self, grant: Grant) -> None:
         """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
-            self.ledger.leave(grant)
+            self.ledger.drop_request(grant)
             self._note_action(lambda: self._leave_line(grant))
         else:
             held = self.ledger.of(grant.component, grant.owner)
@@ -159,7 +159,7 @@ class EngineControl(SimpyAdapter):
             return
         grant.over = True
         if self.ledger.is_waiting(grant):
-            self.ledger.leave(grant)
+            self.ledger.drop_request(grant)
             self._leave_line(grant)
         elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
             self.ledger.give_back(self._now, *grant.held)
@@ -180,8 +180,8 @@ class EngineControl(SimpyAdapter):
         mine = cast(HandedInGraph, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
-            if mine.untold:
-                mine.lost.succeed(mine.tell())
+            if mine.unreported:
+                mine.lost.succeed(mine.take_unreported())
         return mine.lost
 
     def settled(self) -> simpy.Event:
@@ -294,7 +294,7 @@ class EngineControl(SimpyAdapter):
         keep: bool,
         slots: Sequence[int] | None,
         usage: dict[int, int] | None,
-        there: There | None,
+        there: TimingElsewhere | None,
     ) -> None: ...
 
     @abstractmethod

@@ -28,7 +28,7 @@ from .interface import (
     ComponentTable,
     EngineGraph,
     Flows,
-    Online,
+    OnlineTiming,
 )
 from .medium_api import Medium, bind_medium
 
@@ -169,7 +169,7 @@ def lower(
     scale: Mapping[str, int],
     tick: Seconds,
     online: NDArray[np.int16] | None = None,
-    backends: tuple[Online, ...] = (),
+    backends: tuple[OnlineTiming, ...] = (),
 ) -> EngineGraph:
     """Engine graph of one block and the times of its ops.
 
@@ -259,7 +259,7 @@ def lower_flows(
     if timing.work is None and timing.usage is None and timing.limit is None:
         return Flows.none()
     work = np.zeros(n) if timing.work is None else timing.work
-    usage = with_repeated_components_added(timing.usage or Usage.same([], n), system)
+    usage = merge_repeated_components(timing.usage or Usage.repeated([], n), system)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
     uses = np.diff(usage.indptr)
     asked = np.zeros(n, bool) if online is None else online >= 0
@@ -283,12 +283,12 @@ def lower_flows(
     )  # fmt: skip
 
 
-def with_repeated_components_added(usage: Usage, system: System) -> Usage:
+def merge_repeated_components(usage: Usage, system: System) -> Usage:
     """Usage with each component once per op: weights of one named twice are added.
 
     >>> from foretrace.sim.facts.system import Component
     >>> wire = System((Component("wire", "link", rate=1e9),))
-    >>> with_repeated_components_added(Usage.same([0, 0], 2, 0.5), wire).weight.tolist()
+    >>> merge_repeated_components(Usage.repeated([0, 0], 2, 0.5), wire).weight.tolist()
     [1.0, 1.0]
     """
     if np.diff(usage.indptr).max(initial=0) < 2:

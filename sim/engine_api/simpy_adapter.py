@@ -33,11 +33,11 @@ class HandedInGraph:
         self.index, self.first, self.count = index, first, count
         self.done = env.event()
         self.lost: simpy.Event | None = None
-        self.untold: list[LostOp] = []
+        self.unreported: list[LostOp] = []
 
-    def tell(self) -> list[LostOp]:
+    def take_unreported(self) -> list[LostOp]:
         """Losses not yet reported; they count as reported now."""
-        told, self.untold = self.untold, []
+        told, self.unreported = self.unreported, []
         return told
 
 
@@ -105,9 +105,9 @@ class SimpyAdapter(ABC):
     def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
         """Losses by graph since the last report."""
         told: list[tuple[simpy.Event, object]] = [
-            (graph.lost, graph.tell())
+            (graph.lost, graph.take_unreported())
             for graph in sorted(self.losing, key=lambda graph: graph.index)
-            if graph.untold and graph.lost is not None and not graph.lost.triggered
+            if graph.unreported and graph.lost is not None and not graph.lost.triggered
         ]
         self.losing.clear()  # who waits later is told at once
         return told

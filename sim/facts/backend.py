@@ -37,7 +37,7 @@ class Usage:
 
     Examples
     --------
-    >>> Usage.same([3, 4], 2).component.tolist()
+    >>> Usage.repeated([3, 4], 2).component.tolist()
     [3, 4, 3, 4]
     """
 
@@ -57,7 +57,7 @@ class Usage:
         )
 
     @classmethod
-    def same(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
+    def repeated(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
         """Usage of the same components by each of ``n`` ops."""
         one = np.atleast_1d(np.asarray(components, np.int32))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
@@ -198,7 +198,7 @@ class Timing:
         def coded(value: C | Coded[C] | None) -> Coded[C] | None:
             if value is None or isinstance(value, Coded):
                 return value
-            return Coded.same(value, len(seconds))
+            return Coded.constant(value, len(seconds))
 
         return cls(
             seconds,
@@ -214,10 +214,10 @@ class Timing:
     def __len__(self) -> int:
         return len(self.fixed)
 
-    def unbounded(self) -> NDArray[np.int64]:
+    def rows_without_rate_bound(self) -> NDArray[np.int64]:
         """Rows with work whose rate nothing bounds, neither a usage nor a limit.
 
-        >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).unbounded().tolist()
+        >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).rows_without_rate_bound().tolist()
         [1]
         """
         if self.work is None:
@@ -226,7 +226,7 @@ class Timing:
         limit = np.full(len(self), np.inf) if self.limit is None else self.limit
         return np.flatnonzero((self.work > 0) & (uses == 0) & np.isinf(limit))
 
-    def written(self, component: NDArray[np.int32]) -> Timing:
+    def with_explicit_usage(self, component: NDArray[np.int32]) -> Timing:
         """Timing with all usage explicit, given the component that was asked about each op."""
         if self.work is None or self.usage is not None:
             return self
@@ -274,7 +274,7 @@ class Backend:
         """
         return np.ones(len(ops), bool)
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """(components,) number of each; where two have the same, equal ops take equal times.
 
         ``uniform`` but for the component.  None promises nothing.
@@ -382,7 +382,7 @@ def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
     if timing.usage is None or len(timing.usage.component):
         if ops.at is None:
             raise BackendError("how long work takes is asked of ops without a place; place them")
-        usage = timing.written(ops.at.component).usage
+        usage = timing.with_explicit_usage(ops.at.component).usage
         assert usage is not None  # noqa: S101  it was written out
         row = np.repeat(np.arange(n), np.diff(usage.indptr))
         parts = ops.at.system.components

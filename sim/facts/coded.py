@@ -48,7 +48,7 @@ class Coded(Generic[T]):
         return cls(np.array(codes, np.int16), tuple(table))
 
     @classmethod
-    def same(cls, value: T, n: int) -> Coded[T]:
+    def constant(cls, value: T, n: int) -> Coded[T]:
         """Column of one value in all rows."""
         return cls(np.zeros(n, np.int16), (value,))
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .component import Component
-from .part_names import JoinedNames, ListedNames, MachineNames, NameIndex, Names
+from .part_names import ConcatenatedNames, ListedNames, MachineNames, NameIndex, Names
 
 T = TypeVar("T")
 OWN = ("name", "location")  # of each; its node is its own, the rest of its location is not
@@ -65,14 +65,14 @@ class ComponentList(Sequence[Component]):
         return cls(parts, np.tile(np.arange(len(parts)), machines), names)
 
     @classmethod
-    def joined(cls, blocks: Sequence[ComponentList]) -> ComponentList:
+    def concatenate(cls, blocks: Sequence[ComponentList]) -> ComponentList:
         """Components of several lists, one after the other."""
         begins = np.cumsum([0, *(len(block.parts) for block in blocks)]).tolist()
         which = [block.which + begin for block, begin in zip(blocks, begins, strict=False)]
         return cls(
             [part for block in blocks for part in block.parts],
             np.concatenate([np.zeros(0, np.int32), *which]),
-            JoinedNames([block.names for block in blocks]),
+            ConcatenatedNames([block.names for block in blocks]),
         )
 
     def __len__(self) -> int:
@@ -131,7 +131,7 @@ class ComponentList(Sequence[Component]):
         each[:] = [fact(part) for part in self.parts]
         return each[self.which]
 
-    def facts(
+    def column_of(
         self, numbers: NDArray[np.integer], fact: Callable[[Component], T], dtype: Any = None
     ) -> NDArray[Any]:
         """A fact of some components, as in :meth:`column`."""
@@ -147,10 +147,10 @@ class ComponentList(Sequence[Component]):
         """
         if by_digits:
             return np.array([i for i, c in enumerate(self) if fits(c)], np.int64)
-        some, which = self.names.alike()
+        some, which = self.names.names_up_to_digits()
         return np.flatnonzero(np.array([fits(self[i]) for i in some.tolist()], bool)[which])
 
-    def changed(
+    def with_changed(
         self, numbers: NDArray[np.integer] | Sequence[int], change: Callable[[Component], Component]
     ) -> ComponentList:
         """Components of which some have other facts; itself where none differs.
@@ -162,7 +162,7 @@ class ComponentList(Sequence[Component]):
         Examples
         --------
         >>> links = ComponentList.of([Component(f"link{i}", "link", rate=1e9) for i in range(3)])
-        >>> slow = links.changed([1], lambda link: link.renamed(link.name, rate=5e8))
+        >>> slow = links.with_changed([1], lambda link: link.renamed(link.name, rate=5e8))
         >>> [c.rate for c in slow], len(slow.parts)
         ([1000000000.0, 500000000.0, 1000000000.0], 3)
         """
@@ -177,7 +177,7 @@ class ComponentList(Sequence[Component]):
             return self
         return self._of_used(parts, which)
 
-    def replaced(self, components: Mapping[int, Component]) -> ComponentList:
+    def with_replaced(self, components: Mapping[int, Component]) -> ComponentList:
         """Components of which some are others, of the same names; itself where none differs."""
         which, parts = self.which.copy(), list(self.parts)
         seen: dict[tuple[Any, ...], int] = {}

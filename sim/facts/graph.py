@@ -20,10 +20,10 @@ from ..errors import GraphError
 from .csr import Csr
 from .flat_graph import FlatGraph, Participants, concatenate_blocks
 from .ops import DTYPES, Kind, Ops
-from .roles import Stream, stream_role, with_slots
+from .roles import Stream, assign_slots, stream_role
 
 if TYPE_CHECKING:
-    from .op_times import OpTimes
+    from .op_time_overrides import OpTimeOverrides
     from .spmd.spmd_graph import SpmdGraph
     from .system import System
 
@@ -91,7 +91,7 @@ class Graph:
         The machine it was placed on.
     gpus : (ranks,) component
         The GPU of every rank, once placed.
-    times : OpTimes or None
+    times : OpTimeOverrides or None
         Times that are said whatever a backend says.
 
     Examples
@@ -112,7 +112,7 @@ class Graph:
     facts: Mapping[str, object] = field(default_factory=dict)
     system: System | None = None
     gpus: NDArray[np.int32] | None = None
-    times: OpTimes | None = None
+    times: OpTimeOverrides | None = None
 
     def __len__(self) -> int:
         return sum(len(b) for b in self.blocks)
@@ -142,7 +142,7 @@ class Graph:
         flat = block.expand()
         if self.system is None or self.gpus is None:
             return flat
-        return with_slots(flat, self.system, self.gpus, self.streams)
+        return assign_slots(flat, self.system, self.gpus, self.streams)
 
     @property
     def template(self) -> SpmdGraph | None:

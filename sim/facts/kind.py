@@ -195,10 +195,10 @@ KINDS: dict[str, Kind] = {}
 """Kinds that plug-ins registered, by name."""
 
 
-def own_kinds() -> tuple[Kind, ...]:
+def kinds_with_role() -> tuple[Kind, ...]:
     """Kinds of op that a part of their rank runs.
 
-    >>> own_kinds()[:3]
+    >>> kinds_with_role()[:3]
     (<Kind.COMPUTE: 0>, <Kind.HOST: 1>, <Kind.COPY: 2>)
     """
     return tuple(kind for kind in Kind if kind.role)

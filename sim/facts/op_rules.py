@@ -24,9 +24,9 @@ from .csr import Csr
 from .flat_graph import FlatGraph, Participants
 from .graph import Graph
 from .kind import kind_names
-from .op_times import OpTimes
+from .op_time_overrides import OpTimeOverrides
 from .ops import Kind
-from .roles import with_slots
+from .roles import assign_slots
 
 Rows = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class OpFilter:
     kind: str | None = None
     source: str | None = None
 
-    def given(self) -> dict[str, str]:
+    def criteria(self) -> dict[str, str]:
         """What is given, by key."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: pattern for key, pattern in told.items() if pattern is not None}
@@ -127,8 +127,8 @@ def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[
     for rule, own in zip(rules, rows, strict=True):
         graph = _apply_rule(graph, rule, np.setdiff1d(own, gone))
     if len(gone):
-        times = graph.times or OpTimes.none(len(graph))
-        graph = replace(_without_ops(graph, gone), times=times.given(gone, 0.0))
+        times = graph.times or OpTimeOverrides.none(len(graph))
+        graph = replace(_without_ops(graph, gone), times=times.with_time(gone, 0.0))
     return _placed_again(graph), effects
 
 
@@ -136,16 +136,16 @@ def _placed_again(graph: Graph) -> Graph:
     """Graph with the slots of where its ops are, where it was placed before."""
     if graph.system is None or graph.gpus is None:
         return graph
-    block = with_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
+    block = assign_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
     return replace(graph, blocks=(block,))
 
 
 def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
-    times = graph.times or OpTimes.none(len(graph))
+    times = graph.times or OpTimeOverrides.none(len(graph))
     if rule.time is not None:
-        times = times.given(rows, rule.time)
+        times = times.with_time(rows, rule.time)
     if rule.scale is not None:
-        times = times.scaled(rows, rule.scale)
+        times = times.with_factor(rows, rule.scale)
     if rule.stream is not None or rule.rank is not None:
         graph = _with_ops_moved(graph, rows, rule.rank, rule.stream)
     return replace(graph, times=times)
@@ -163,7 +163,7 @@ def matching_rows(graph: Graph, where: OpFilter) -> Rows:
         There are none; names the key that fits nothing, and what is nearest.
     """
     found, counts = np.ones(len(graph), bool), {}
-    for key, pattern in where.given().items():
+    for key, pattern in where.criteria().items():
         texts, of = _texts(graph, key)
         fitting = matching_texts(pattern, texts)
         fits = np.array([text in fitting for text in texts], bool)

@@ -131,18 +131,21 @@ class Ops:
         taken: dict[str, Any] = {n: getattr(self, n)[rows] for n in DTYPES}
         return replace(self, **taken, at=None)
 
-    def part(self, rows: ArrayLike) -> Ops:
+    def take_with_placement(self, rows: ArrayLike) -> Ops:
         """Chosen rows, in that order, with where they run.
 
         >>> from foretrace.sim.facts.system import Component, System
         >>> system = System((Component("a", "gpu"), Component("b", "gpu")))
-        >>> Ops.of(flop=[1, 2, 3]).asked(system, [0, 1, 1]).part([2, 0]).at.component.tolist()
+        >>> ops = Ops.of(flop=[1, 2, 3]).with_placement(system, [0, 1, 1])
+        >>> ops.take_with_placement([2, 0]).at.component.tolist()
         [1, 0]
         """
         rows, part = np.asarray(rows), self.take(rows)
         if self.at is None:
             return part
-        return part.asked(self.at.system, self.at.component[rows], self.at.members.take(rows))
+        return part.with_placement(
+            self.at.system, self.at.component[rows], self.at.members.take(rows)
+        )
 
     def replace(self, **columns: ArrayLike) -> Ops:
         """Copy with other columns (scalars are repeated).
@@ -156,7 +159,9 @@ class Ops:
         }
         return replace(self, **made)
 
-    def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
+    def with_placement(
+        self, system: System, component: ArrayLike, members: Csr | None = None
+    ) -> Ops:
         """Copy with the placement of its ops."""
         where = np.broadcast_to(np.asarray(component, np.int32), len(self))
         return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))

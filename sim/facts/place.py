@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .roles import NETWORK, components_by_role, own_rows, with_slots
+from .roles import NETWORK, assign_slots, components_by_role, rows_by_role
 from .system import System
 
 
@@ -71,13 +71,13 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
         blocks = (graph.explicit,)
     # The places of a template are written out together with its ops.
     placed = (
-        with_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
+        assign_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
         for block in blocks
     )
     return replace(graph, system=system, gpus=gpus, blocks=tuple(placed))
 
 
-def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
+def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:
     """(n,) component whose backend times each op; -1 for delays and gaps, which last as recorded.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
@@ -86,7 +86,7 @@ def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
     ops = graph.ops
     played = components_by_role(system, gpus)
     found = np.full(len(ops), -1, np.int32)
-    for role, rows in own_rows(ops.kind, ops.rank, ops.stream, graph.streams):
+    for role, rows in rows_by_role(ops.kind, ops.rank, ops.stream, graph.streams):
         found[rows] = played[role][ops.rank[rows]]
     if system.fabric:
         found[np.isin(ops.kind, NETWORK)] = system.number(system.fabric)

@@ -74,7 +74,7 @@ class CollectiveName(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def read_collective(name: str, members: int) -> CollectiveName:
+def parse_collective_name(name: str, members: int) -> CollectiveName:
     """Read the name of a collective's signature.
 
     Raises
@@ -85,11 +85,11 @@ def read_collective(name: str, members: int) -> CollectiveName:
 
     Examples
     --------
-    >>> read_collective("all-to-all receive=3,1,0,0", 4).splits.parts[0].tolist()
+    >>> parse_collective_name("all-to-all receive=3,1,0,0", 4).splits.parts[0].tolist()
     [3, 1, 0, 0]
-    >>> read_collective("all-to-all send=1,1 receive=2,2", 2).splits is None
+    >>> parse_collective_name("all-to-all send=1,1 receive=2,2", 2).splits is None
     True
-    >>> read_collective("all-to-all receive=3,1", 4)
+    >>> parse_collective_name("all-to-all receive=3,1", 4)
     Traceback (most recent call last):
     ValueError: receive=3,1 has 2 numbers for 4 members; write one for each
     """
@@ -112,7 +112,7 @@ def read_collective(name: str, members: int) -> CollectiveName:
     return CollectiveName(signature.op, None if equal else Splits(parts), kernel)
 
 
-def split_name(
+def all_to_all_name(
     send: Sequence[int] = (),
     receive: Sequence[int] = (),
     pairs: Sequence[Sequence[int]] = (),
@@ -120,8 +120,10 @@ def split_name(
 ) -> str:
     """Name of an all-to-all of such splits, by such a kernel; equal ones are left out.
 
-    >>> split_name(receive=(3, 1)), split_name(send=(2, 2)), split_name(pairs=[(0, 2), (1, 0)])
-    ('all-to-all receive=3,1', 'all-to-all', 'all-to-all splits=0,2/1,0')
+    >>> all_to_all_name(receive=(3, 1)), all_to_all_name(send=(2, 2))
+    ('all-to-all receive=3,1', 'all-to-all')
+    >>> all_to_all_name(pairs=[(0, 2), (1, 0)])
+    'all-to-all splits=0,2/1,0'
     """
     words = [SPLIT, f"{KERNEL}={kernel}"] if kernel else [SPLIT]
     for key, numbers in ((SEND, send), (RECEIVE, receive)):

@@ -51,12 +51,12 @@ if not LINKED:
         """Kernel compiled at its first call in this process; the function itself without numba."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
-    jit_without_refcounts = passed_jit = jit
+    jit_without_refcounts = jit_as_argument = jit
 
 else:
     from numba.core import event
 
-    from .numba_linking import LinkedKernel, PassedKernel
+    from .numba_linking import KernelArgument, LinkedKernel
 
     _SIM = Path(__file__).parents[1]
     _ROOMS = ("kernel", "core", "media")  # all that kernels are made of, with what they read:
@@ -97,7 +97,7 @@ else:
         """
         return _compile_kernel(kernel, _nrt=False)
 
-    def passed_jit(kernel: Kernel) -> Kernel:
+    def jit_as_argument(kernel: Kernel) -> Kernel:
         """The same of a kernel that may be an argument of another: see `as_argument`."""
         return _compile_kernel(kernel, passed=True, _nrt=False)
 
@@ -131,4 +131,4 @@ def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
 
 def as_argument(kernel: Callable[..., Any], *arguments: object) -> object:
     """Kernel as an argument of others, to be given arguments like these."""
-    return PassedKernel(cast(LinkedKernel, kernel), arguments) if LINKED else kernel
+    return KernelArgument(cast(LinkedKernel, kernel), arguments) if LINKED else kernel

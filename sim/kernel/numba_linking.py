@@ -38,7 +38,7 @@ class LinkedKernel(CPUDispatcher):
     Parameters
     ----------
     function : the kernel
-    passed : whether it may be an argument of other kernels: see `PassedKernel`
+    passed : whether it may be an argument of other kernels: see `KernelArgument`
     options : of ``numba.njit``
     """
 
@@ -79,7 +79,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class PassedKernel(types.WrapperAddressProtocol):
+class KernelArgument(types.WrapperAddressProtocol):
     """Kernel as an argument of another one, which calls it by its address.
 
     Whoever calls it is compiled once for all kernels of one signature.
@@ -101,7 +101,7 @@ class PassedKernel(types.WrapperAddressProtocol):
                 "int64 on every path, by np.int64(...) where it is a constant"
             )
         if kernel.targetoptions.get("no_cfunc_wrapper", False):
-            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with passed_jit")
+            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with jit_as_argument")
         self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
 
     def signature(self) -> Any:

@@ -47,7 +47,7 @@ class BoundSystem(Protocol):
         """Backends, each once."""
 
     @property
-    def alike(self) -> NDArray[np.int64]:
+    def timing_groups(self) -> NDArray[np.int64]:
         """(components,) number of each component's group of equally timed components; or -1."""
 
     @property

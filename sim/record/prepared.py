@@ -20,7 +20,7 @@ from ..facts.backend import Holds, Spread, Timing, Usage
 from ..facts.graph import Graph
 from ..facts.ops import Ops
 from ..facts.system import System
-from .binding import Answers
+from .binding import OpTimings
 from .schedule import SubmittedRun
 
 Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
@@ -32,7 +32,7 @@ MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it 
 MOST_STRUCTURES = 256  # variants of shape that it remembers
 
 
-class AnswerStructure(NamedTuple):
+class TimingStructure(NamedTuple):
     """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
 
     Parameters
@@ -51,26 +51,26 @@ class AnswerStructure(NamedTuple):
     spread: tuple[bytes, ...] = ()
 
 
-class RowAnswer(NamedTuple):
+class RowTiming(NamedTuple):
     """Answer of a backend for one row, in SI units and as integers."""
 
     fixed: float
     work: float
     limit: float
     amounts: tuple[int, ...]
-    structure: AnswerStructure
+    structure: TimingStructure
     ticks: int
     work_hi: int
     work_lo: int
     rate_limit: int
 
-    def is_like(self, other: RowAnswer) -> bool:
+    def uses_same(self, other: RowTiming) -> bool:
         """Whether an op takes the same of the same components."""
         mine, others = self.structure, other.structure
         return self[:4] == other[:4] and mine.usage == others.usage
 
 
-class Asking(NamedTuple):
+class PreparationCallbacks(NamedTuple):
     """Functions of a run that a prepared graph calls.
 
     Parameters
@@ -80,14 +80,14 @@ class Asking(NamedTuple):
     variant : what is to be known of those to hand them in
     """
 
-    rows: Callable[[NDArray[np.int64], Ops], tuple[Answers, EngineGraph]]
-    lower: Callable[[Graph, Answers], EngineGraph]
-    variant: Callable[[Graph, Answers, EngineGraph], NumberSet]
+    rows: Callable[[NDArray[np.int64], Ops], tuple[OpTimings, EngineGraph]]
+    lower: Callable[[Graph, OpTimings], EngineGraph]
+    variant: Callable[[Graph, OpTimings, EngineGraph], PreparedVariant]
 
 
 @dataclass(frozen=True, eq=False)
-class NumberSet:
-    """Prepared graph for one combination of :class:`AnswerStructure`, one of each op.
+class PreparedVariant:
+    """Prepared graph for one combination of :class:`TimingStructure`, one of each op.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class NumberSet:
     """
 
     graph: Graph
-    answers: Answers
+    answers: OpTimings
     lowered: EngineGraph
     ranks: NDArray[np.int32] | None
     shape: PreparedShape
@@ -143,11 +143,13 @@ class Prepared:
         By whose routes it was prepared.
     """
 
-    def __init__(self, run: object, variant: NumberSet, asking: Asking, routed: System):
+    def __init__(
+        self, run: object, variant: PreparedVariant, asking: PreparationCallbacks, routed: System
+    ):
         self.run, self.variant, self._asking, self.routed = run, variant, asking, routed
-        self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
-        self._variants: dict[tuple[tuple[int, AnswerStructure], ...], NumberSet] = {}
-        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
+        self._known: dict[tuple[int, float | None, float | None], RowTiming] = {}
+        self._variants: dict[tuple[tuple[int, TimingStructure], ...], PreparedVariant] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowTiming]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
 
@@ -183,7 +185,7 @@ class Prepared:
             for r, t in by_row.items()
             if t.structure != self._prepared_structures[r]
         )
-        variant = self._number_set_with(other, by_row) if other else self.variant
+        variant = self._variant_with(other, by_row) if other else self.variant
         numbers = variant.numbers.copy()
         for row, answer in by_row.items():
             numbers.fixed[row] = answer.ticks
@@ -219,9 +221,9 @@ class Prepared:
         return [found.setdefault(key, len(found)) for key in keys]
 
     @cached_property
-    def _prepared_structures(self) -> list[AnswerStructure]:
+    def _prepared_structures(self) -> list[TimingStructure]:
         """Way of each row as it was prepared."""
-        return answer_structures(self.variant.answers)
+        return timing_structures(self.variant.answers)
 
     def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
         """Rows whose numbers differ from those that were prepared."""
@@ -253,7 +255,7 @@ class Prepared:
                 raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
         return items
 
-    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
             return self._ask_whole(changed)
@@ -272,14 +274,14 @@ class Prepared:
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
-            answers = row_answers(*self._asking.rows(rows, ops))
+            answers = row_timings(*self._asking.rows(rows, ops))
             if any(end >= 0 for one in answers for _, end in one.structure.holds):
                 self._tied = True
                 return self._ask_whole(changed)
             known.update(zip(new, answers, strict=True))
         return {row: known[key] for row, key in seen.items()}
 
-    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for all rows from one question, as some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
@@ -290,7 +292,7 @@ class Prepared:
             for row, pair in changed.items():
                 flop[row], moved[row] = pair
             every = np.arange(len(self), dtype=np.int64)
-            answers = row_answers(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            answers = row_timings(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
             self._whole[key] = {
                 row: one
                 for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
@@ -299,19 +301,19 @@ class Prepared:
         return self._whole[key]
 
     @cached_property
-    def _first_answers(self) -> list[RowAnswer]:
+    def _first_answers(self) -> list[RowTiming]:
         """Answer for each row as it was prepared."""
-        return row_answers(self.variant.answers, self.variant.lowered)
+        return row_timings(self.variant.answers, self.variant.lowered)
 
-    def _number_set_with(
-        self, other: tuple[tuple[int, AnswerStructure], ...], by_row: Mapping[int, RowAnswer]
-    ) -> NumberSet:
+    def _variant_with(
+        self, other: tuple[tuple[int, TimingStructure], ...], by_row: Mapping[int, RowTiming]
+    ) -> PreparedVariant:
         """Number set in which some rows have other answer structures; cached."""
         if other not in self._variants:
             if len(self._variants) >= MOST_STRUCTURES:
                 self._variants.clear()
             graph = self.variant.graph
-            answers = merge_answers(
+            answers = replace_row_timings(
                 self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
             )
             lowered = self._asking.lower(graph, answers)
@@ -330,10 +332,10 @@ class Submission(NamedTuple):
     by_row : answers for them
     """
 
-    variant: NumberSet
+    variant: PreparedVariant
     numbers: Numbers
     changed: Mapping[int, Pair]
-    by_row: Mapping[int, RowAnswer]
+    by_row: Mapping[int, RowTiming]
 
     @property
     def graph(self) -> Graph:
@@ -347,7 +349,7 @@ class Submission(NamedTuple):
         return self.variant.graph.with_ops(ops.replace(flop=flop, bytes=moved))
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> OpTimings:
         """Answers with the submission's times."""
         answers = self.variant.answers
         if not self.by_row:
@@ -382,7 +384,7 @@ class PreparedRun(SubmittedRun):
 
     submission: Submission
 
-    def alone(self, first: int) -> PreparedRun:
+    def as_only_job(self, first: int) -> PreparedRun:
         """Submission as in the result of its job alone, where its row 0 has another id."""
         return PreparedRun(self.submission, first, 0, self.at, self.by, self.which)
 
@@ -392,7 +394,7 @@ class PreparedRun(SubmittedRun):
         return self.submission.graph
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> OpTimings:
         """What backends answered for the ops of this submission, with its flop and bytes."""
         return self.submission.answers
 
@@ -402,10 +404,10 @@ class PreparedRun(SubmittedRun):
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
-def answer_structures(answers: Answers) -> list[AnswerStructure]:
+def timing_structures(answers: OpTimings) -> list[TimingStructure]:
     """Way of each row."""
     timing, n = answers.timing, len(answers.source)
-    usage = timing.usage or Usage.same([], n)
+    usage = timing.usage or Usage.repeated([], n)
     pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
     ends = usage.indptr.tolist()
     limited = [False] * n if timing.limit is None else np.isfinite(timing.limit).tolist()
@@ -414,9 +416,9 @@ def answer_structures(answers: Answers) -> list[AnswerStructure]:
         key = (one.step.tobytes(), one.op.tobytes(), one.start.tobytes())
         for row in rows.tolist():
             spread[row] = key
-    held = holds_of(timing, n)
+    held = holds_by_row(timing, n)
     return [
-        AnswerStructure(
+        TimingStructure(
             tuple(pairs[ends[i] : ends[i + 1]]),
             limited[i],
             answers.sources[s],
@@ -427,7 +429,7 @@ def answer_structures(answers: Answers) -> list[AnswerStructure]:
     ]
 
 
-def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
+def holds_by_row(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
     """Holds of each row: (component, amount, row at whose end it is released or -1 for its own)."""
     holds = timing.holds
     if holds is None:
@@ -445,7 +447,7 @@ def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
     return found
 
 
-def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
+def row_timings(answers: OpTimings, lowered: EngineGraph) -> list[RowTiming]:
     """Answer for each row of a table."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
@@ -454,22 +456,22 @@ def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
     for k, row in enumerate(flows.op.tolist()):
         hi[row], lo[row] = int(flows.work_hi[k]), int(flows.work_lo[k])
         most[row] = int(flows.limit[k])
-    amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
+    amounts = [tuple(amount for _, amount, _ in held) for held in holds_by_row(timing, n)]
     columns = (
         timing.fixed.tolist(),
         work.tolist(),
         limit.tolist(),
         amounts,
-        answer_structures(answers),
+        timing_structures(answers),
     )
     return [
-        RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
+        RowTiming(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
     ]
 
 
-def merge_answers(
-    answers: Answers, base: Sequence[AnswerStructure], by_row: Mapping[int, RowAnswer]
-) -> Answers:
+def replace_row_timings(
+    answers: OpTimings, base: Sequence[TimingStructure], by_row: Mapping[int, RowTiming]
+) -> OpTimings:
     """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
     row_ways = [by_row[i].structure if i in by_row else way for i, way in enumerate(base)]
@@ -489,7 +491,7 @@ def merge_answers(
         np.array([c for c, _ in uses], np.int32),
         np.array([w for _, w in uses], np.float64),
     )
-    held = holds_of(timing, n)
+    held = holds_by_row(timing, n)
     for row, answer in by_row.items():
         of = zip(answer.structure.holds, answer.amounts, strict=True)
         held[row] = [(component, amount, until) for (component, until), amount in of]

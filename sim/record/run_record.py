@@ -19,7 +19,7 @@ from ..facts.sampling import MAIN
 from ..facts.system import System
 from ..units import Seconds, seconds
 from .aggregates import RunAggregates
-from .emitted import Emitted
+from .emitted_values import EmittedValues
 from .schedule import Schedule, SubmittedRun
 
 
@@ -47,7 +47,7 @@ class RunRecord:
     replica : int or None
     jobs : tuple of str
         Names of its jobs, in the order in which they were given and launched.
-    emitted : Emitted
+    emitted : EmittedValues
         Values of metrics that processes emitted.
     rate_log : tuple of (tick, component, rate)
         Changes of rates by processes.
@@ -72,7 +72,7 @@ class RunRecord:
     again: Callable[[], Self] | str = field(default="nobody says how", repr=False)
     replica: int | None = None
     jobs: tuple[str, ...] = (MAIN,)
-    emitted: Emitted = field(default_factory=Emitted)
+    emitted: EmittedValues = field(default_factory=EmittedValues)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)

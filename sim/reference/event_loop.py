@@ -252,7 +252,7 @@ class EventLoop(EngineControl):
         self.news = []
         for event, losses in self._losses_by_graph():
             fire_in_this_turn(self.env, event, losses)
-        for grant in self.ledger.granted(self.tick, self.fired):
+        for grant in self.ledger.note_grants(self.tick, self.fired):
             fire_in_this_turn(self.env, grant, None)
         self.fired = []
         for event in self.thresholds.reached():

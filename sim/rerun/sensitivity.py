@@ -54,7 +54,7 @@ class SpeedupEffect:
         return self.free / self.base - 1 if self.base else 0.0
 
 
-class AlteredBackend(Backend):
+class ScaledBackend(Backend):
     """Backend of a machine on which some components take ``1 / factor`` of the time.
 
     With an infinite factor their ops take no time and nobody has to share them.
@@ -68,9 +68,9 @@ class AlteredBackend(Backend):
         self.chosen, self.factor = list(chosen), factor
         self.online, self.source = inner.online, inner.source
 
-    def __copy__(self) -> AlteredBackend:
+    def __copy__(self) -> ScaledBackend:
         """Copy, with a copy of the altered backend."""
-        return AlteredBackend(self.inner, self.chosen, self.factor)
+        return ScaledBackend(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
         """Open the altered backend."""
@@ -80,9 +80,9 @@ class AlteredBackend(Backend):
         """What the altered backend knows."""
         return self.inner.knows(ops)
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """Groups of components that are answered alike for, split by whether they are altered."""
-        inner = self.inner.alike(system)
+        inner = self.inner.timing_groups(system)
         own = np.isin(np.arange(len(system.components)), self.chosen)
         return None if inner is None else 2 * inner + own
 
@@ -129,7 +129,7 @@ def _usage_of_asked_component(component: NDArray[np.int32]) -> Usage:
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
 
 
-def faster(
+def speedup_effects(
     simulation: Simulation,
     run: Callable[[Simulation], Result],
     groups: Mapping[str, Sequence[int]],
@@ -161,12 +161,14 @@ def faster(
     >>> _ = build.op(Kind.COMPUTE)
     >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     >>> simulation = Simulation(system, {"node0.gpu0": Constant()}, engine="reference")
-    >>> change, = faster(simulation, lambda s: s.run(build.graph()), {"gpu": [0]})
+    >>> change, = speedup_effects(simulation, lambda s: s.run(build.graph()), {"gpu": [0]})
     >>> change.base, change.faster, change.free
     (1.1, 1.0, 0.0)
     """
     asked = [
-        altered(simulation, chosen, by) for chosen in groups.values() for by in (factor, np.inf)
+        scale_components(simulation, chosen, by)
+        for chosen in groups.values()
+        for by in (factor, np.inf)
     ]
     if base is None:
         base = of(run(simulation))
@@ -177,7 +179,7 @@ def faster(
     ]
 
 
-def altered(
+def scale_components(
     simulation: Simulation, chosen: Sequence[int], factor: float, rates_only: bool = False
 ) -> Simulation:
     """Simulation with some components ``factor`` times as fast; infinite is free.
@@ -186,12 +188,12 @@ def altered(
     ----------
     rates_only : latencies, overheads and what backends answer of fixed times stay
     """
-    components = simulation.system.components.changed(
+    components = simulation.system.components.with_changed(
         chosen, lambda part: _scaled_component(part, factor, rates_only)
     )
     own = () if rates_only else chosen
-    return simulation.with_answers(
-        simulation.system.with_facts(components), lambda b: AlteredBackend(b, own, factor)
+    return simulation.with_other_backends(
+        simulation.system.with_components(components), lambda b: ScaledBackend(b, own, factor)
     )
 
 

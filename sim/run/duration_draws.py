@@ -33,7 +33,7 @@ class DurationDraws:
     seed: int
     replica: int | None
 
-    def repeated(self, run: SubmittedRun) -> Draw | None:
+    def draw_function(self, run: SubmittedRun) -> Draw | None:
         """Function that draws durations for submissions of a prepared graph; None for none."""
         if self.replica is None or not run.answers.spreads:
             return None

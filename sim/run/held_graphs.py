@@ -91,7 +91,7 @@ class HeldGraphs:
         """Sum up and free what has ended; the number of ops still in memory."""
         run, machine = self._run, self._run.machine
         self.keep = self.keep or "ranks"
-        held = machine.give_back()
+        held = machine.collect_ended()
         runs = self._relocations.settled(run.runs)
         rows: list[list[int]] = [[] for _ in run.jobs]
         for k, one in enumerate(runs):

@@ -18,7 +18,7 @@ from ..units import Seconds
 from .workload import Workload
 
 
-class JobLife(Protocol):
+class JobProgress(Protocol):
     """What of a job goes on in a run."""
 
     parent: Job | None
@@ -74,13 +74,13 @@ class Job:
             raise ValueError(f"job {name!r}: arrives is {arrives}; give 0 s or more")
         self.name, self.workload, self.arrives = name, workload, arrives
         self.on = {pool: tuple(names) for pool, names in (on or {}).items()}
-        self._life: JobLife | None = None
+        self._life: JobProgress | None = None
 
     def __repr__(self) -> str:
         on = ", ".join(f"{pool}: {len(names)}" for pool, names in self.on.items())
         return f"<Job {self.name!r} {type(self.workload).__name__} on {on or 'what it needs'}>"
 
-    def begun(self, life: JobLife, system: System) -> Job:
+    def as_started(self, life: JobProgress, system: System) -> Job:
         """Job under way, with its pools resolved.
 
         Raises
@@ -125,7 +125,7 @@ class Job:
         return np.random.default_rng([seed, replica, *key])
 
     @property
-    def _under_way(self) -> JobLife:
+    def _under_way(self) -> JobProgress:
         if self._life is None:
             self._refuse_launch(
                 "it is not under way; ask the job that the workload was started with"

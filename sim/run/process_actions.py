@@ -14,7 +14,7 @@ from ..engine_api.interface import State, Submitted
 from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
 from ..errors import SimulationError
 from .observation import Observation
-from .run_interface import RunInterface, WaitingLine
+from .run_interface import AllocatorInterface, RunInterface
 
 
 class ProcessActions(Observation):
@@ -22,7 +22,7 @@ class ProcessActions(Observation):
 
     Parameters
     ----------
-    stage : RunInterface
+    run : RunInterface
     owner : int
         Who holds amounts of capacities, unless said otherwise.
     who : str
@@ -32,9 +32,9 @@ class ProcessActions(Observation):
     """
 
     def __init__(
-        self, stage: RunInterface, owner: int, who: str = "", touches: Sequence[str] | None = None
+        self, run: RunInterface, owner: int, who: str = "", touches: Sequence[str] | None = None
     ):
-        super().__init__(stage)
+        super().__init__(run)
         self._owner, self._who, self._touches = owner, who, touches
 
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
@@ -89,9 +89,9 @@ class ProcessActions(Observation):
                 f"{name}: rate {rate:g} {part.unit}/s; it must be within 0 and its max_rate "
                 f"{part.top:g}",
             )
-        units = rate_units(rate, self._stage.scale[part.unit])
+        units = rate_units(rate, self._run.scale[part.unit])
         self._machine.set_rate(c, units)
-        self._stage.rate_log.append((int(self.env.now), c, units))
+        self._run.rate_log.append((int(self.env.now), c, units))
 
     def fail(self, name: str) -> None:
         """Fail a component: ops that run on it, use it, or hold a slot of it stop; see ``lost``.
@@ -105,12 +105,12 @@ class ProcessActions(Observation):
         """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
         for c in self._components_named(name):
             self._machine.restore(c)
-        for allocator in self._stage.allocators:
+        for allocator in self._run.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
 
-    def enrol(self, allocator: WaitingLine) -> None:
+    def enrol(self, allocator: AllocatorInterface) -> None:
         """Register an allocator that looks again whenever components are restored."""
-        self._stage.allocators.append(allocator)
+        self._run.allocators.append(allocator)
 
     def _components_named(self, name: str) -> list[int]:
         """Components of a name: itself, or all of a node."""
@@ -131,12 +131,12 @@ class ProcessActions(Observation):
             One that nothing leads around.
         """
         down = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down | down)
+        self._run.relocations.lead(self._run.relocations.down | down)
 
     def lead_over(self, names: Sequence[str]) -> None:
         """Lead data over components again that :meth:`lead_around` named."""
         up = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down - up)
+        self._run.relocations.lead(self._run.relocations.down - up)
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
@@ -177,7 +177,7 @@ class ProcessActions(Observation):
         ops = [int(op)] if isinstance(op, SupportsIndex) else list(op)
         stays = to is None and gpus is None
         going = [] if stays else [one for one in ops if not self._is_over(one)]
-        moved = self._stage.relocations.move(going, to, gpus)
+        moved = self._run.relocations.move(going, to, gpus)
         for one in ops:
             where, there = moved.get(one, (None, None))
             self._machine.resume(one, keep, where, uses, there)

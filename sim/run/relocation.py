@@ -18,13 +18,13 @@ from weakref import proxy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import Answer, EngineGraph, State, There
+from ..engine_api.interface import Answer, EngineGraph, State, TimingElsewhere
 from ..errors import SimulationError
 from ..facts.csr import Csr
 from ..facts.kind import GPU, ROLES, Kind
 from ..facts.roles import NETWORK, role_of_op
 from ..facts.system import System
-from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
+from ..record.prepared import RowTiming, replace_row_timings, row_timings, timing_structures
 from ..record.schedule import SubmittedRun
 from .duration_draws import DurationDraws
 from .graph_timing import GraphTiming
@@ -50,7 +50,7 @@ class MovedOp(NamedTuple):
     """Op that goes on elsewhere, with what was said about it there, before any draw."""
 
     place: OpPlace
-    said: RowAnswer
+    said: RowTiming
     online: bool
 
 
@@ -155,7 +155,7 @@ class Relocations:
             One that nothing leads around.
         """
         if down not in self._systems:
-            self._systems[down] = self.run.system.around(down)
+            self._systems[down] = self.run.system.avoiding(down)
         self.down, self.timing.routed = down, self._systems[down]
         for run in self.run.runs:
             self.reroute(run)
@@ -168,7 +168,7 @@ class Relocations:
         rows = [r for r in rows if machine.state(run.first + r) not in over]
         if not rows:
             return
-        before = row_answers(run.answers, run.lowered)
+        before = row_timings(run.answers, run.lowered)
         places = []
         for row in rows:
             moved = self.moved.get(run.first + row)
@@ -183,7 +183,7 @@ class Relocations:
         ops: Sequence[int],
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """Slots of ops from now on, and what they take there; None where the place is the same.
 
         Raises
@@ -191,7 +191,7 @@ class Relocations:
         SimulationError
             An op that would hold other amounts of capacities than before.
         """
-        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         runs, system = self.run.runs, self.run.system
         by_run: dict[int, list[int]] = {}
         for op in ops:
@@ -218,8 +218,8 @@ class Relocations:
         run: SubmittedRun,
         rows: Sequence[int],
         places: Sequence[OpPlace],
-        before: Sequence[RowAnswer] = (),
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+        before: Sequence[RowTiming] = (),
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """What backends say about rows at other places.
 
         Parameters
@@ -232,27 +232,27 @@ class Relocations:
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        said, loose = timing.ask_rows(run.graph, at, component, members)
+        said, loose = timing.time_rows(run.graph, at, component, members)
         moved = [
             MovedOp(place, _of_graph(one, rows), bool(online))
             for place, one, online in zip(
-                places, row_answers(said, loose), said.online >= 0, strict=True
+                places, row_timings(said, loose), said.online >= 0, strict=True
             )
         ]
         spreads = tuple((at[local], spread) for local, spread in said.spreads)
-        among = loose.among(len(run), at)
+        among = loose.scattered(len(run), at)
         there = SubmittedRun(
             run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
         )
         drawn = self.draws.of(there, run.which)
-        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
             if before and self._stays(run.first + row, one, before[row]):
                 continue
             if not one.online:
                 _check_holds(run, row, one.said, timing.parts.names)
             backend = said.drivers[said.online[k]] if one.online else None
-            asks = None if backend is None else timing.asks(
+            asks = None if backend is None else timing.online_timing(
                 run.graph, backend, {row: int(component[k])}, {row: members[k]}
             )  # fmt: skip
             self.moved[run.first + row] = one
@@ -261,11 +261,11 @@ class Relocations:
             found[run.first + row] = one.place.slots, asks or _answer(drawn, row)
         return found
 
-    def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
+    def _stays(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
         """Whether an op is not concerned by a change of routes."""
         if moved.online:  # it is asked when it starts; who started may be on what is down
             return self.down.isdisjoint(self.run.machine.usage(op))
-        return moved.said.is_like(before)
+        return moved.said.uses_same(before)
 
     def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Graphs of the run, with what was moved where it ran last."""
@@ -287,8 +287,8 @@ class Relocations:
 
     def _settled(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
         rows = np.array(sorted(moved), np.int64)
-        said = merge_answers(
-            run.answers, answer_structures(run.answers), {r: m.said for r, m in moved.items()}
+        said = replace_row_timings(
+            run.answers, timing_structures(run.answers), {r: m.said for r, m in moved.items()}
         )
         component, online = said.component.copy(), said.online.copy()
         component[rows] = [moved[r].place.component for r in rows.tolist()]
@@ -304,7 +304,7 @@ class Relocations:
         return replace(again, lowered=replace(lowered, slot=slot))
 
 
-def _of_graph(said: RowAnswer, rows: Sequence[int]) -> RowAnswer:
+def _of_graph(said: RowTiming, rows: Sequence[int]) -> RowTiming:
     """Answer from a table of some rows, with the ops that it holds until by their row."""
     holds = tuple((c, until if until < 0 else rows[until]) for c, until in said.structure.holds)
     return said._replace(structure=said.structure._replace(holds=holds))
@@ -319,7 +319,7 @@ def _answer(lowered: EngineGraph, row: int) -> Answer:
     return Answer(fixed, 0, {})
 
 
-def _check_holds(run: SubmittedRun, row: int, said: RowAnswer, names: Sequence[str]) -> None:
+def _check_holds(run: SubmittedRun, row: int, said: RowTiming, names: Sequence[str]) -> None:
     """Raise an error for an op that would hold something else at its new place."""
     claims = run.lowered.claims
     at = np.flatnonzero(claims.op == row).tolist()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ..engine_api.interface import ComponentTable, Engine, Submitted, There
+from ..engine_api.interface import ComponentTable, Engine, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
-from ..record.emitted import Emissions
+from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
 from ..record.schedule import SubmittedRun
 from ..units import Seconds
@@ -50,7 +50,7 @@ class JobState(Protocol):
         """Count a submitted graph as open until all its ops are over."""
 
 
-class WaitingLine(Protocol):
+class AllocatorInterface(Protocol):
     """Queue outside the machine: of components that are handed out."""
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ class WaitingLine(Protocol):
         """Grant what can be granted."""
 
 
-class Moves(Protocol):
+class RelocationInterface(Protocol):
     """Moves of ops to other places and routes."""
 
     @property
@@ -75,7 +75,7 @@ class Moves(Protocol):
         ops: Sequence[int],
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """Slots of ops from now on, and what they take there."""
 
 
@@ -85,8 +85,8 @@ class RunInterface(Protocol):
     system: System
     tick: Seconds
     runs: list[SubmittedRun]
-    emissions: Emissions
-    allocators: list[WaitingLine]
+    emissions: EmissionRecorder
+    allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
 
     @property
@@ -110,7 +110,7 @@ class RunInterface(Protocol):
         """Jobs of the run, in the order in which they were added."""
 
     @property
-    def relocations(self) -> Moves:
+    def relocations(self) -> RelocationInterface:
         """Moves of its ops."""
 
     def ticks(self, at: Seconds) -> int:

@@ -16,11 +16,11 @@ from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
 from .job import Job
-from .losses import Lost, event_of_losses
+from .losses import Lost, loss_event
 from .process import Process, Running, Steps
 from .ranks import Ranks
 from .run_interface import RunInterface
-from .workload import check_started
+from .workload import check_start_result
 
 STOPPED = "its job was stopped"
 
@@ -28,7 +28,7 @@ STOPPED = "its job was stopped"
 class RunOfJobs(RunInterface, Protocol):
     """Run in progress that further jobs may join."""
 
-    def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
+    def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
         """Add a job to the run."""
 
 
@@ -48,7 +48,7 @@ class RunningJob:
 
     def __init__(self, session: RunOfJobs, number: int, job: Job, parent: Job | None = None):
         self.session, self.number, self.parent = session, number, parent
-        self.job = job.begun(self, session.system)
+        self.job = job.as_started(self, session.system)
         self.arrived = session.ticks(job.arrives)
         self.given: int | None = None  # rows of the graph whose periods count
         self.opening: int | None = None  # its number
@@ -92,7 +92,7 @@ class RunningJob:
     @cached_property
     def what(self) -> Graph | Process:
         """Graph or process that its workload starts in this run."""
-        return check_started(self.job.workload.start(self.job), f"job {self.name}")
+        return check_start_result(self.job.workload.start(self.job), f"job {self.name}")
 
     def begin(self, processes: Sequence[Process] = ()) -> None:
         """Arrive: begin at once, or when it has what it holds of capacities."""
@@ -159,7 +159,7 @@ class RunningJob:
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
         """Start another job on behalf of a process of this one."""
-        entered = self.session.enter(job, self.job)
+        entered = self.session.add_job(job, self.job)
         entered.begin(processes)
         return entered.job
 
@@ -238,7 +238,7 @@ class RunningJob:
         self._give_back()
 
     def _listen_to_graph(self, graph: Submitted) -> None:
-        event = event_of_losses(self.session, graph)
+        event = loss_event(self.session, graph)
         if event.callbacks is not None and self._was_lost not in event.callbacks:
             event.callbacks.append(self._was_lost)
 

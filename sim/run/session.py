@@ -27,10 +27,10 @@ from ..facts.ops import Ops
 from ..facts.place import place
 from ..facts.sampling import MAIN, submission_key
 from ..record.aggregates import MOST_OPS
-from ..record.binding import Answers, communication_endpoints
+from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
-from ..record.emitted import Emissions
-from ..record.prepared import Asking, NumberSet, Prepared, PreparedRun, Values
+from ..record.emitted_values import EmissionRecorder
+from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
@@ -40,7 +40,7 @@ from .job import Job
 from .process import Process
 from .relocation import Relocations
 from .result import Result
-from .run_interface import JobState, WaitingLine
+from .run_interface import AllocatorInterface, JobState
 from .running_job import RunningJob
 from .workload import GivenGraphWorkload
 
@@ -58,8 +58,8 @@ class Session:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
-        self.emissions = Emissions()
-        self.allocators: list[WaitingLine] = []
+        self.emissions = EmissionRecorder()
+        self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.timing = GraphTiming(simulation)
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
@@ -85,7 +85,7 @@ class Session:
         """Ticks of a time in s."""
         return round(at * ticks_per_second(self.tick))
 
-    def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
+    def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
         """Add a job to the run.
 
         Raises
@@ -107,7 +107,7 @@ class Session:
     def main(self) -> RunningJob:
         """Job of processes and graphs that belong to no other."""
         found = next((job for job in self.jobs if job.name == MAIN), None)
-        return found or self.enter(Job(MAIN, GivenGraphWorkload()))
+        return found or self.add_job(Job(MAIN, GivenGraphWorkload()))
 
     def only_graph(self) -> Graph | None:
         """Graph that is all of this run; None where there is more to it."""
@@ -129,7 +129,7 @@ class Session:
         vars(self).pop("machine", None)
         return result
 
-    def steered(
+    def run_jobs(
         self, processes: Sequence[Process], until: Seconds | None, keep: str | None
     ) -> Result:
         """Result of all jobs, run as they arrive, with processes of ``main``.
@@ -153,11 +153,11 @@ class Session:
                 allocator.check()
         return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
 
-    def ask(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
+    def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
         """Graph of a job placed, timed by its backends and rounded."""
         if job is None:
-            return self.timing.ask(graph)
-        return self.timing.ask(graph, job.placement, job.periodic)
+            return self.timing.time_graph(graph)
+        return self.timing.time_graph(graph, job.placement, job.periodic)
 
     def prepare(
         self,
@@ -176,20 +176,22 @@ class Session:
         """
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
-        asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
+        asked = self.time_graph(graph if gpus is None else place(graph, self.system, gpus), job)
         graph, members = asked.graph, communication_endpoints(asked.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
-        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[Answers, EngineGraph]:
+        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[OpTimings, EngineGraph]:
             component = asked.answers.component[at]
-            return self.timing.ask_rows(graph, at, component, members.take(at), ops)
+            return self.timing.time_rows(graph, at, component, members.take(at), ops)
 
-        def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> NumberSet:
-            draw = self.draws.repeated(SubmittedRun(graph, said, lowered, 0, ranks))
-            return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
+        def variant(graph: Graph, said: OpTimings, lowered: EngineGraph) -> PreparedVariant:
+            draw = self.draws.draw_function(SubmittedRun(graph, said, lowered, 0, ranks))
+            return PreparedVariant(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self.timing.lower, variant), self.timing.routed)
+        return Prepared(
+            job, made, PreparationCallbacks(rows, self.timing.lower, variant), self.timing.routed
+        )
 
     def submit(
         self,
@@ -235,7 +237,7 @@ class Session:
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
-        run = self.numbered_and_drawn(self.ask(graph, job), job, rank, key)
+        run = self.numbered_and_drawn(self.time_graph(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
         self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
@@ -269,7 +271,7 @@ class Session:
         which = submission_key(job.name, number)
         if variant.draw is not None:
             made = made._replace(numbers=variant.draw(made.numbers, which))
-        handle = self.machine.repeat(variant.shape, made.numbers)
+        handle = self.machine.submit_prepared(variant.shape, made.numbers)
         now = int(self.machine.env.now)
         run = PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
         self.runs.append(run)

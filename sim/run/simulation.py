@@ -17,7 +17,7 @@ from ..facts.graph import Graph
 from ..facts.sampling import MAIN
 from ..facts.system import System
 from ..record.aggregates import KEEP
-from ..record.binding import Bindings, bind, other_backends
+from ..record.binding import Bindings, bind, map_backends
 from ..units import PICOSECOND, Bytes, Seconds, ticks_per_second
 from .job import Job
 from .process import Process
@@ -96,7 +96,7 @@ class Simulation:
         return self.bound.backends
 
     @cached_property
-    def alike(self) -> NDArray[np.int64]:
+    def timing_groups(self) -> NDArray[np.int64]:
         """(components,) number of each component's group of equally timed components; or -1."""
         from ..spmd.query import equal_timing_groups
 
@@ -112,7 +112,9 @@ class Simulation:
         """The components as an engine reads them."""
         return component_table(self.system, self.scale, self.media)
 
-    def with_answers(self, system: System, other: Callable[[Backend], Backend]) -> Simulation:
+    def with_other_backends(
+        self, system: System, other: Callable[[Backend], Backend]
+    ) -> Simulation:
         """The same simulation with other answers, on a machine of the same parts.
 
         What does not change with them is not looked up again: who answers for whom, and, where the
@@ -124,9 +126,9 @@ class Simulation:
         other : the backend in place of each, asked once for each
         """
         made = {id(b): other(b) for b in self.backends.values()}
-        backends = other_backends(self.backends, lambda b: made[id(b)])
+        backends = map_backends(self.backends, lambda b: made[id(b)])
         found = replace(self, system=system, backends=backends)
-        known: dict[str, object] = {"bound": self.bound.others(lambda b: made[id(b)])}
+        known: dict[str, object] = {"bound": self.bound.map_backends(lambda b: made[id(b)])}
         if system is self.system:
             known |= {"scale": self.scale, "parts": self.parts}
         vars(found).update(known)
@@ -170,10 +172,10 @@ class Simulation:
         _check_keep(keep)
         session = Session(self, replica, keep)
         for job in _jobs_of_work(work):
-            session.enter(job)
+            session.add_job(job)
         graph = session.only_graph() if not processes and until is None else None
         if graph is None:
-            return session.steered(processes, until, keep)
+            return session.run_jobs(processes, until, keep)
         return run_graph(session, graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
 
     def replicas(
@@ -194,7 +196,7 @@ class Simulation:
         _check_keep(keep)
         if processes or not isinstance(work, Graph) or runs_as_spmd(work, keep):
             return lambda k: self.run(work, *processes, replica=k, keep=keep)
-        asked = Session(self, None).ask(work)
+        asked = Session(self, None).time_graph(work)
 
         def run(replica: int) -> Result:
             session = Session(self, replica)

@@ -50,7 +50,7 @@ def run_graph(
         if found is not None:
             return found
     only = session.jobs[0]
-    run_timed(session, session.ask(graph, only), only)
+    run_timed(session, session.time_graph(graph, only), only)
     return session.finish(detail_by_size(keep, graph), again)
 
 
@@ -106,7 +106,7 @@ def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
 def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
     """Result with one row per op of one rank of each class."""
     again = Session(session.simulation, session.replica)
-    again.enter(session.jobs[0].job)
+    again.add_job(session.jobs[0].job)
     graph, said, lowered = spmd.written()
     again.runs.append(SubmittedRun(graph, said, lowered, 0))
     _run_lowered(again, lowered)

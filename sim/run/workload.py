@@ -183,7 +183,7 @@ def workload(name: str) -> Callable[[W], W]:
     return register(WORKLOADS, "workloads", name, "registered_name")
 
 
-def check_started(found: Any, who: str) -> Graph | Process:
+def check_start_result(found: Any, who: str) -> Graph | Process:
     """Raise an error for what ``start`` cannot return.
 
     Raises
@@ -193,7 +193,7 @@ def check_started(found: Any, who: str) -> Graph | Process:
 
     Examples
     --------
-    >>> check_started(3, "job a")
+    >>> check_start_result(3, "job a")
     Traceback (most recent call last):
     TypeError: job a: start returned a int; return a Graph, or a process: a generator function \
 that is given the running simulation

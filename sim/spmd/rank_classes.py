@@ -19,7 +19,7 @@ from ..engine_api.interface import ComponentTable, Flows
 from ..facts.backend import Spread
 from ..facts.csr import Csr
 from ..facts.graph import Graph
-from ..facts.kind import OUR_KINDS, Kind, own_kinds
+from ..facts.kind import OUR_KINDS, Kind, kinds_with_role
 from ..facts.roles import NETWORK, role_named_by_stream
 from ..facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
@@ -194,12 +194,12 @@ class _ProgramClasses:
     def _own_op_questions(self) -> list[_ProgramQuestions]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
-        for kind in own_kinds():
+        for kind in kinds_with_role():
             of = np.flatnonzero(self.kind == kind)
             if not len(of):
                 continue
             component = self.asking.component[PLAYED.index(kind.role)][self.ranks]
-            same = self.asking.alike[component]
+            same = self.asking.timing_groups[component]
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing

@@ -31,7 +31,7 @@ from ..facts.ops import Kind
 from ..facts.spmd.expansion import Expansion
 from ..facts.spmd.spmd_graph import SpmdGraph
 from ..record.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
-from ..record.binding import Answers
+from ..record.binding import OpTimings
 from ..record.bound_system import BoundSystem
 from ..units import seconds, ticks_per_second
 from .bottlenecks import flows_over_bottlenecks
@@ -284,7 +284,7 @@ class SpmdRun:
             return f"folded it still has {len(self.template):,} ops"
         return ""
 
-    def written(self) -> tuple[Graph, Answers, EngineGraph]:
+    def written(self) -> tuple[Graph, OpTimings, EngineGraph]:
         """Graph with one rank of each class written out, under its own number."""
         assert self.folded is not None  # noqa: S101  see why_not_written
         made = Expansion(self.template)
@@ -306,7 +306,7 @@ class SpmdRun:
         found[self.folded.first] = np.bincount(self.folded.colour)
         return found
 
-    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
+    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, OpTimings]:
         """Ticks and answers of each op that was written out."""
         classes, template = self.classes, self.template
         assert self.folded is not None  # noqa: S101
@@ -325,7 +325,7 @@ class SpmdRun:
             np.maximum.at(source, rows, np.where(joint, classes.source[LED, c], told))
         none = np.full(n, -1, np.int16)
         timing = Timing.of(seconds(ticks, self.simulation.tick))
-        return ticks, Answers(
+        return ticks, OpTimings(
             timing, component.astype(np.int32), source.astype(np.int32), classes.sources, (),
             none, (),
         )  # fmt: skip

@@ -100,7 +100,7 @@ class GraphTopology(Topology):
         """Components that ways can lead around, by number: links between switches."""
         return frozenset(self.made.columns[2].tolist()) - {-1}
 
-    def around(self, components: Iterable[int]) -> Self:
+    def avoiding(self, components: Iterable[int]) -> Self:
         """The same topology with ways around some of its components as well.
 
         Raises

@@ -137,7 +137,7 @@ class GraphRouter(MachineRouter):
         """Components that ways can lead around: links of the topology, each its own."""
         return frozenset(c + self.first for c in self.graph.avoidable)
 
-    def around(self, components: Iterable[int]) -> GraphRouter:
+    def avoiding(self, components: Iterable[int]) -> GraphRouter:
         """The same router whose ways lead around these components as well.
 
         Raises
@@ -146,7 +146,7 @@ class GraphRouter(MachineRouter):
             NICs that nothing joins any more.
         """
         found = copy(self)
-        found.graph = found.topology = self.graph.around(c - self.first for c in components)
+        found.graph = found.topology = self.graph.avoiding(c - self.first for c in components)
         return found
 
     def ends(self, gpus: Ints) -> Ints:

@@ -202,7 +202,7 @@ def test_a_link_that_fails_at_once_and_for_good_is_one_that_is_down_from_the_sta
     number = system.number(link)
     parts = list(system.components)
     parts[number] = replace(parts[number], rate=0.0, max_rate=1e9)
-    without = replace(system.around([number]), components=tuple(parts))
+    without = replace(system.avoiding([number]), components=tuple(parts))
     wanted = simulation(without, "core").run(graph)
     found = simulation(system, "core").run(graph, LinkFailure(links=[link], at=0.0))
     assert found.columns.end.tolist() == wanted.columns.end.tolist()

@@ -11,7 +11,7 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 from foretrace.sim.run.simulation import Simulation
 
 RATE, STEP, CORE = 1e9, 0.5e-3, 4e9
@@ -178,7 +178,7 @@ def test_kernels_of_quicker_gpus_are_quicker_where_they_share_them(factor, ends)
     )
     system = cluster(1, node)
     bound = {"node0.gpu0": Roofline(bandwidth=1e12)}
-    quicker = altered(Simulation(system, bound), [system.number("node0.gpu0")], factor)
+    quicker = scale_components(Simulation(system, bound), [system.number("node0.gpu0")], factor)
     assert quicker.run(build.graph()).makespan == pytest.approx(ends)
 
 

@@ -442,7 +442,7 @@ def test_holders_are_named_by_id_after_rows_of_claims_were_taken_again(machine):
     for _ in range(2):
         submit(machine, op(holds=[(KV, 1)], fixed=1))
     machine.run()
-    machine.give_back()
+    machine.collect_ended()
     for _ in range(2):
         submit(machine, op(holds=[(KV, 2, 1)]), op(after=[0], holds=[(KV, 1)]))
     said = r"c2: 4 of 4 held \(op 3 2, op 5 2\), waiting: op 3 for 1, op 5 for 1; "
@@ -457,7 +457,7 @@ def test_lines_stay_whole_when_what_is_over_is_given_back(machine):
 
     def process(m):
         yield m.env.timeout(3)
-        over = m.give_back().over.tolist()
+        over = m.collect_ended().over.tolist()
         assert over == [True, False]
         m.stop(3)  # from the middle of the line for slots
         m.stop(6)  # and of that for amounts

@@ -71,7 +71,7 @@ def on_wire(work, weight=1.0, components=(WIRE,), online=False):
     """Sends that share the wire."""
 
     def answer(ops):
-        use = Usage.same(list(components), len(ops), weight)
+        use = Usage.repeated(list(components), len(ops), weight)
         return Timing.of(np.zeros(len(ops)), np.full(len(ops), work), use)
 
     return Says(answer, online)
@@ -210,24 +210,26 @@ def pair_of_ranks():
 
 
 BAD = {
-    "work NaN": lambda n: Timing.of([0.0] * n, [np.nan] * n, Usage.same([WIRE], n)),
-    "work negative": lambda n: Timing.of([0.0] * n, [-1.0] * n, Usage.same([WIRE], n)),
-    "work -inf": lambda n: Timing.of([0.0] * n, [-np.inf] * n, Usage.same([WIRE], n)),
-    "work inf": lambda n: Timing.of([0.0] * n, [np.inf] * n, Usage.same([WIRE], n)),
-    "limit NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n), [np.nan] * n),
-    "limit negative": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n), [-1.0] * n),
+    "work NaN": lambda n: Timing.of([0.0] * n, [np.nan] * n, Usage.repeated([WIRE], n)),
+    "work negative": lambda n: Timing.of([0.0] * n, [-1.0] * n, Usage.repeated([WIRE], n)),
+    "work -inf": lambda n: Timing.of([0.0] * n, [-np.inf] * n, Usage.repeated([WIRE], n)),
+    "work inf": lambda n: Timing.of([0.0] * n, [np.inf] * n, Usage.repeated([WIRE], n)),
+    "limit NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n), [np.nan] * n),
+    "limit negative": lambda n: Timing.of(
+        [0.0] * n, [1.0] * n, Usage.repeated([WIRE], n), [-1.0] * n
+    ),
     "limits of another number": lambda n: Timing.of([0.0] * n, [1.0] * n, None, [1.0] * (n + 1)),
     "fixed NaN": lambda n: Timing.of([np.nan] * n),
     "fixed negative": lambda n: Timing.of([-1e-9] * n),
     "one answer too many": lambda n: Timing.of([1.0] * (n + 1)),
-    "one usage too many": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n + 1)),
-    "weight NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n, np.nan)),
-    "weight 0": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n, 0.0)),
-    "component 77": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([77], n)),
-    "component -1": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([-1], n)),
-    "no rate": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([FABRIC], n)),
+    "one usage too many": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n + 1)),
+    "weight NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n, np.nan)),
+    "weight 0": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n, 0.0)),
+    "component 77": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([77], n)),
+    "component -1": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([-1], n)),
+    "no rate": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([FABRIC], n)),
     "no timing": lambda n: [1.0] * n,
-    "work 1e30": lambda n: Timing.of([0.0] * n, [1e30] * n, Usage.same([WIRE], n)),
+    "work 1e30": lambda n: Timing.of([0.0] * n, [1e30] * n, Usage.repeated([WIRE], n)),
     "107 days": lambda n: Timing.of([107 * 86400.0] * n),
 }
 
@@ -377,7 +379,7 @@ def test_x10_a_drawn_time_or_work_beyond_the_range_is_refused(engine):
     simulation = Simulation(machine(), {"*": sized(50 * 86400.0, wide)}, engine=engine)
     with pytest.raises(GraphError, match="'g' op 0: drew a time beyond the range; use a coarser"):
         simulation.run(graph(1, Kind.COMPUTE), replica=0)
-    answer = Timing.of([0.0], [1e17], Usage.same([WIRE], 1), spread=spread(op=[4000.0]))
+    answer = Timing.of([0.0], [1e17], Usage.repeated([WIRE], 1), spread=spread(op=[4000.0]))
     simulation = Simulation(machine(), {"*": Says(lambda ops: answer)}, engine=engine)
     with pytest.raises(GraphError, match="'g' op 0: drew a work beyond the range; split the op"):
         simulation.run(graph(1), replica=0)
@@ -649,5 +651,5 @@ def test_x16_weights_from_a_sixteenth_fit_and_lighter_ones_where_the_page_says(e
         run(engine, light, graph(1))
     beside = machine(Component("lane", "link", rate=1e12))  # sets K
     assert run(engine, light, graph(1), system=beside).makespan == pytest.approx(1 / 48)
-    limited = Timing.of([0.0], [1e9], Usage.same([WIRE], 1, 1 / 48), [48e9])
+    limited = Timing.of([0.0], [1e9], Usage.repeated([WIRE], 1, 1 / 48), [48e9])
     assert run(engine, Says(lambda ops: limited), graph(1)).makespan == pytest.approx(1 / 48)

@@ -19,7 +19,7 @@ from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_component
 from foretrace.sim.engine_api.interface import MAX_TICK, ONE
 from foretrace.sim.engine_api.medium_api import Medium
 from foretrace.sim.facts.backend import Usage
-from foretrace.sim.kernel.jit import LINKED, as_argument, jit_without_refcounts, passed_jit
+from foretrace.sim.kernel.jit import LINKED, as_argument, jit_as_argument, jit_without_refcounts
 from foretrace.sim.reference.engine import ReferenceEngine
 
 PLUGIN = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "store_and_forward.py"
@@ -277,7 +277,7 @@ def test_media_that_name_nothing_or_are_two_are_refused():
 # Kernels of a plug-in.
 
 
-@passed_jit
+@jit_as_argument
 def unsettled(a):
     """Say nothing."""
 
@@ -292,5 +292,5 @@ def unpassed(a):
 def test_a_kernel_that_cannot_be_passed_says_why():
     with pytest.raises(TypeError, match="unsettled: returns none; return an int64 on every path"):
         as_argument(unsettled, 1)
-    with pytest.raises(TypeError, match="unpassed: decorate it with passed_jit"):
+    with pytest.raises(TypeError, match="unpassed: decorate it with jit_as_argument"):
         as_argument(unpassed, 1)

@@ -8,7 +8,7 @@ import pytest
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.kind import KINDS, OUR_KINDS, ROLES, Kind, Role, kind_names
 from foretrace.sim.facts.ops import Ops
-from foretrace.sim.facts.place import component_asked_per_op, place
+from foretrace.sim.facts.place import place, timing_component_per_op
 from foretrace.sim.facts.system import Component, System
 
 
@@ -59,7 +59,7 @@ def test_a_registered_kind_queues_for_the_part_of_its_role_and_asks_its_backend(
         build.op(kind)
     graph = place(build.graph(), machine())
     assert graph.explicit.slot.tolist() == [2, 1, 0]
-    assert component_asked_per_op(graph).tolist() == [2, 1, 0]
+    assert timing_component_per_op(graph).tolist() == [2, 1, 0]
 
 
 def test_a_stream_named_after_a_role_is_run_by_it(packets):
@@ -70,7 +70,7 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
     build.describe(0, 1, "test-cores")
     graph = place(build.graph(), machine())
     assert graph.explicit.slot.tolist() == [0, 1, -1, -1, 2, 2, 2, -1]
-    assert component_asked_per_op(graph)[:6].tolist() == [0, 1, -1, -1, 2, 2]
+    assert timing_component_per_op(graph)[:6].tolist() == [0, 1, -1, -1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.sim.facts.splits import Splits, read_collective, split_name
+from foretrace.sim.facts.splits import Splits, all_to_all_name, parse_collective_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +15,8 @@ def test_what_is_written_is_read(pairs):
     parts = np.array(pairs)
     if not parts.any():
         return
-    name, splits, kernel = read_collective(
-        split_name(pairs=pairs, kernel="low-latency"), len(pairs)
+    name, splits, kernel = parse_collective_name(
+        all_to_all_name(pairs=pairs, kernel="low-latency"), len(pairs)
     )
     assert (name, kernel) == ("all-to-all", "low-latency")
     assert (splits is None) == bool((parts == parts[0, 0]).all())
@@ -24,7 +24,7 @@ def test_what_is_written_is_read(pairs):
 
 
 def test_what_members_send_and_get_multiplies():
-    splits = read_collective("all-to-all send=1,2 receive=3,4", 2).splits
+    splits = parse_collective_name("all-to-all send=1,2 receive=3,4", 2).splits
     assert splits.parts.tolist() == [[3, 4], [6, 8]]
     assert splits.whole == 21
     assert splits.busiest == pytest.approx(6 * 2 / 21)
@@ -53,13 +53,13 @@ def test_parts_of_members_in_another_order_are_theirs():
 )
 def test_splits_that_cannot_be_are_refused(name, said):
     with pytest.raises(ValueError, match=said.replace("[", r"\[")):
-        read_collective(name, 3)
+        parse_collective_name(name, 3)
 
 
 def test_a_kernel_that_is_not_known_is_refused():
-    assert read_collective("all-to-all kernel=low-latency", 4)[1:] == (None, "low-latency")
-    assert read_collective("all-to-all", 4)[1:] == (None, "")
+    assert parse_collective_name("all-to-all kernel=low-latency", 4)[1:] == (None, "low-latency")
+    assert parse_collective_name("all-to-all", 4)[1:] == (None, "")
     with pytest.raises(ValueError, match="kernel=quick is unknown; take low-latency, or leave"):
-        read_collective("all-to-all kernel=quick", 4)
+        parse_collective_name("all-to-all kernel=quick", 4)
     with pytest.raises(ValueError, match="only all-to-all has unequal parts; leave 'kernel' out"):
-        read_collective("all-reduce kernel=low-latency", 4)
+        parse_collective_name("all-reduce kernel=low-latency", 4)

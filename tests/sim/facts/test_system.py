@@ -64,7 +64,7 @@ def test_one_route_is_what_a_router_without_weights_says():
     made = machine(lambda a, b: (4, 5))
     assert made.routes(0, 2) == (Route((4, 5), 1.0),)
     assert made.route(0, 2) == (4, 5)
-    assert dict(made.shares(0, 2)) == {4: 1.0, 5: 1.0}
+    assert dict(made.crossing_fractions(0, 2)) == {4: 1.0, 5: 1.0}
     assert (made.latency(0, 2), made.bandwidth(0, 2)) == (1e-6, 1e9)
     assert made.routes(1, 1) == (Route(()),)
     assert machine().routes(0, 1) == (Route(()),)
@@ -73,7 +73,7 @@ def test_one_route_is_what_a_router_without_weights_says():
 def test_data_take_each_route_by_its_weight():
     made = machine(lambda a, b: [Route((4,), 1), Route((4, 5), 1), Route((5,), 2)])
     assert [r.weight for r in made.routes(0, 1)] == [0.25, 0.25, 0.5]
-    assert dict(made.shares(0, 1)) == {4: 0.5, 5: 0.75}
+    assert dict(made.crossing_fractions(0, 1)) == {4: 0.5, 5: 0.75}
     assert made.route(0, 1) == (4,)
     assert made.latency(0, 1) == 1e-6
     assert made.bandwidth(0, 1) == pytest.approx(min(1e9 / 0.5, 2e9 / 0.75))
@@ -88,10 +88,10 @@ def test_a_weight_that_takes_nothing_is_refused(weight):
 
 def test_only_the_pinned_pair_takes_one_route():
     made = machine(lambda a, b: [Route((4,)), Route((5,))])
-    pinned = made.pinned({("card0", "card1"): 1})
+    pinned = made.with_pinned_routes({("card0", "card1"): 1})
     assert pinned.routes(0, 1) == (Route((5,), 1.0),)
     assert len(pinned.routes(1, 0)) == len(made.routes(0, 1)) == 2
     with pytest.raises(GraphError, match=r"route -1 from card0 to card1 .* take 0 to 1"):
-        made.pinned({("card0", "card1"): -1})
+        made.with_pinned_routes({("card0", "card1"): -1})
     with pytest.raises(GraphError, match="no component is named 'card9'"):
-        made.pinned({("card9", "card1"): 0})
+        made.with_pinned_routes({("card9", "card1"): 0})

@@ -12,7 +12,7 @@ from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.sensitivity import faster
+from foretrace.sim.rerun.sensitivity import speedup_effects
 from foretrace.sim.run.simulation import Simulation
 
 KV = 2
@@ -229,7 +229,7 @@ def test_a_faster_capacity_is_a_larger_one_and_a_free_one_holds_all():
     def run(asked):
         return asked.run(graph((0, 2.0, 6), (1, 1.0, 4), (1, 1.0, 8)))
 
-    (change,) = faster(simulation("core"), run, {"kv": [KV]}, factor=1.5)
+    (change,) = speedup_effects(simulation("core"), run, {"kv": [KV]}, factor=1.5)
     assert (change.base, change.faster, change.free) == (4.0, 3.0, 2.0)
 
 
@@ -251,7 +251,7 @@ def test_identical_ops_that_hold_are_not_folded():
         def timing(self, ops, now=0.0):
             n = len(ops)
             held = Holds.of([[(0, 1)]] * n)
-            return Timing.of([0.0] * n, [1.0] * n, Usage.same([1], n), holds=held)
+            return Timing.of([0.0] * n, [1.0] * n, Usage.repeated([1], n), holds=held)
 
     system = System((kv, wire, *gpus), tuple(g.name for g in gpus))
     build = Builder("alike")

@@ -47,7 +47,7 @@ class Uplink(Backend):
 
     def timing(self, ops, now=0.0):
         n = len(ops)
-        return Timing.of(np.zeros(n), work=ops.bytes, usage=Usage.same([4], n))
+        return Timing.of(np.zeros(n), work=ops.bytes, usage=Usage.repeated([4], n))
 
 
 @pytest.fixture(params=ENGINES)

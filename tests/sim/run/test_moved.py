@@ -114,7 +114,7 @@ def test_tables_name_where_it_ran(engine, keep):
 
 @ENGINES
 def test_a_moved_op_may_do_work_there_where_it_took_a_time_here(engine):
-    spare = Takes(0.5, work=[3e9], usage=Usage.same([3], 1))
+    spare = Takes(0.5, work=[3e9], usage=Usage.repeated([3], 1))
     result = run(engine, in_a_row(1), to_the_spare(5, [0], keep=True), spare=spare)
     assert result.makespan == 5 + 0.25 + 0.75
     assert result.utilization()["near"] == pytest.approx(3e9 / 2e9 / 6.0)

@@ -26,7 +26,7 @@ class Wire(Backend):
 
     def timing(self, ops, now=0.0):
         n = len(ops)
-        return Timing.of([0.0] * n, work=ops.bytes, usage=Usage.same([2], n))
+        return Timing.of([0.0] * n, work=ops.bytes, usage=Usage.repeated([2], n))
 
 
 SYSTEM = System(

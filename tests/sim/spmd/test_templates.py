@@ -20,7 +20,7 @@ from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.spmd.program_encoding import goes_on, is_gate, next_op_position
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from hypothesis import given
@@ -343,7 +343,7 @@ def test_ops_behind_messages_that_a_rank_hears_are_one_chain(caplog):
 
 def test_an_altered_machine_still_runs_the_template(caplog):
     simulation = machine(4, 1)
-    quick = altered(simulation, [simulation.system.number("gpu1")], 5.0)
+    quick = scale_components(simulation, [simulation.system.number("gpu1")], 5.0)
     result, as_template = ran_as_template(caplog, quick, graph_of(step(4)))
     assert as_template
     same_numbers(quick.run(graph_of(step(4)), keep="ops"), result)

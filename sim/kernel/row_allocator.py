@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-class Blocks:
+class RowAllocator:
     """Free list of a growing table: blocks of consecutive rows, reused by size.
 
     Examples
     --------
-    >>> rows = Blocks()
+    >>> rows = RowAllocator()
     >>> rows.take(3), rows.take(2)
     (0, 3)
     >>> rows.give(0, 3)

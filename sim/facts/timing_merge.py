@@ -137,7 +137,7 @@ class Merge:
 def _written(timing: Timing, component: NDArray[np.int32] | None) -> Usage | None:
     """Usage of an answer, written out."""
     if component is not None:
-        return timing.written(component).usage
+        return timing.with_explicit_usage(component).usage
     if timing.work is not None and timing.usage is None:
         raise BackendError("asked without a machine about work on it; place the graph first")
     return timing.usage
