@@ -49,7 +49,7 @@ class Unit:
         if value < 0:
             raise ValueError(f"'{written}' is negative; write it like '{self.example}'")
         if self.positive and not value:
-            raise ValueError(f"'{written}' is no rate; write it like '{self.example}'")
+            raise ValueError(f"'{written}' is zero; write a rate above 0, like '{self.example}'")
         return value
 
 
@@ -98,7 +98,8 @@ def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     whole = round(1 / tick) if FINEST <= tick <= 1 else 0
     if not whole or abs(whole * tick - 1) > 1e-9:
         raise ValueError(
-            f"tick is {tick:g} s; give a whole part of a second from 1 ps on: 1e-12, 1e-9, 1e-6"
+            f"tick is {tick:g} s; give 1 s divided by a whole number, 1e-12 s or more: 1e-12, "
+            f"1e-9, 1e-6"
         )
     return whole
 

@@ -154,7 +154,7 @@ class Actions(StateView):
             for c in self._users(component):
                 self._mark_if_failed(c)
         part = int(store.world[PARTS]) + component * PART
-        if self.parts.whole(component) < 0:
+        if self.parts.capacity_of(component) < 0:
             mark_slot_queue(store.world, part)
         else:
             mark_claim_queue(store.world, part)
@@ -185,7 +185,7 @@ class Actions(StateView):
     def _leave_line(self, grant: Grant) -> None:
         drop_claim(self.store.world, grant.place)
         del self.asked[grant.place]
-        self.store.claim_rows.give(grant.place, 1)
+        self.store.claim_rows.free(grant.place, 1)
 
     def _hold(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] += amount

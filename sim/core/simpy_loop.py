@@ -155,7 +155,7 @@ class SimpyLoop(Actions):
         found = []
         while number != NONE:
             found.append(self.asked.pop(number))
-            store.claim_rows.give(number, 1)
+            store.claim_rows.free(number, 1)
             number = int(store.claim_table[number, BEHIND])
         return [(grant, None) for grant in self.ledger.note_grants(tick, found)]
 

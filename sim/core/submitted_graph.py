@@ -107,8 +107,8 @@ class SubmittedGraph(HandedInGraph):
             uses = len(flows.component)
             store.sharing.give((self.lies.flow, len(flows)), (self.lies.use, uses))
         if self.lies is not None:
-            store.holder_rows.give(self.lies.holder, self.lies.holders)
-            store.claim_rows.give(self.lies.claim, self.lies.claims)
+            store.holder_rows.free(self.lies.holder, self.lies.holders)
+            store.claim_rows.free(self.lies.claim, self.lies.claims)
         for more_flows, more_uses in self.extra:
             store.sharing.give(more_flows, more_uses)
 

@@ -18,7 +18,7 @@ from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
 from .final_states import FinalStates
 from .interface import Answer, ComponentTable, Submitted, TimingElsewhere
 from .simpy_adapter import HandedInGraph, SimpyAdapter
-from .simpy_clock import drive
+from .simpy_clock import step_simpy
 from .threshold import Thresholds
 from .validation import (
     check_amount,
@@ -116,7 +116,9 @@ class EngineControl(SimpyAdapter):
         """
         check_amount(self.parts, component, amount)
         book = self.ledger
-        free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)
+        free = (
+            self.parts.capacity_of(component) - self.held(component) - book.taken.get(component, 0)
+        )
         waits = component in book.waiting or bool(self.waiting(component))
         if waits or amount > free or self.failed(component):
             return False
@@ -203,7 +205,7 @@ class EngineControl(SimpyAdapter):
             return self.users(component)
         if what == "held":
             return self.held(component)
-        line = self.queue if self.parts.whole(component) < 0 else self.waiting
+        line = self.queue if self.parts.capacity_of(component) < 0 else self.waiting
         return len(line(component))
 
     # The run as a whole.
@@ -217,7 +219,7 @@ class EngineControl(SimpyAdapter):
             Nothing can happen and ops are open, or somebody waits for a capacity: lost, time
             overflow, starvation, deadlock.
         """
-        drive(self, until)
+        step_simpy(self, until)
         if until is None and (self.any_open() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
@@ -238,11 +240,11 @@ class EngineControl(SimpyAdapter):
                 mine = book.held.get(c, {}).items()
                 holding = [CapacityShare(op, _op_name(op), n) for op, n in held.get(c, ())]
                 holding += [CapacityShare(-1, who, n) for (_, who), n in mine]
-                found[c] = CapacityQueue(self.parts.whole(c), line, holding, self.failed(c))
+                found[c] = CapacityQueue(self.parts.capacity_of(c), line, holding, self.failed(c))
         return found
 
     def _cannot_resume_error(self, op: int, why: str) -> SimulationError:
-        message = f"op {op}: cannot be resumed: {why}"
+        message = f"op {op}: it cannot be resumed: {why}"
         return SimulationError("action", message, (op,), self.open_ops())
 
     # What each engine does in its own way.

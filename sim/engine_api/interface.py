@@ -83,7 +83,7 @@ class ComponentTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    def whole(self, component: int) -> int:
+    def capacity_of(self, component: int) -> int:
         """Whole amount of a capacity; -1 for a component that has none."""
         return int(self.capacity[component]) if len(self.capacity) else -1
 

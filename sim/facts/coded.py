@@ -44,7 +44,9 @@ class Coded(Generic[T]):
         table: dict[T, int] = {}
         codes = [-1 if v is None else table.setdefault(v, len(table)) for v in rows]
         if len(table) > MOST:
-            raise ValueError(f"{len(table):,} different values; a column holds {MOST:,}")
+            raise ValueError(
+                f"a coded column has {len(table):,} different values; give at most {MOST:,}"
+            )
         return cls(np.array(codes, np.int16), tuple(table))
 
     @classmethod

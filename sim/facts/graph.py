@@ -233,8 +233,7 @@ class Builder:
         if not -1 <= period <= LAST_PERIOD:
             raise GraphError(
                 "period",
-                f"op {row}: period {period}; they are counted from 0 to "
-                f"{LAST_PERIOD}, and -1 is none",
+                f"op {row}: period is {period}; give 0 to {LAST_PERIOD}, or -1 for no period",
                 (row,),
             )
         self._edges += [(int(a), row, 0) for a in after]
@@ -277,7 +276,9 @@ class Builder:
             It has no members, or a period that cannot be counted.
         """
         if not members:
-            raise GraphError("collective", f"op {len(self._rows)}: has no members; name them")
+            raise GraphError(
+                "collective", f"op {len(self._rows)}: has no members; give at least one"
+            )
         first, *further = members
         row = self.op(
             Kind.COLLECTIVE,
@@ -315,7 +316,11 @@ class Builder:
         source = np.array([a for a, _, _ in self._edges], np.int64)
         if len(source) and (source.min() < 0 or source.max() >= n):
             a, b, _ = next(e for e in self._edges if not 0 <= e[0] < n)
-            raise GraphError("unknown op", f"op {b} waits for op {a}; rows are 0 to {n - 1}", (b,))
+            raise GraphError(
+                "unknown op",
+                f"op {b} waits for op {a}, which does not exist; rows are 0 to {n - 1}",
+                (b,),
+            )
         target = [b if k == 0 else int(base[b]) + k - 1 for _, b, k in self._edges]
         pairs = np.array(sorted(set(zip(source.tolist(), target, strict=True))), np.int64)
         pairs = pairs.reshape(-1, 2)

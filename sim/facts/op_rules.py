@@ -175,8 +175,8 @@ def matching_rows(graph: Graph, where: OpFilter) -> Rows:
         counts[key] = int(own.sum())
         found &= own
     if not found.any():
-        each = ", ".join(f"{key} fits {n} ops" for key, n in counts.items())
-        raise GraphError("ops", f"no op fits all of it ({each}); take one away")
+        each = ", ".join(f"{key} matches {n} ops" for key, n in counts.items())
+        raise GraphError("ops", f"no op matches all keys together ({each}); remove a key")
     return np.flatnonzero(found)
 
 
@@ -207,12 +207,12 @@ def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.intege
     count = Counter(texts[i] for i in of.tolist())
     known = [text for text, _ in count.most_common() if text]
     if not known:
-        return "; none has one"
+        return "; no op has one"
     wanted = pattern.strip("*?")
     inside = [text for text in known if wanted and wanted.lower() in text.lower()]
     near = inside or difflib.get_close_matches(wanted, known, 3, 0.5)
     said = ", ".join(f"'{text}'" for text in (near or known)[:3])
-    return f"; the nearest is {said}" if near else f"; there is {said} …"
+    return f"; the nearest is {said}" if near else f"; examples are {said}"
 
 
 # Removal.
@@ -333,7 +333,9 @@ def _check_rank(graph: Graph, block: FlatGraph, rows: Rows, rank: int | None) ->
         if wide:
             name = graph.label(row).name
             raise GraphError(
-                "ops", f"op {row} ({name}) is between ranks; it cannot be on rank {rank} alone"
+                "ops",
+                f"op {row} ({name}) involves several ranks and cannot move to rank {rank}; "
+                f"choose ops of one rank",
             )
 
 

@@ -96,13 +96,16 @@ class Ops:
         """
         unknown = columns.keys() - DTYPES.keys()
         if unknown:
-            raise TypeError(f"no column {sorted(unknown)}; the columns are {list(DTYPES)}")
+            raise TypeError(f"no columns are named {sorted(unknown)}; they are {list(DTYPES)}")
         n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
         made: dict[str, Any] = {}
         for name, (dtype, default) in DTYPES.items():
             values = np.asarray(columns.get(name, default), dtype)
             if values.ndim and len(values) != n:
-                raise TypeError(f"column {name!r} has {len(values)} rows, others {n}")
+                raise TypeError(
+                    f"column {name!r} has {len(values)} rows, others have {n}; give all the same "
+                    f"length"
+                )
             made[name] = np.ascontiguousarray(np.broadcast_to(values, (n,)))
         return cls(**made, signatures=signatures)
 
@@ -201,12 +204,12 @@ class Ops:
 
 
 def require(ops: Ops, *columns: str) -> None:
-    """Raise an error for ops whose columns are unknown (NaN), naming the first.
+    """Raise an error if a column is unknown (NaN) for any op; the message names the first one.
 
     Raises
     ------
     BackendError
-        A needed column is unknown.
+        A required column is unknown.
 
     Examples
     --------
@@ -223,8 +226,8 @@ does not need them ('recorded'), or record them
             what = ops.signature_text(row) or ops.kind_names[row]
             if name == "duration":
                 raise BackendError(
-                    f"op {row} ({what}): no time was recorded; bind a model that answers for what "
-                    "was not recorded ({use: [recorded, roofline]})"
+                    f"op {row} ({what}): no time was recorded; bind a model for ops "
+                    "without a recorded time ({use: [recorded, roofline]})"
                 )
             raise BackendError(
                 f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "

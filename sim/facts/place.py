@@ -54,7 +54,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
             op = int(block.op_of_place[p])
             raise GraphError(
                 "placement",
-                f"{graph.name!r} op {op}: is on rank {block.rank[p]}; ranks count from 0",
+                f"{graph.name!r} op {op}: is on rank {block.rank[p]}; give a rank of 0 or more",
                 (op,),
             )
     if graph.ranks > len(names):
@@ -95,5 +95,7 @@ def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:
 
 def _machine_of(graph: Graph) -> tuple[System, NDArray[np.int32]]:
     if graph.system is None or graph.gpus is None:
-        raise GraphError("unplaced", f"graph {graph.name!r} has no machine; call place() first")
+        raise GraphError(
+            "unplaced", f"graph {graph.name!r} is not placed on a system; call place() first"
+        )
     return graph.system, graph.gpus

@@ -44,7 +44,7 @@ class Splits:
     parts: NDArray[np.int64]
 
     @cached_property
-    def whole(self) -> int:
+    def total(self) -> int:
         """All parts together: ``n`` times the bytes of the op."""
         return int(self.parts.sum())
 
@@ -53,12 +53,12 @@ class Splits:
         """Bytes that the busiest member sends to others, or gets from them, per byte of the op."""
         own = np.diagonal(self.parts)
         moved = max(int((self.parts.sum(axis) - own).max()) for axis in (0, 1))
-        return moved * len(self.parts) / self.whole
+        return moved * len(self.parts) / self.total
 
     @property
     def own(self) -> float:
         """Bytes of the largest part that a member has for itself, per byte of the op."""
-        return float(np.diagonal(self.parts).max()) * len(self.parts) / self.whole
+        return float(np.diagonal(self.parts).max()) * len(self.parts) / self.total
 
     def ordered(self, order: Sequence[int]) -> Splits:
         """The same parts of members in another order."""
@@ -97,12 +97,12 @@ def parse_collective_name(name: str, members: int) -> CollectiveName:
     told = signature.attributes
     kernel = told.pop(KERNEL, "") if signature.op == SPLIT else ""
     if kernel not in ("", LOW_LATENCY):
-        raise ValueError(f"{KERNEL}={kernel} is unknown; take {LOW_LATENCY}, or leave it out")
+        raise ValueError(f"{KERNEL}={kernel} is unknown; write {LOW_LATENCY}, or leave it out")
     for key in told:
         if signature.op != SPLIT:
             raise ValueError(f"only {SPLIT} has unequal parts; leave {key!r} out")
         if key not in (SEND, RECEIVE, PAIRS):
-            raise ValueError(f"attribute {key!r} is unknown; take {SEND}, {RECEIVE} or {PAIRS}")
+            raise ValueError(f"attribute {key!r} is unknown; write {SEND}, {RECEIVE} or {PAIRS}")
     if not told:
         return CollectiveName(signature.op, None, kernel)
     parts = _read_pairs(told, members) if PAIRS in told else _read_product(told, members)
@@ -147,7 +147,7 @@ def _read_product(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
 def _read_pairs(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
     """(n, n) parts, row by row."""
     if len(told) > 1:
-        raise ValueError(f"{PAIRS} says what {SEND} and {RECEIVE} say; leave them out")
+        raise ValueError(f"{PAIRS} cannot be combined with {SEND} or {RECEIVE}; leave those out")
     rows = told[PAIRS].split("/")
     if len(rows) != members:
         raise ValueError(f"{PAIRS} has {len(rows)} rows for {members} members; write one for each")

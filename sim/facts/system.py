@@ -221,7 +221,9 @@ class System:
         """
         if name not in self.index:
             near = difflib.get_close_matches(name, self.index, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {list(self.index)[:12]}"
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"the first are {list(self.index)[:12]}"
+            )
             raise GraphError("unknown component", f"no component is named {name!r}; {hint}")
         return self.index[name]
 
@@ -294,7 +296,7 @@ class System:
             if not np.any(told == value):
                 known = ", ".join([t for t in dict.fromkeys(told.tolist()) if t][:12]) or "none"
                 raise GraphError(
-                    "unknown component", f"no component has {fact} {value!r}; there is {known}"
+                    "unknown component", f"no component has {fact} {value!r}; known are {known}"
                 )
             found = found[told[found] == value]
         return tuple(self.components.names.name(i) for i in found.tolist())
@@ -553,8 +555,8 @@ class System:
             if not 0 <= pick < len(routes):
                 raise GraphError(
                     "no route",
-                    f"route {pick} from {here} to {there} is asked for, and there are "
-                    f"{len(routes)}; take 0 to {len(routes) - 1}",
+                    f"route {pick} from {here} to {there} does not exist; choose 0 to "
+                    f"{len(routes) - 1}",
                 )
             by_number[pair] = routes[pick]._replace(weight=1.0)
 
@@ -577,8 +579,9 @@ class System:
             if c not in avoidable:
                 raise GraphError(
                     "no route",
-                    f"nothing leads around {self.components[c].name}: there is no other way, or "
-                    "uplinks are one pool (routing: ecmp or spray makes each a link of its own)",
+                    f"{self.components[c].name}: no other route exists, or its uplinks are "
+                    f"modelled as "
+                    "one pool; set routing: ecmp or spray to make each uplink a separate link",
                 )
         if not down:
             return self
@@ -605,13 +608,17 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
     if not routes:
         return (Route(tuple(c for c in ways if not isinstance(c, Route))),)
     if len(routes) < len(ways):
-        raise GraphError("routes", f"a router says numbers or routes, and not both: {ways}")
+        raise GraphError(
+            "routes",
+            f"a router returned component numbers and Route objects together ({ways}); return "
+            f"one of the two",
+        )
     if len(routes) == 1:
         return (routes[0]._replace(weight=1.0) if routes[0].weight != 1 else routes[0],)
     if not all(r.weight > 0 for r in routes):
         raise GraphError(
             "routes",
-            f"weights are {[r.weight for r in routes]}; give each above 0, or leave it out",
+            f"weights are {[r.weight for r in routes]}; give each route a weight above 0",
         )
     total = math.fsum(r.weight for r in routes)
     return tuple(Route(tuple(r.components), r.weight / total) for r in routes)

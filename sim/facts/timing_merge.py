@@ -139,5 +139,7 @@ def _written(timing: Timing, component: NDArray[np.int32] | None) -> Usage | Non
     if component is not None:
         return timing.with_explicit_usage(component).usage
     if timing.work is not None and timing.usage is None:
-        raise BackendError("asked without a machine about work on it; place the graph first")
+        raise BackendError(
+            "ops: they have work on components, but no placement; call place() on their graph first"
+        )
     return timing.usage

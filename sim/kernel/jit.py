@@ -35,7 +35,7 @@ def _is_linking_available() -> bool:
     known: bool = OLDEST <= numba.version_info.short < AFTER
     if not known:
         log.warning(
-            "numba %s: its private API is not known, so the engine compiles for a minute in each "
+            "numba %s: this version is untested, so the engine compiles for a minute in each "
             "process; pip install '%s'",
             numba.__version__,
             KNOWN,

@@ -11,7 +11,7 @@ class RowAllocator:
     >>> rows = RowAllocator()
     >>> rows.take(3), rows.take(2)
     (0, 3)
-    >>> rows.give(0, 3)
+    >>> rows.free(0, 3)
     >>> rows.take(3), rows.top
     (0, 5)
     """
@@ -29,7 +29,7 @@ class RowAllocator:
         self.top += count
         return first
 
-    def give(self, first: int, count: int) -> None:
+    def free(self, first: int, count: int) -> None:
         """Free rows that were taken together; none where the count is 0."""
         if count:
             self._free.setdefault(count, []).append(first)

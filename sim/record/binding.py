@@ -34,18 +34,18 @@ class Bindings(Sequence[Backend | None]):
     Parameters
     ----------
     backends : each once
-    which : (components,) number of each one's; -1 for none
+    backend_index : (components,) number of each one's; -1 for none
 
     Examples
     --------
     >>> model = Backend()
     >>> bound = Bindings.of([model, None, model])
-    >>> bound.which.tolist(), bound[1], bound[2] is model
+    >>> bound.backend_index.tolist(), bound[1], bound[2] is model
     ([0, -1, 0], None, True)
     """
 
-    def __init__(self, backends: Sequence[Backend], which: NDArray[np.int32]):
-        self.backends, self.which = tuple(backends), which
+    def __init__(self, backends: Sequence[Backend], backend_index: NDArray[np.int32]):
+        self.backends, self.backend_index = tuple(backends), backend_index
 
     @classmethod
     def of(cls, bound: Sequence[Backend | None]) -> Bindings:
@@ -57,7 +57,7 @@ class Bindings(Sequence[Backend | None]):
         return cls(tuple(once.values()), np.array([number.get(id(b), -1) for b in bound], np.int32))
 
     def __len__(self) -> int:
-        return len(self.which)
+        return len(self.backend_index)
 
     @overload
     def __getitem__(self, at: int) -> Backend | None: ...
@@ -67,26 +67,26 @@ class Bindings(Sequence[Backend | None]):
         """Backend of a component, or of several."""
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
-        which = int(self.which[at])
+        which = int(self.backend_index[at])
         return None if which < 0 else self.backends[which]
 
     def first_component_per_backend(self, components: Sequence[int]) -> list[int]:
         """The first of some components that each backend, or none, is bound to."""
         numbers = np.asarray(components, np.int64)
-        _, first = np.unique(self.which[numbers], return_index=True)
+        _, first = np.unique(self.backend_index[numbers], return_index=True)
         return [int(i) for i in numbers[first]]
 
     def without_unused(self) -> Bindings:
         """The same without backends of no component, in the order of the first of each."""
-        used, first = np.unique(self.which[self.which >= 0], return_index=True)
+        used, first = np.unique(self.backend_index[self.backend_index >= 0], return_index=True)
         order = used[np.argsort(first)]
         place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
         place[order] = np.arange(len(order))
-        return Bindings([self.backends[i] for i in order.tolist()], place[self.which])
+        return Bindings([self.backends[i] for i in order.tolist()], place[self.backend_index])
 
-    def map_backends(self, other: Callable[[Backend], Backend]) -> Bindings:
+    def map_backends(self, function: Callable[[Backend], Backend]) -> Bindings:
         """The same with another backend in place of each."""
-        return Bindings([other(b) for b in self.backends], self.which)
+        return Bindings([function(b) for b in self.backends], self.backend_index)
 
 
 class BackendsByName(Mapping[str, Backend]):
@@ -111,7 +111,7 @@ class BackendsByName(Mapping[str, Backend]):
 
     @cached_property
     def _numbers(self) -> list[int]:
-        return [int(i) for i in np.flatnonzero(self.bound.which >= 0)]
+        return [int(i) for i in np.flatnonzero(self.bound.backend_index >= 0)]
 
     def __getitem__(self, name: str) -> Backend:
         """Backend of the component of a name."""
@@ -132,18 +132,18 @@ class BackendsByName(Mapping[str, Backend]):
         """Backends, each once."""
         return dict(enumerate(self.bound.backends)).values()
 
-    def map_backends(self, other: Callable[[Backend], Backend]) -> BackendsByName:
+    def map_backends(self, function: Callable[[Backend], Backend]) -> BackendsByName:
         """The same with another backend in place of each."""
-        return BackendsByName(self.names, self.bound.map_backends(other))
+        return BackendsByName(self.names, self.bound.map_backends(function))
 
 
 def map_backends(
-    backends: Mapping[str, Backend], other: Callable[[Backend], Backend]
+    backends: Mapping[str, Backend], function: Callable[[Backend], Backend]
 ) -> Mapping[str, Backend]:
     """The same names with another backend in place of each, asked once for each."""
     if isinstance(backends, BackendsByName):
-        return backends.map_backends(other)
-    made = {id(b): other(b) for b in backends.values()}
+        return backends.map_backends(function)
+    made = {id(b): function(b) for b in backends.values()}
     return {name: made[id(b)] for name, b in backends.items()}
 
 
@@ -233,7 +233,7 @@ def time_ops(
     members: Csr,
     system: System,
     bound: Sequence[Backend | None],
-    called: NDArray[np.int64] | None = None,
+    row_names: NDArray[np.int64] | None = None,
     times: OpTimeOverrides | None = None,
 ) -> OpTimings:
     """Answers to a table of ops, from one question to each backend; see :func:`time_graph`.
@@ -242,7 +242,7 @@ def time_ops(
     ----------
     component : (n,) who is asked, -1 for nobody
     members : (n,) GPUs of each send and collective
-    called : (n,) what errors call each op; its row in the table
+    row_names : (n,) what errors call each op; its row in the table
     times : that are said whatever a backend says
     """
     merge, asked_about = Merge(len(ops)), component
@@ -265,7 +265,7 @@ def time_ops(
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
         said = who.timing(table)
-        names = rows if called is None else called[rows]
+        names = rows if row_names is None else row_names[rows]
         check_timing(said, table, system.components[component[rows[0]]].name, names)
         merge.add(rows, said, component[rows], who.source)
     timing = merge.timing()
@@ -362,13 +362,16 @@ def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> 
         row = int(strange[0])
         raise GraphError(
             "no fabric",
-            f"op {row} ({ops.kind_names[row]}) crosses the network, but the system has no fabric; "
-            "give the cluster a fabric",
+            f"op {row} ({ops.kind_names[row]}) needs the network, but the system has no fabric; "
+            "give the cluster one",
             (row,),
         )
     unknown = rows[np.isnan(ops.duration[rows])]
     if len(unknown):
-        raise BackendError(f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no duration")
+        raise BackendError(
+            f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no recorded duration; give it "
+            f"one"
+        )
     merge.add(rows, Timing.of(ops.duration[rows]), component[rows], AS_RECORDED)
 
 
@@ -378,7 +381,7 @@ def _rows_by_backend(
     """Rows of each backend, in the order of their first row."""
     rows = np.flatnonzero(component >= 0)
     made = Bindings.of(bound)
-    group = made.which[component[rows]]
+    group = made.backend_index[component[rows]]
     if np.any(group < 0):
         row = int(rows[np.argmax(group < 0)])
         name = system.components[component[row]].name

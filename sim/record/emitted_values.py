@@ -90,7 +90,7 @@ class EmissionRecorder:
         if known != unit:
             raise SimulationError(
                 "action",
-                f"{metric}: is emitted in {unit!r}, its unit is {known!r}; keep to one",
+                f"{metric}: a value has the unit {unit!r}, earlier ones {known!r}; use one unit",
             )
 
     def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:

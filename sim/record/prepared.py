@@ -245,14 +245,18 @@ class Prepared:
         else:
             if len(values) != n:
                 raise GraphError(
-                    "numbers", f"{self!r}: {len(values)} numbers; give one for each of its {n} ops"
+                    "numbers", f"{self!r}: {len(values)} values for {n} ops; give one per op"
                 )
             items = [(i, v) for i, v in enumerate(np.asarray(values, float).tolist()) if v == v]
         for row, value in items:
             if not 0 <= row < n:
-                raise GraphError("numbers", f"{self!r}: op {row}; its rows are 0 to {n - 1}")
+                raise GraphError(
+                    "numbers", f"{self!r}: op {row} does not exist; ops are 0 to {n - 1}"
+                )
             if not 0 <= value < np.inf:
-                raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
+                raise GraphError(
+                    "numbers", f"{self!r}: op {row}: value is {value}; give a number >= 0"
+                )
         return items
 
     def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
@@ -376,9 +380,9 @@ class PreparedRun(SubmittedRun):
         job: int = 0,
         at: int = 0,
         by: str = "",
-        which: tuple[int, ...] = (),
+        draw_key: tuple[int, ...] = (),
     ):
-        own = {"job": job, "at": at, "by": by, "which": which}
+        own = {"job": job, "at": at, "by": by, "draw_key": draw_key}
         ranks = submission.variant.ranks
         self.__dict__.update(submission=submission, first=first, ranks=ranks, **own)
 
@@ -386,7 +390,7 @@ class PreparedRun(SubmittedRun):
 
     def as_only_job(self, first: int) -> PreparedRun:
         """Submission as in the result of its job alone, where its row 0 has another id."""
-        return PreparedRun(self.submission, first, 0, self.at, self.by, self.which)
+        return PreparedRun(self.submission, first, 0, self.at, self.by, self.draw_key)
 
     @cached_property
     def graph(self) -> Graph:

@@ -48,7 +48,7 @@ class SubmittedRun:
     job: int = 0
     at: int = 0
     by: str = ""
-    which: tuple[int, ...] = ()
+    draw_key: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lowered)

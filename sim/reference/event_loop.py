@@ -41,7 +41,7 @@ class EventLoop(EngineControl):
     ):
         super().__init__(parts, env, per_second)
         self.at = [
-            ComponentState(int(s), int(r), parts.whole(c))
+            ComponentState(int(s), int(r), parts.capacity_of(c))
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
         self.lines = CapacityQueues(self.at)

@@ -79,24 +79,24 @@ class GraphTiming:
         graph = self.place(graph, on)
         if not periodic:
             graph = _without_periods(graph)
-        said = time_graph(graph, self.bound, self.routed)
+        timings = time_graph(graph, self.bound, self.routed)
         if self.parts.medium is not None:
             members = communication_endpoints(graph)
-            check_one_way(self.parts, graph.ops, said.timing, members, self.routed)
-        return TimedGraph(graph, said, self.lower(graph, said))
+            check_one_way(self.parts, graph.ops, timings.timing, members, self.routed)
+        return TimedGraph(graph, timings, self.lower(graph, timings))
 
-    def lower(self, graph: Graph, said: OpTimings) -> EngineGraph:
+    def lower(self, graph: Graph, timings: OpTimings) -> EngineGraph:
         """Engine graph of a placed graph with these answers."""
         at, members = (
-            said.component,
-            communication_endpoints(graph) if said.drivers else Csr.empty(0),
+            timings.component,
+            communication_endpoints(graph) if timings.drivers else Csr.empty(0),
         )
-        asks = tuple(self.online_timing(graph, backend, at, members) for backend in said.drivers)
-        online = said.online if asks else None
+        asks = tuple(self.online_timing(graph, backend, at, members) for backend in timings.drivers)
+        online = timings.online if asks else None
         return lower(
             graph.name,
             graph.explicit,
-            said.timing,
+            timings.timing,
             self.system,
             self.scale,
             self.tick,
@@ -123,33 +123,35 @@ class GraphTiming:
         """
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
-        said = time_ops(table, component, members, self.routed, self.bound, at, times)
-        check_one_way(self.parts, table, said.timing, members, self.routed)
-        shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
-        fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
-        found = EngineGraph.of_independent_ops(graph.name, fixed, shared, lower_claims(said.timing))
+        timings = time_ops(table, component, members, self.routed, self.bound, at, times)
+        check_one_way(self.parts, table, timings.timing, members, self.routed)
+        shared = lower_flows(timings.timing, self.system, self.scale, self.tick, rows=at)
+        fixed = ticks_from_seconds(timings.timing.fixed, self.tick, at)
+        found = EngineGraph.of_independent_ops(
+            graph.name, fixed, shared, lower_claims(timings.timing)
+        )
         check_graph(self.parts, found.scattered(len(graph), at))
-        return said, found
+        return timings, found
 
     def online_timing(
         self,
         graph: Graph,
         backend: Backend,
-        asked: NDArray[np.int32] | Mapping[int, int],
+        component_by_row: NDArray[np.int32] | Mapping[int, int],
         members: Csr | Mapping[int, NDArray[np.int32]],
     ) -> OnlineTiming:
         """Function that asks an online backend, from integers to SI units and back.
 
         Parameters
         ----------
-        asked : component by row
+        component_by_row : component by row
         members : GPUs of each send and collective, by row
         """
         ops = graph.ops
 
         def timing(rows: Sequence[int], now: int) -> list[Answer]:
             at = np.asarray(rows)
-            component = np.array([asked[row] for row in rows], np.int32)
+            component = np.array([component_by_row[row] for row in rows], np.int32)
             ends = Csr.of([members[row].tolist() for row in rows])
             table = ops.take(at).with_placement(self.routed, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))

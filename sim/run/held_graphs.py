@@ -74,13 +74,14 @@ class HeldGraphs:
 
     def _memory_error(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
         kept, machine = self.keep in (None, "ops"), self._run.machine
-        why = "rows of all that ended are kept" if kept else "they are not over"
+        why = "rows of ended ops are kept" if kept else "they have not ended"
         cure = ", keep fewer rows (keep='ranks')" if kept else ""
         return SimulationError(
             "memory",
-            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and no more fit into "
-            f"{most / 1e6:,.0f} MB: {machine.held_ops:,} ops in {machine.held_graphs:,} "
-            f"graphs are held, since {why}; let it end{cure}, or allow more memory",
+            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and the next does not fit "
+            f"into "
+            f"{most / 1e6:,.0f} MB: {machine.held_ops:,} ops of {machine.held_graphs:,} graphs are "
+            f"in memory, because {why}; wait for them to end{cure}, or allow more memory",
         )
 
     def _drops_ended_rows(self, held: int) -> bool:
@@ -92,7 +93,7 @@ class HeldGraphs:
         run, machine = self._run, self._run.machine
         self.keep = self.keep or "ranks"
         held = machine.collect_ended()
-        runs = self._relocations.settled(run.runs)
+        runs = self._relocations.with_final_places(run.runs)
         rows: list[list[int]] = [[] for _ in run.jobs]
         for k, one in enumerate(runs):
             rows[one.job].append(k)
@@ -100,7 +101,7 @@ class HeldGraphs:
             self.sums_of(job).add(held, own, runs, int(machine.env.now))
         runs = [r for r, over in zip(runs, held.over.tolist(), strict=True) if not over]
         run.runs = runs
-        self._relocations.keep(runs)
+        self._relocations.forget_freed(runs)
         held_yet = {one.first for one in runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
         left = ops_in_memory(machine)

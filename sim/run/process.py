@@ -148,7 +148,7 @@ class Running(ProcessActions):
     def wait(self, time: Seconds) -> simpy.Event:
         """Event that fires after a time in s."""
         if time < 0:
-            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
+            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait 0 s or longer")
         return self.env.timeout(ticks(time, self._run.tick))
 
     def open(self) -> bool:

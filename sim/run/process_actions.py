@@ -86,7 +86,7 @@ class ProcessActions(Observation):
         if not 0 <= rate <= part.top:
             raise SimulationError(
                 "action",
-                f"{name}: rate {rate:g} {part.unit}/s; it must be within 0 and its max_rate "
+                f"{name}: rate is {rate:g} {part.unit}/s; it must be between 0 and its max_rate "
                 f"{part.top:g}",
             )
         units = rate_units(rate, self._run.scale[part.unit])
@@ -108,7 +108,7 @@ class ProcessActions(Observation):
         for allocator in self._run.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
 
-    def enrol(self, allocator: AllocatorInterface) -> None:
+    def register_allocator(self, allocator: AllocatorInterface) -> None:
         """Register an allocator that looks again whenever components are restored."""
         self._run.allocators.append(allocator)
 
@@ -131,12 +131,12 @@ class ProcessActions(Observation):
             One that nothing leads around.
         """
         down = {self._may_touch(name) for name in names}
-        self._run.relocations.lead(self._run.relocations.down | down)
+        self._run.relocations.set_avoided(self._run.relocations.down | down)
 
     def lead_over(self, names: Sequence[str]) -> None:
         """Lead data over components again that :meth:`lead_around` named."""
         up = {self._may_touch(name) for name in names}
-        self._run.relocations.lead(self._run.relocations.down - up)
+        self._run.relocations.set_avoided(self._run.relocations.down - up)
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
@@ -165,7 +165,7 @@ class ProcessActions(Observation):
         """
         self._check_may_act("resume an op")
         if slots is not None and instead is not None:
-            raise TypeError("resume() takes slots or instead: where an op queues, or by which GPUs")
+            raise TypeError("resume() takes either slots or instead; leave one out")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
         gpus = None if instead is None else {number(a): number(b) for a, b in instead.items()}
@@ -197,14 +197,17 @@ class ProcessActions(Observation):
         """Refuse an action of a process that declared to touch nothing (``touches = ()``)."""
         if self._touches is not None and not len(self._touches):
             raise SimulationError(
-                "action", f"{self._who}: wants to {what}, but its touches are (); declare them"
+                "action",
+                f"{self._who}: tries to {what}, but declares touches = (); list there what it "
+                f"alters",
             )
 
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
         if self._touches is not None and not any(self._glob_fits(t, name) for t in self._touches):
             raise SimulationError(
-                "action", f"{self._who}: alters {name}, which its touches do not name"
+                "action",
+                f"{self._who}: alters {name}, which its touches do not include; add it there",
             )
         return c
 
@@ -233,5 +236,5 @@ def _integer_amount(name: str, amount: int) -> int:
         return index(amount)
     except TypeError:
         raise SimulationError(
-            "action", f"{name}: amount {amount!r}; amounts of a capacity are whole numbers"
+            "action", f"{name}: amount is {amount!r}; give a whole number"
         ) from None

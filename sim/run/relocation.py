@@ -50,7 +50,7 @@ class MovedOp(NamedTuple):
     """Op that goes on elsewhere, with what was said about it there, before any draw."""
 
     place: OpPlace
-    said: RowTiming
+    timing: RowTiming
     online: bool
 
 
@@ -104,8 +104,8 @@ def place_in_slots(
     if len(slots) != len(now.slots):
         raise SimulationError(
             "action",
-            f"op {run.first + row}: cannot be resumed: {len(slots)} slots for "
-            f"{len(now.slots)} places",
+            f"op {run.first + row}: it cannot be resumed with {len(slots)} slots; it runs on "
+            f"{len(now.slots)} ranks: give one slot for each",
             (run.first + row,),
         )
     gpus = list(now.gpus)
@@ -146,7 +146,7 @@ class Relocations:
         self.down: frozenset[int] = frozenset()  # components that routes lead around
         self._systems = {self.down: run.system}
 
-    def lead(self, down: frozenset[int]) -> None:
+    def set_avoided(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others.
 
         Raises
@@ -173,7 +173,7 @@ class Relocations:
         for row in rows:
             moved = self.moved.get(run.first + row)
             places.append(place_of(run, row) if moved is None else moved.place)
-            before[row] = before[row] if moved is None else moved.said
+            before[row] = before[row] if moved is None else moved.timing
         for op, (slots, there) in self._ask(run, rows, places, before).items():
             machine.stop(op)
             machine.resume(op, True, slots, None, there)
@@ -232,26 +232,26 @@ class Relocations:
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        said, loose = timing.time_rows(run.graph, at, component, members)
+        timings, loose = timing.time_rows(run.graph, at, component, members)
         moved = [
             MovedOp(place, _of_graph(one, rows), bool(online))
             for place, one, online in zip(
-                places, row_timings(said, loose), said.online >= 0, strict=True
+                places, row_timings(timings, loose), timings.online >= 0, strict=True
             )
         ]
-        spreads = tuple((at[local], spread) for local, spread in said.spreads)
+        spreads = tuple((at[local], spread) for local, spread in timings.spreads)
         among = loose.scattered(len(run), at)
         there = SubmittedRun(
-            run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
+            run.graph, replace(timings, spreads=spreads), among, run.first, run.ranks, run.job
         )
-        drawn = self.draws.of(there, run.which)
+        drawn = self.draws.of(there, run.draw_key)
         found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
             if before and self._stays(run.first + row, one, before[row]):
                 continue
             if not one.online:
-                _check_holds(run, row, one.said, timing.parts.names)
-            backend = said.drivers[said.online[k]] if one.online else None
+                _check_holds(run, row, one.timing, timing.parts.names)
+            backend = timings.drivers[timings.online[k]] if one.online else None
             asks = None if backend is None else timing.online_timing(
                 run.graph, backend, {row: int(component[k])}, {row: members[k]}
             )  # fmt: skip
@@ -265,18 +265,21 @@ class Relocations:
         """Whether an op is not concerned by a change of routes."""
         if moved.online:  # it is asked when it starts; who started may be on what is down
             return self.down.isdisjoint(self.run.machine.usage(op))
-        return moved.said.uses_same(before)
+        return moved.timing.uses_same(before)
 
-    def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
+    def with_final_places(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Graphs of the run, with what was moved where it ran last."""
         by_run: dict[int, dict[int, MovedOp]] = {}
         for op in sorted(self.unsettled):
             k = bisect_right(runs, op, key=lambda run: run.first) - 1
             by_run.setdefault(k, {})[op - runs[k].first] = self.moved[op]
         self.unsettled.clear()
-        return [self._settled(run, by_run[k]) if k in by_run else run for k, run in enumerate(runs)]
+        return [
+            self._with_final_places(run, by_run[k]) if k in by_run else run
+            for k, run in enumerate(runs)
+        ]
 
-    def keep(self, runs: Sequence[SubmittedRun]) -> None:
+    def forget_freed(self, runs: Sequence[SubmittedRun]) -> None:
         """Keep what is known of moves in these graphs alone: others are held no more."""
         held = {run.first: run.first + len(run) for run in runs}
         firsts = list(held)
@@ -285,29 +288,29 @@ class Relocations:
             if at < 0 or op >= held[firsts[at]]:
                 del self.moved[op]
 
-    def _settled(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
+    def _with_final_places(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
         rows = np.array(sorted(moved), np.int64)
-        said = replace_row_timings(
-            run.answers, timing_structures(run.answers), {r: m.said for r, m in moved.items()}
+        timings = replace_row_timings(
+            run.answers, timing_structures(run.answers), {r: m.timing for r, m in moved.items()}
         )
-        component, online = said.component.copy(), said.online.copy()
+        component, online = timings.component.copy(), timings.online.copy()
         component[rows] = [moved[r].place.component for r in rows.tolist()]
         online[rows] = -1  # nobody asks them any more
-        said = replace(said, component=component, online=online)
+        timings = replace(timings, component=component, online=online)
         again = SubmittedRun(
-            run.graph, said, self.timing.lower(run.graph, said), run.first, run.ranks, run.job,
-            run.at, run.by, run.which,
+            run.graph, timings, self.timing.lower(run.graph, timings), run.first, run.ranks,
+            run.job, run.at, run.by, run.draw_key,
         )  # fmt: skip
-        lowered, slot = self.draws.of(again, run.which), run.lowered.slot.copy()
+        lowered, slot = self.draws.of(again, run.draw_key), run.lowered.slot.copy()
         for row, one in moved.items():
             slot[places_of(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))
 
 
-def _of_graph(said: RowTiming, rows: Sequence[int]) -> RowTiming:
+def _of_graph(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
     """Answer from a table of some rows, with the ops that it holds until by their row."""
-    holds = tuple((c, until if until < 0 else rows[until]) for c, until in said.structure.holds)
-    return said._replace(structure=said.structure._replace(holds=holds))
+    holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
+    return timings._replace(structure=timings.structure._replace(holds=holds))
 
 
 def _answer(lowered: EngineGraph, row: int) -> Answer:
@@ -319,18 +322,18 @@ def _answer(lowered: EngineGraph, row: int) -> Answer:
     return Answer(fixed, 0, {})
 
 
-def _check_holds(run: SubmittedRun, row: int, said: RowTiming, names: Sequence[str]) -> None:
+def _check_holds(run: SubmittedRun, row: int, timings: RowTiming, names: Sequence[str]) -> None:
     """Raise an error for an op that would hold something else at its new place."""
     claims = run.lowered.claims
     at = np.flatnonzero(claims.op == row).tolist()
     held = [(int(claims.component[k]), int(claims.amount[k]), int(claims.until[k])) for k in at]
-    pairs = zip(said.structure.holds, said.amounts, strict=True)
+    pairs = zip(timings.structure.holds, timings.amounts, strict=True)
     wants = [(component, amount, until) for (component, until), amount in pairs]
     if wants != held:
         what = ", ".join(sorted({names[c] for c, _, _ in (*wants, *held)}))
         raise SimulationError(
             "action",
-            f"op {run.first + row}: cannot be resumed: there it would hold another amount than it "
-            f"does ({what}); cancel it, and submit its work anew",
+            f"op {run.first + row}: it cannot be resumed there, where it would hold another "
+            f"amount of {what}; cancel it, and submit its work again",
             (run.first + row,),
         )

@@ -67,7 +67,7 @@ class RelocationInterface(Protocol):
     def down(self) -> frozenset[int]:
         """Components that routes lead around."""
 
-    def lead(self, down: frozenset[int]) -> None:
+    def set_avoided(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others."""
 
     def move(

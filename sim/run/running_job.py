@@ -143,7 +143,7 @@ class RunningJob:
                 raise SimulationError(
                     "capacity",
                     f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
-                    f"{component}, and others hold too much; let it wait, or run it elsewhere",
+                    f"{component}, but other jobs hold too much; let it wait, or run it elsewhere",
                 )
 
     def _begin(self, processes: Sequence[Process]) -> None:
@@ -227,7 +227,9 @@ class RunningJob:
         env, machine = self.session.machine.env, self.session.machine
         if env.active_process in self.processes:
             raise SimulationError(
-                "action", f"job {self.name}: is stopped by its own process; let that return"
+                "action",
+                f"job {self.name}: its own process tries to stop it; let that process return "
+                f"instead",
             )
         self.stopped = True
         for process in tuple(self.processes):

@@ -95,7 +95,7 @@ class Session:
         """
         if any(job.name == other.name for other in self.jobs):
             raise SimulationError(
-                "action", f"job {job.name}: there is one of that name; give each a name of its own"
+                "action", f"job {job.name}: another job has this name; give each job its own name"
             )
         entered = RunningJob(self, len(self.jobs), job, parent)
         for metric in job.workload.metrics:
@@ -118,13 +118,13 @@ class Session:
             return None
         return only.what if isinstance(only.what, Graph) else None
 
-    def finish(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+    def finish(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of the run, and the end of the session.
 
         A job knows its session, and the session its jobs: the engine and the graphs go here, since
         they would stay until cycles are collected; of runs side by side, those of many.
         """
-        result = self.result(keep, again)
+        result = self.result(keep, repeat_run)
         self.runs, self.columns = [], None
         vars(self).pop("machine", None)
         return result
@@ -151,7 +151,7 @@ class Session:
         if until is None:
             for allocator in self.allocators:
                 allocator.check()
-        return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
+        return self.finish(keep, "it was stopped" if until is not None else "processes steered it")
 
     def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
         """Graph of a job placed, timed by its backends and rounded."""
@@ -176,19 +176,23 @@ class Session:
         """
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
-        asked = self.time_graph(graph if gpus is None else place(graph, self.system, gpus), job)
-        graph, members = asked.graph, communication_endpoints(asked.graph)
+        timed_graph = self.time_graph(
+            graph if gpus is None else place(graph, self.system, gpus), job
+        )
+        graph, members = timed_graph.graph, communication_endpoints(timed_graph.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
         def rows(at: NDArray[np.int64], ops: Ops) -> tuple[OpTimings, EngineGraph]:
-            component = asked.answers.component[at]
+            component = timed_graph.answers.component[at]
             return self.timing.time_rows(graph, at, component, members.take(at), ops)
 
-        def variant(graph: Graph, said: OpTimings, lowered: EngineGraph) -> PreparedVariant:
-            draw = self.draws.draw_function(SubmittedRun(graph, said, lowered, 0, ranks))
-            return PreparedVariant(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
+        def variant(graph: Graph, timings: OpTimings, lowered: EngineGraph) -> PreparedVariant:
+            draw = self.draws.draw_function(SubmittedRun(graph, timings, lowered, 0, ranks))
+            return PreparedVariant(
+                graph, timings, lowered, ranks, self.machine.prepare(lowered), draw
+            )
 
-        made = variant(graph, asked.answers, asked.lowered)
+        made = variant(graph, timed_graph.answers, timed_graph.lowered)
         return Prepared(
             job, made, PreparationCallbacks(rows, self.timing.lower, variant), self.timing.routed
         )
@@ -224,19 +228,21 @@ class Session:
         if job.stopped:
             raise SimulationError(
                 "action",
-                f"{who}: submits a graph for job {job.name}, which was stopped; start its "
-                "processes with sim.start(), so that they stop with it",
+                f"{who}: submits a graph for job {job.name}, which was stopped; start "
+                "its processes with sim.start(), so that they stop with the job",
             )
         self.held.make_room(who, len(graph))
         if isinstance(graph, Prepared):
             if rank is not None:
-                raise TypeError("a prepared graph has its ranks; say rank= to prepare()")
+                raise TypeError("a prepared graph already has its ranks; pass rank= to prepare()")
             return self._submit_repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
-            raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
+            raise TypeError("flop= and bytes= need a prepared graph; call prepare() first")
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
-            log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
+            log.info(
+                "%s: all %s ops are expanded, since processes steer the run", graph.name, len(graph)
+            )
         run = self.numbered_and_drawn(self.time_graph(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
@@ -264,16 +270,17 @@ class Session:
     ) -> Submitted:
         if graph.run is not job:
             raise SimulationError(
-                "action", f"{graph!r}: prepared in another run or job; prepare it here"
+                "action",
+                f"{graph!r}: it was prepared in another run or job; prepare it in this one",
             )
         made = graph.submission(flop, bytes)
         variant, number = made.variant, job.next_submission(graph.graph.name, key)
-        which = submission_key(job.name, number)
+        draw_key = submission_key(job.name, number)
         if variant.draw is not None:
-            made = made._replace(numbers=variant.draw(made.numbers, which))
+            made = made._replace(numbers=variant.draw(made.numbers, draw_key))
         handle = self.machine.submit_prepared(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
+        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, draw_key)
         self.runs.append(run)
         if graph.routed is not self.timing.routed:
             self.relocations.reroute(run)
@@ -281,14 +288,18 @@ class Session:
         return handle
 
     def numbered_and_drawn(
-        self, asked: TimedGraph, job: JobState, rank: int | None = None, key: int | None = None
+        self,
+        timed_graph: TimedGraph,
+        job: JobState,
+        rank: int | None = None,
+        key: int | None = None,
     ) -> SubmittedRun:
         """Graph of a job with its ranks numbered and its durations drawn."""
-        graph = asked.graph
+        graph = timed_graph.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
-        run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
-        which = submission_key(job.name, job.next_submission(graph.name, key))
-        return replace(run, lowered=self.draws.of(run, which), which=which)
+        run = SubmittedRun(graph, timed_graph.answers, timed_graph.lowered, 0, ranks, job.number)
+        draw_key = submission_key(job.name, job.next_submission(graph.name, key))
+        return replace(run, lowered=self.draws.of(run, draw_key), draw_key=draw_key)
 
     def _begin_job(self, job: RunningJob) -> None:
         """Begin a job at its arrival time."""
@@ -298,19 +309,19 @@ class Session:
         event = self.machine.env.timeout(self.ticks(job.job.arrives))
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
 
-    def result(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+    def result(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of the run, with or without one row per op.
 
         Parameters
         ----------
         keep : None decides by size
-        again : runs the same with one row per op, or why nothing does
+        repeat_run : runs the same with one row per op, or why nothing does
         """
         if self.held.sums:
-            return self._aggregated_result(again)
+            return self._aggregated_result(repeat_run)
         columns = self.machine.columns() if self.columns is None else self.columns
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
-        runs = tuple(self.relocations.settled(self.runs))
+        runs = tuple(self.relocations.with_final_places(self.runs))
         written = Schedule(runs, columns, frozenset(self.relocations.ops), jobs)
         found = replace(self.bare_result(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
@@ -318,13 +329,13 @@ class Session:
             return found
         self.__dict__.pop("machine", None)  # its state takes more room than what follows
         if any(run.answers.drivers for run in self.runs):
-            again = "a backend was asked during it"
-        return found.without_rows(keep, again)
+            repeat_run = "a backend was asked during it"
+        return found.without_rows(keep, repeat_run)
 
-    def _aggregated_result(self, again: Callable[[], Result] | str) -> Result:
+    def _aggregated_result(self, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of a run of which graphs were given back."""
         self.held.release_ended()
-        found = replace(self.bare_result(), again=again)
+        found = replace(self.bare_result(), repeat_run=repeat_run)
         self.__dict__.pop("machine", None)
         sums = [self.held.sums_of(job) for job in self.jobs]
         kept = [own.kept(job.count) for own, job in zip(sums, self.jobs, strict=True)]

@@ -82,7 +82,7 @@ class Simulation:
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
-            raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
+            raise ValueError(f"engine is {self.engine!r}; give one of {ENGINES}")
         ticks_per_second(self.tick)  # refuses what is no tick
 
     @cached_property
@@ -113,7 +113,7 @@ class Simulation:
         return component_table(self.system, self.scale, self.media)
 
     def with_other_backends(
-        self, system: System, other: Callable[[Backend], Backend]
+        self, system: System, function: Callable[[Backend], Backend]
     ) -> Simulation:
         """The same simulation with other answers, on a machine of the same parts.
 
@@ -123,9 +123,9 @@ class Simulation:
         Parameters
         ----------
         system : of components of the same names, in the same order
-        other : the backend in place of each, asked once for each
+        function : the backend in place of each, asked once for each
         """
-        made = {id(b): other(b) for b in self.backends.values()}
+        made = {id(b): function(b) for b in self.backends.values()}
         backends = map_backends(self.backends, lambda b: made[id(b)])
         found = replace(self, system=system, backends=backends)
         known: dict[str, object] = {"bound": self.bound.map_backends(lambda b: made[id(b)])}
@@ -196,11 +196,11 @@ class Simulation:
         _check_keep(keep)
         if processes or not isinstance(work, Graph) or runs_as_spmd(work, keep):
             return lambda k: self.run(work, *processes, replica=k, keep=keep)
-        asked = Session(self, None).time_graph(work)
+        timed_graph = Session(self, None).time_graph(work)
 
         def run(replica: int) -> Result:
             session = Session(self, replica)
-            run_timed(session, asked, session.main)
+            run_timed(session, timed_graph, session.main)
             kept = detail_by_size(keep, work)
             return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
@@ -209,7 +209,7 @@ class Simulation:
 
 def _check_keep(keep: str | None) -> None:
     if keep is not None and keep not in KEEP:
-        raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
+        raise ValueError(f"keep is {keep!r}; give one of {KEEP}")
 
 
 def _jobs_of_work(work: Work) -> Sequence[Job]:

@@ -172,7 +172,7 @@ def equal_timing_groups(simulation: BoundSystem) -> Numbers:
         numbers = backend.timing_groups(simulation.system)
         if numbers is None or backend.online:
             continue
-        own = bound.which == i
+        own = bound.backend_index == i
         mine = numbers[own]
         if len(mine) and np.all(mine == mine[0]):
             compact, count = np.zeros(1, np.int64), 1

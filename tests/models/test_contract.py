@@ -127,9 +127,9 @@ def test_a_registered_backend_keeps_its_contract(name):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda n: np.zeros(n), r"answered a ndarray; write Timing\.of\(seconds\)"),
-        (lambda n: None, "answered a NoneType; write"),
-        (lambda n: Timing.of([0.0] * 3), "answered 3 fixed for 24 ops; answer one for each op"),
+        (lambda n: np.zeros(n), r"returned a ndarray; return Timing\.of\(seconds\)"),
+        (lambda n: None, "returned a NoneType; return"),
+        (lambda n: Timing.of([0.0] * 3), "fixed has 3 values for 24 ops; return one per op"),
         (lambda n: Timing.of([-1.0] * n), r"fixed of op 0 .* is -1\.0; it must be finite"),
     ],
 )

@@ -285,7 +285,7 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
     made: dict[tuple[int, str, str], Backend | None] = {}
     answerer: dict[int, int] = {}
     backends: list[Backend] = []
-    alike = (entry + 1) * len(of.parts) + of.which
+    alike = (entry + 1) * len(of.parts) + of.part_index
     _, first, which = np.unique(alike, return_index=True, return_inverse=True)
     place = np.full(len(first), -1, np.int32)
     for i in np.argsort(first).tolist():
@@ -327,7 +327,7 @@ def _with_slowed_slots(
     bound: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    backends, which = list(bound.bound.backends), bound.bound.which.copy()
+    backends, which = list(bound.bound.backends), bound.bound.backend_index.copy()
     for number, override in sorted(entries_by_component(described.override, machine).items()):
         if which[number] < 0 or override.slowdown == 1:
             continue

@@ -141,8 +141,8 @@ class MaxMinMemory:
     def give(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
         """Free rows of flows and of uses, (first, count) each; the flows never run again."""
         self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
-        self._flow_rows.give(*flows)
-        self._use_rows.give(*uses)
+        self._flow_rows.free(*flows)
+        self._use_rows.free(*uses)
 
     def uses_of(self, flow: int) -> tuple[int, int]:
         """Rows of a flow's uses: (first, count)."""

@@ -232,7 +232,7 @@ run: {engine: reference}
         ("node0.gpu0", "link-failure: node0.gpu0 has no rate; name links, ports or NICs"),
         ("leaf0.spine*", "no way leads from node0.nic0 to node2.nic0; down are leaf0.spine0, "
          "leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
-        ("node0.nic0.tx", "nothing leads around node0.nic0.tx: there is no other way"),
+        ("node0.nic0.tx", "node0.nic0.tx: no other route exists"),
     ],
 )  # fmt: skip
 def test_failures_that_cannot_be_are_refused_at_their_place(links, said):

@@ -117,7 +117,7 @@ def test_what_members_have_for_others_is_what_is_sent(parts):
         source, target, share = WAYS[name].split(splits).flows(6)
         sent = np.zeros((6, 6))
         sent[source, target] = share
-        assert sent == pytest.approx(others * 6 / splits.whole)
+        assert sent == pytest.approx(others * 6 / splits.total)
         assert share.all()  # nobody sends what is empty
 
 
@@ -128,7 +128,7 @@ def test_a_two_dimensional_exchange_brings_every_member_what_others_have_for_it(
     splits = Splits(matrix)
     source, target, share = WAYS["hierarchical"].split(splits).flows(6, width)
     sent = np.zeros((6, 6))
-    sent[source, target] = share * splits.whole / 6
+    sent[source, target] = share * splits.total / 6
     for j in range(6):
         far = [i for i in range(6) if i // width != j // width]
         between = sum(sent[i, j] for i in far if i % width == j % width)

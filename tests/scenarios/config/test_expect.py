@@ -35,7 +35,7 @@ def test_a_condition_is_read(text, parts):
             "no metric named 'iteraton_time.p95'; did you mean 'iteration",
         ),
         ("iteration_time.q95 <= 3 s", "'iteration_time' has no statistic 'q95'; it has: p50, p95"),
-        ("iteration_time <= 3 s", "'iteration_time' has many values; say which, such as"),
+        ("iteration_time <= 3 s", "'iteration_time' has many values; add a statistic, such as"),
         ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
         (
             "gpu.memory >= 40 GB",

@@ -130,7 +130,9 @@ def test_data_may_be_pinned_to_one_of_the_routes():
     graph = place(build(two), pinned)
     run = Simulation(pinned, build_backends(two, pinned), engine="core").run(graph)
     assert run.makespan == pytest.approx(0.02 + 2e-6, rel=1e-6)
-    with pytest.raises(GraphError, match=r"route 2 from node0\.gpu0 .* there are 2; take 0 to 1"):
+    with pytest.raises(
+        GraphError, match=r"route 2 from node0\.gpu0 .* does not exist; choose 0 to 1"
+    ):
         made.with_pinned_routes({made.gpus: 2})
 
 

@@ -222,7 +222,7 @@ def test_amounts_of_63_bits_do_not_wrap(machine):
 @pytest.mark.parametrize(
     ("holds", "kind", "said"),
     [
-        ([(KV, 5)], "amount", "c2; there are 4"),
+        ([(KV, 5)], "amount", "c2; its capacity is 4"),
         ([(KV, 3), (KV, 2)], "amount", "5 of c2"),
         ([(KV, 0)], "amount", "hold 1 or more"),
         ([(GPU, 1)], "no capacity", "c0 has no capacity"),
@@ -378,10 +378,10 @@ def test_an_owner_gives_back_all_it_holds_and_leaves_all_lines(machine):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda m: m.acquire(KV, 5), "c2: amount 5; it must be within 1 and its capacity 4"),
+        (lambda m: m.acquire(KV, 5), "c2: amount is 5; it must be between 1 and its capacity 4"),
         (lambda m: m.take(KV, 0), "c2: amount 0"),
         (lambda m: m.acquire(GPU, 1), "c0: has no capacity"),
-        (lambda m: m.release(KV, 1), "1 given back, but its owner holds 0"),
+        (lambda m: m.release(KV, 1), "1 released, but its owner holds 0"),
     ],
 )
 def test_what_a_process_can_never_get_or_give_is_an_error_at_the_call(machine, call, said):

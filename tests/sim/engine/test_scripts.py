@@ -225,7 +225,7 @@ def test_a_good_backend_passes():
     [
         (NoSource, "source is empty"),
         (OfTheTable, "reversed"),
-        (Moody, "asked twice"),
+        (Moody, "called twice"),
         (NotANumber, "fixed of op 0"),
         (Opens, "opened something"),
     ],

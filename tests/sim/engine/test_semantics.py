@@ -485,7 +485,7 @@ def test_a_running_op_cannot_be_resumed(engine):
 
 def test_an_error_of_a_process_ends_the_run(engine):
     m = build(engine, slots=[1])
-    with pytest.raises(SimulationError, match="there are 1"):
+    with pytest.raises(SimulationError, match="components are 0 to 0"):
         run(m, op(0, fixed=9), act=[at(1, ("fail", 3))])
 
 

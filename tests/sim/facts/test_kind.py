@@ -78,11 +78,11 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
     [
         (lambda: Kind.register("copy", role="gpu"), "two kinds of op are named 'copy'"),
         (lambda: Kind.register("testpackets", role="gpu"), "two kinds of op are named"),
-        (lambda: Kind.register("two-words", role="gpu"), "is of letters a to z alone"),
+        (lambda: Kind.register("two-words", role="gpu"), "use only the letters a to z"),
         (lambda: Kind.register("odd", role="gpus"), "no role is named 'gpus'; register it first"),
-        (lambda: Role.register("odd", layer="gpu"), "layer is 'gpu'; it is one of compute"),
+        (lambda: Role.register("odd", layer="gpu"), "layer is 'gpu'; give one of compute"),
         (lambda: Role.register("test-cores", layer="host"), "two roles are named 'test-cores'"),
-        (lambda: Kind(250), "250 is no kind of op; they count from 0"),
+        (lambda: Kind(250), "250 is not the number of a kind of op; they are 0"),
     ],
 )
 def test_what_cannot_be_registered_is_refused(packets, register, message):

@@ -182,8 +182,11 @@ def test_what_goes_to_another_rank_runs_there(engine):
             r"no op has name 'DataLoder\*'; the nearest is 'DataLoader w",
         ),
         (OpFilter(module="mlp"), r"no op has module 'mlp'; the nearest is 'block\.0\.mlp'"),
-        (OpFilter(kind="kernel"), "no op has kind 'kernel'; there is"),
-        (OpFilter(name="aten::mm", kind="host"), r"all of it \(name fits 2 ops, kind fits 2 ops\)"),
+        (OpFilter(kind="kernel"), "no op has kind 'kernel'; examples are"),
+        (
+            OpFilter(name="aten::mm", kind="host"),
+            r"all keys together \(name matches 2 ops, kind matches 2 ops\)",
+        ),
     ],
 )
 def test_a_pattern_that_fits_nothing_names_what_is_nearest(where, message):
@@ -202,7 +205,7 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first():
     ("rule", "message"),
     [
         (OpRule(OpFilter(name="aten::mm"), rank=2), "there is no rank 2; ranks are 0 to 1"),
-        (OpRule(OpFilter(kind="collective"), rank=0), "is between ranks"),
+        (OpRule(OpFilter(kind="collective"), rank=0), "involves several ranks"),
     ],
 )
 def test_an_op_that_cannot_be_there_is_named(rule, message):

@@ -26,7 +26,7 @@ def test_what_is_written_is_read(pairs):
 def test_what_members_send_and_get_multiplies():
     splits = parse_collective_name("all-to-all send=1,2 receive=3,4", 2).splits
     assert splits.parts.tolist() == [[3, 4], [6, 8]]
-    assert splits.whole == 21
+    assert splits.total == 21
     assert splits.busiest == pytest.approx(6 * 2 / 21)
 
 
@@ -45,8 +45,11 @@ def test_parts_of_members_in_another_order_are_theirs():
         ("all-to-all send=0,0,0 receive=1,1,2", "the parts add up to 0; give some member a part"),
         ("all-to-all splits=1,2,3/1,2,3", "splits has 2 rows for 3 members; write one for each"),
         ("all-to-all splits=1,2,3/1,2,3/1,2", "splits=1,2 has 2 numbers for 3 members"),
-        ("all-to-all splits=1,2/1,2 send=1,1,1", "says what send and receive say; leave them out"),
-        ("all-to-all parts=1,2,3", "attribute 'parts' is unknown; take send, receive or splits"),
+        (
+            "all-to-all splits=1,2/1,2 send=1,1,1",
+            "cannot be combined with send or receive; leave those out",
+        ),
+        ("all-to-all parts=1,2,3", "attribute 'parts' is unknown; write send, receive or splits"),
         ("all-gather receive=1,2,3", "only all-to-all has unequal parts; leave 'receive' out"),
         ("all-to-all receive=1,2,9007199254740992", "write smaller numbers, only ratios count"),
     ],
@@ -59,7 +62,7 @@ def test_splits_that_cannot_be_are_refused(name, said):
 def test_a_kernel_that_is_not_known_is_refused():
     assert parse_collective_name("all-to-all kernel=low-latency", 4)[1:] == (None, "low-latency")
     assert parse_collective_name("all-to-all", 4)[1:] == (None, "")
-    with pytest.raises(ValueError, match="kernel=quick is unknown; take low-latency, or leave"):
+    with pytest.raises(ValueError, match="kernel=quick is unknown; write low-latency, or leave"):
         parse_collective_name("all-to-all kernel=quick", 4)
     with pytest.raises(ValueError, match="only all-to-all has unequal parts; leave 'kernel' out"):
         parse_collective_name("all-reduce kernel=low-latency", 4)

@@ -35,9 +35,9 @@ def test_components_are_selected_by_all_that_is_said():
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"kind": "gpus"}, "no component has kind 'gpus'; there is gpu, link"),
-        ({"node": "m2"}, "no component has node 'm2'; there is m0, m1"),
-        ({"pool": "c"}, "no component has pool 'c'; there is a, b"),
+        ({"kind": "gpus"}, "no component has kind 'gpus'; known are gpu, link"),
+        ({"node": "m2"}, "no component has node 'm2'; known are m0, m1"),
+        ({"pool": "c"}, "no component has pool 'c'; known are a, b"),
     ],
 )
 def test_a_fact_that_nothing_has_is_an_error_that_says_what_there_is(said, message):
@@ -82,7 +82,7 @@ def test_data_take_each_route_by_its_weight():
 @pytest.mark.parametrize("weight", [0, -1, float("nan")])
 def test_a_weight_that_takes_nothing_is_refused(weight):
     made = machine(lambda a, b: [Route((4,), 1), Route((5,), weight)])
-    with pytest.raises(GraphError, match="give each above 0, or leave it out"):
+    with pytest.raises(GraphError, match="give each route a weight above 0"):
         made.routes(0, 1)
 
 
@@ -91,7 +91,7 @@ def test_only_the_pinned_pair_takes_one_route():
     pinned = made.with_pinned_routes({("card0", "card1"): 1})
     assert pinned.routes(0, 1) == (Route((5,), 1.0),)
     assert len(pinned.routes(1, 0)) == len(made.routes(0, 1)) == 2
-    with pytest.raises(GraphError, match=r"route -1 from card0 to card1 .* take 0 to 1"):
+    with pytest.raises(GraphError, match=r"route -1 from card0 to card1 .* choose 0 to 1"):
         made.with_pinned_routes({("card0", "card1"): -1})
     with pytest.raises(GraphError, match="no component is named 'card9'"):
         made.with_pinned_routes({("card9", "card1"): 0})

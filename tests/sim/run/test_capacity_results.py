@@ -169,7 +169,7 @@ def test_an_amount_that_is_no_whole_number_is_refused(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1.5)
 
-    with pytest.raises(SimulationError, match="amounts of a capacity are whole numbers"):
+    with pytest.raises(SimulationError, match="give a whole number"):
         simulation(engine).run(None, client)
 
 
@@ -185,22 +185,24 @@ def test_a_run_that_hangs_on_a_capacity_says_who_holds_it(engine):
 
 
 def test_more_than_there_is_is_refused_by_name(engine):
-    with pytest.raises(GraphError, match=r"graph 'graph' op 0: 9 of node0\.kv; there are 8 in all"):
+    with pytest.raises(
+        GraphError, match=r"graph 'graph' op 0: holds 9 of node0\.kv; its capacity is 8"
+    ):
         simulation(engine).run(graph((0, 1.0, 9)))
 
 
 def test_a_backend_that_is_asked_during_the_run_cannot_hold(engine):
-    with pytest.raises(BackendError, match="an op gets what it holds before it starts"):
+    with pytest.raises(BackendError, match="needed before the op starts"):
         simulation(engine, Holding(online=True)).run(graph((0, 1.0, 1)))
 
 
 @pytest.mark.parametrize(
     ("holds", "said"),
     [
-        (Holds.of([[(KV, 1)]]), "answered 1 holds for 2 ops"),
-        (Holds.of([[(KV, 1, 0)], []]), "op 0 holds ends with row 0"),
-        (Holds.of([[], [(KV, 1, 2)]]), "op 1 holds ends with row 2"),
-        (Holds.of([[(KV, 0)], []]), "op 0 holds 0"),
+        (Holds.of([[(KV, 1)]]), "holds has 1 rows for 2 ops"),
+        (Holds.of([[(KV, 1, 0)], []]), "op 0 holds until row 0 ends"),
+        (Holds.of([[], [(KV, 1, 2)]]), "op 1 holds until row 2 ends"),
+        (Holds.of([[(KV, 0)], []]), "op 0 holds an amount of 0"),
         (Holds.of([[(KV, 1.5)], []]), "float64; give whole numbers"),
     ],
 )
@@ -221,7 +223,7 @@ def test_a_component_is_one_of_three(more):
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, 2**63])
 def test_a_capacity_is_a_whole_number_above_0(capacity):
-    with pytest.raises(ValueError, match="give a whole number from 1 on"):
+    with pytest.raises(ValueError, match="give a whole number of 1 or more"):
         Component("kv", "memory", capacity=capacity)
 
 
@@ -266,5 +268,5 @@ def test_a_template_whose_ops_hold_is_written_out(caplog):
     template = SpmdGraph((program,), np.zeros(2, np.int64))
     with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation("core").run(Graph("steps", (template,)), keep="ranks")
-    assert "written out, since its ops hold amounts of a capacity" in caplog.text
+    assert "expanded, since its ops hold amounts of a capacity" in caplog.text
     assert result.makespan == 2.0

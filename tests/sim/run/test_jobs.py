@@ -460,7 +460,9 @@ def test_a_job_does_not_stop_itself(simulation):
         yield sim.wait(1.0)
         sim.job.stop()
 
-    with pytest.raises(SimulationError, match="job main: is stopped by its own process; let that"):
+    with pytest.raises(
+        SimulationError, match="job main: its own process tries to stop it; let that"
+    ):
         simulation.run(None, stops)
 
 
@@ -564,9 +566,9 @@ def test_a_request_that_is_dropped_lets_the_next_one_through(simulation):
         gpus.drop(second)
         got.append((yield third))
         gpus.put(first)
-        with pytest.raises(SimulationError, match="is put back, but was not taken"):
+        with pytest.raises(SimulationError, match="is returned, but was not handed out"):
             gpus.put(first)
-        with pytest.raises(SimulationError, match="5 components are asked for, and the pool has 4"):
+        with pytest.raises(SimulationError, match="5 components requested, but the pool has 4"):
             gpus.request(5)
 
     simulation.run(None, use)
@@ -580,7 +582,7 @@ def test_a_run_that_ends_while_somebody_waits_for_components_says_who_has_them(s
         yield gpus.request(2)
 
     with pytest.raises(
-        SimulationError, match=r"while 2 components are waited for; .*: node0.gpu0;"
+        SimulationError, match=r"while a process waited for 2 components; .*: node0.gpu0;"
     ):
         simulation.run(None, use)
 
@@ -643,16 +645,21 @@ def test_a_unit_that_is_not_the_metric_s_is_refused(simulation):
 
             return process
 
-    with pytest.raises(SimulationError, match="step_time: is emitted in 'ms', its unit is 's'"):
+    with pytest.raises(
+        SimulationError, match="step_time: a value has the unit 'ms', earlier ones 's'"
+    ):
         simulation.run(Wrong())
 
 
 @pytest.mark.parametrize(
     ("jobs", "said"),
     [
-        ([Job("a", Steps()), Job("a", Steps())], "job a: there is one of that name"),
-        ([Job("a", Steps(), {"gpus": GPUS})], "job a: has no pool 'gpus'; its workload needs gpu"),
-        ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, its workload needs 2"),
+        ([Job("a", Steps()), Job("a", Steps())], "job a: another job has this name"),
+        (
+            [Job("a", Steps(), {"gpus": GPUS})],
+            "job a: pool 'gpus' is unknown; its workload needs gpu",
+        ),
+        ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, but its workload needs 2"),
     ],
 )
 def test_a_job_that_cannot_be_is_refused(jobs, said):
@@ -672,7 +679,7 @@ def test_a_job_that_does_not_exist_is_named_with_the_nearest():
 
 
 def test_a_job_is_not_under_way_before_its_run():
-    with pytest.raises(SimulationError, match="job a: it is not under way"):
+    with pytest.raises(SimulationError, match="job a: it is not running"):
         Job("a", Steps()).random("x")
 
 
@@ -680,7 +687,7 @@ def test_a_job_is_not_under_way_before_its_run():
     ("what", "said"),
     [
         (3, "job main: start returned a int; return a Graph, or a process"),
-        (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not built yet"),
+        (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not supported yet"),
     ],
 )
 def test_what_is_neither_graph_nor_process_is_refused(what, said):

@@ -103,7 +103,7 @@ def test_the_engines_serve_alike(plugin):
 
 
 def test_a_cache_too_small_for_a_request_is_refused(plugin):
-    with pytest.raises(SimulationError, match=r"node0\.kv0: amount \d+; .* its capacity 4"):
+    with pytest.raises(SimulationError, match=r"node0\.kv0: amount is \d+; .* its capacity 4"):
         served("core", plugin("serving"), 8 * 2**20, requests=3, rate=1.0)
 
 

@@ -225,9 +225,9 @@ def test_equal_keys_draw_alike(engine):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ({"flop": {5: 1.0}}, r"op 5; its rows are 0 to 4"),
-        ({"flop": {1: -1.0}}, r"op 1: -1.0; give a number >= 0"),
-        ({"bytes": [1.0]}, r"1 numbers; give one for each of its 5 ops"),
+        ({"flop": {5: 1.0}}, r"op 5 does not exist; ops are 0 to 4"),
+        ({"flop": {1: -1.0}}, r"op 1: value is -1.0; give a number >= 0"),
+        ({"bytes": [1.0]}, r"1 values for 5 ops; give one per op"),
     ],
 )
 def test_numbers_that_cannot_be_are_refused_by_row(numbers, said):
@@ -249,7 +249,7 @@ def test_a_prepared_graph_is_of_one_run():
         yield sim.submit(kept[0]).done
 
     simulate(first)
-    with pytest.raises(SimulationError, match="prepared in another run or job; prepare it here"):
+    with pytest.raises(SimulationError, match="prepared in another run or job; prepare it in"):
         simulate(second)
 
 
@@ -329,7 +329,7 @@ def test_more_than_there_is_is_refused_by_row(engine):
         sim.submit(graph, flop={4: 11e6})
         yield sim.settled()
 
-    with pytest.raises(GraphError, match=r"'step' op 4: 11 of hbm; there are 10 in all"):
+    with pytest.raises(GraphError, match=r"'step' op 4: holds 11 of hbm; its capacity is 10"):
         simulate(process, engine=engine, gpu=Greedy())
 
 
@@ -354,7 +354,7 @@ def test_a_draw_beyond_the_range_is_refused_by_row(engine):
         for _ in range(64):
             yield sim.submit(graph, flop={2: 5e18}).done
 
-    with pytest.raises(GraphError, match=r"graph 'step' op 2: drew a time beyond the range"):
+    with pytest.raises(GraphError, match=r"graph 'step' op 2: its drawn time does not fit"):
         simulate(process, engine=engine, replica=1, gpu=PerFlop(rare))
 
 
@@ -685,7 +685,7 @@ def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, mon
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")
-    with pytest.raises(SimulationError, match=r"graphs are held, since rows of all that ended"):
+    with pytest.raises(SimulationError, match=r"in memory, because rows of ended ops"):
         simulation.run(None, again_and_again(100), keep="ops")
 
     def piled(sim):
@@ -694,5 +694,5 @@ def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, mon
             sim.submit(graph)
         yield sim.settled()
 
-    with pytest.raises(SimulationError, match=r"graphs are held, since they are not over; let it"):
+    with pytest.raises(SimulationError, match=r"in memory, because they have not ended; wait"):
         simulation.run(None, piled, keep="none")

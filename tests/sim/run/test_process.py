@@ -288,7 +288,7 @@ def test_a_process_alters_only_what_it_declares(simulation):
 
 
 @pytest.mark.parametrize(
-    ("rate", "what"), [(-1.0, "within 0"), (17e9, "max_rate 1.6e"), (float("nan"), "within 0")]
+    ("rate", "what"), [(-1.0, "between 0"), (17e9, "max_rate 1.6e"), (float("nan"), "between 0")]
 )
 def test_a_rate_that_cannot_be_is_refused(simulation, rate, what):
     def wrong(sim):

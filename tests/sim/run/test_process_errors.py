@@ -68,7 +68,7 @@ def test_a_loop_that_outlives_every_op_is_an_error_that_names_it(engine, monkeyp
         while True:
             yield sim.wait(1e-3)
 
-    with pytest.raises(SimulationError, match=r"policy: goes on .*'while sim.open\(\):'") as told:
+    with pytest.raises(SimulationError, match=r"policy: had .*'while sim.open\(\):'") as told:
         run(engine, policy)
     assert told.value.kind == "endless process"
 

@@ -278,7 +278,7 @@ def test_what_a_backend_does_not_promise_is_written_out_and_said(caplog, reason,
         setattr(simulation.backends["*"], name, value)
     result, as_template = ran_as_template(caplog, simulation, graph_of(step(4)))
     assert not as_template
-    assert f"written out, since {reason}" in caplog.text
+    assert f"expanded, since {reason}" in caplog.text
     assert result.makespan_ticks == 7 + far_of(simulation, 0, 1, 2, 3)
 
 
@@ -288,8 +288,8 @@ def test_a_process_has_the_template_written_out(caplog):
 
     with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         result = machine(4, None).run(graph_of(step(4)), watch, keep="ranks")
-    assert "written out, since it is steered" in caplog.text
-    with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
+    assert "expanded, since processes steer the run" in caplog.text
+    with pytest.raises(NotKeptError, match="processes steered it; run it with keep='ops'"):
         result.frame()
 
 
@@ -311,7 +311,7 @@ def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule)
     graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
     result, as_template = ran_as_template(caplog, machine(4, None), graph)
     assert not as_template
-    assert "written out, since rules give some of its ops other times" in caplog.text
+    assert "expanded, since rules override the times of some ops" in caplog.text
     assert result.makespan_ticks > plain.makespan_ticks
     written = replace(graph, blocks=(graph.explicit,))
     same_numbers(machine(4, None).run(written, keep="ops"), result)
