@@ -28,7 +28,7 @@ def machine(request) -> System:
     return join(kinds, FabricSpec(switch, request.param))
 
 
-def test_names_lead_to_numbers_and_back(machine):
+def test_component_names_and_numbers_are_inverse(machine):
     every = machine.components
     assert [c.name for c in every] == list(every.names)
     assert [machine.number(c.name) for c in every] == list(range(len(every)))
@@ -39,12 +39,12 @@ def test_names_lead_to_numbers_and_back(machine):
 
 
 @pytest.mark.parametrize("glob", GLOBS)
-def test_a_glob_means_what_it_means_of_each_component(machine, glob):
+def test_a_glob_selects_the_same_components_one_by_one_and_together(machine, glob):
     wanted = [i for i, c in enumerate(machine.components) if matches_pattern(glob, c)]
     assert machine.match(glob) == tuple(wanted)
 
 
-def test_columns_and_machines_are_those_of_each_component(machine):
+def test_columns_and_machine_numbers_equal_the_single_components(machine):
     every = machine.components
     rates = every.column(lambda part: part.rate or 0.0, float)
     assert rates.tolist() == [c.rate or 0.0 for c in every]
@@ -55,7 +55,7 @@ def test_columns_and_machines_are_those_of_each_component(machine):
     assert machine.machine.tolist() == nodes
 
 
-def test_some_components_change_and_the_others_stay(machine):
+def test_changing_some_components_keeps_the_others(machine):
     every = machine.components
     chosen = machine.match("node2.nic*.tx")
     slow = every.with_changed(chosen, lambda part: part.renamed(part.name, rate=1e9))
@@ -68,7 +68,7 @@ def test_some_components_change_and_the_others_stay(machine):
     assert len(every.with_changed(range(len(every)), lambda part: part).parts) == len(every.parts)
 
 
-def test_parts_of_gpus_are_those_that_roles_say(machine):
+def test_parts_of_gpus_are_found_by_role(machine):
     one_by_one = System(tuple(machine.components), tuple(machine.gpus), dict(machine.parts))
     assert machine.numbers == one_by_one.numbers
     for role in ("host", "dma", "tx", "rx", "hbm"):
@@ -80,7 +80,7 @@ def test_parts_of_gpus_are_those_that_roles_say(machine):
     assert machine.select(kind="host", pool="store") == ("node9.host", "node10.host")
 
 
-def test_backends_by_name_are_those_of_the_components(machine):
+def test_backends_by_name_equal_the_bindings(machine):
     a, b = Backend(), Backend()
     given = {"*": a, "node*.gpu*": b, "node0.gpu1": a}
     bound = bind(machine, given)

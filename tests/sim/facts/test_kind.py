@@ -42,7 +42,7 @@ def test_a_kind_is_the_same_object_after_pickling_and_copying(packets):
     assert copy.deepcopy(packets) is packets
 
 
-def test_a_pickled_table_finds_its_kinds_by_name(packets):
+def test_a_pickled_table_restores_its_kinds_by_name(packets):
     """A process that has seen other plug-ins before may have given it another number."""
     ops = Ops.of(kind=[Kind.COPY, packets])
     state = ops.__getstate__()
@@ -85,13 +85,13 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
         (lambda: Kind(250), "250 is not the number of a kind of op; they are 0"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(packets, register, message):
+def test_invalid_registrations_are_refused_and_change_nothing(packets, register, message):
     before = len(Kind), dict(ROLES)
     with pytest.raises(ValueError, match=message):
         register()
     assert (len(Kind), dict(ROLES)) == before
 
 
-def test_registering_again_changes_nothing(packets):
+def test_registering_a_kind_twice_gives_the_same_kind(packets):
     assert Kind.register("testpackets", role="test-cores") is packets
     assert np.all(np.unique([*map(int, Kind)]) == np.arange(len(Kind)))

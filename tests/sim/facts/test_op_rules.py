@@ -83,12 +83,12 @@ def test_a_rule_changes_the_ops_that_it_names(engine, online, rule, makespan):
     assert run(graph, engine, online=online).makespan == makespan
 
 
-def test_a_rank_waits_no_longer_for_the_other_where_a_collective_is_removed():
+def test_removing_a_collective_removes_the_wait_between_ranks():
     graph, _ = apply_op_rules(step(), [OpRule(OpFilter(name="all-reduce"), remove=True)])
     assert run(graph).end.tolist() == [4.0, 6.0, 4.0, 7.0, 6.0, 7.0, 8.0]
 
 
-def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
+def test_chains_of_removed_collectives_keep_the_order_within_each_rank():
     build = Builder("chain")
     first = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + r) for r in range(2)]
     one = build.collective([Member(r, 0, (first[r],)) for r in range(2)], name="a", duration=9.0)
@@ -101,7 +101,7 @@ def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
     assert effects[0].ops == 2
 
 
-def test_what_was_no_member_waits_for_all_that_the_members_waited_for():
+def test_an_op_on_another_stream_waits_for_the_predecessors_of_a_removed_collective():
     build = Builder("outside")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + 2 * r) for r in range(2)]
     members = [Member(r, 0, (own[r],)) for r in range(2)]
@@ -112,7 +112,7 @@ def test_what_was_no_member_waits_for_all_that_the_members_waited_for():
     assert run(graph).end[seen] == 4.5  # its rank's part, and the time at which it was released
 
 
-def test_draws_of_other_ops_stay_where_some_are_removed():
+def test_removing_ops_keeps_the_draws_of_the_others():
     spread = Spread(np.array([0.5, 1.5]), np.array([0.5, 1.0, 2.0]))
     whole = run(step(), spread=spread, replica=4)
     graph, _ = apply_op_rules(step(), [OpRule(OpFilter(name="DataLoader*"), remove=True)])
@@ -122,7 +122,7 @@ def test_draws_of_other_ops_stay_where_some_are_removed():
     assert left[[0, 2]].tolist() == [0.0, 0.0]
 
 
-def test_a_given_time_does_not_vary_and_needs_no_answer():
+def test_an_overridden_time_has_no_jitter_and_needs_no_backend():
     build = Builder("unknown")
     build.op(Kind.COMPUTE, name="flash", duration=np.nan)
     graph, effects = apply_op_rules(build.graph(), [OpRule(OpFilter(name="flash"), time=2.0)])
@@ -144,7 +144,7 @@ def test_effects_count_ops_and_their_share_of_the_recorded_time():
 
 
 @ENGINES
-def test_what_goes_to_another_stream_overlaps_what_came_after_it(engine):
+def test_an_op_moved_to_another_stream_overlaps_its_successors(engine):
     build = Builder("overlap")
     a = build.op(Kind.COMPUTE, stream=7, duration=1.0, name="a")
     b = build.op(Kind.COMPUTE, stream=7, duration=5.0, name="b", after=[a])
@@ -163,7 +163,7 @@ def test_a_kernel_of_communication_keeps_its_place_on_the_gpu_on_its_new_stream(
 
 
 @ENGINES
-def test_what_goes_to_another_rank_runs_there(engine):
+def test_an_op_moved_to_another_rank_runs_on_its_gpu(engine):
     build = Builder("two ranks")
     first = build.op(Kind.COMPUTE, rank=0, duration=1.0, name="mine")
     build.op(Kind.COMPUTE, rank=0, duration=1.0, name="expert", after=[first])
@@ -189,12 +189,12 @@ def test_what_goes_to_another_rank_runs_there(engine):
         ),
     ],
 )
-def test_a_pattern_that_fits_nothing_names_what_is_nearest(where, message):
+def test_a_pattern_without_a_match_names_the_nearest_text(where, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [OpRule(where, time=0.0)])
 
 
-def test_a_name_that_looks_like_a_glob_is_a_name_first():
+def test_a_name_with_glob_characters_matches_only_itself():
     build = Builder("names")
     build.op(Kind.COMPUTE, name="mm[0]")
     build.op(Kind.COMPUTE, name="mm0")
@@ -208,6 +208,6 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first():
         (OpRule(OpFilter(kind="collective"), rank=0), "involves several ranks"),
     ],
 )
-def test_an_op_that_cannot_be_there_is_named(rule, message):
+def test_an_invalid_move_names_the_op(rule, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [rule])

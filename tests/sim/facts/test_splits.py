@@ -11,7 +11,7 @@ counts = st.integers(0, 10**9)
 
 @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.lists(counts, min_size=n, max_size=n),
                                                     min_size=n, max_size=n)))  # fmt: skip
-def test_what_is_written_is_read(pairs):
+def test_a_collective_name_is_parsed_as_it_was_written(pairs):
     parts = np.array(pairs)
     if not parts.any():
         return
@@ -23,14 +23,14 @@ def test_what_is_written_is_read(pairs):
     assert splits is None or splits.parts.tolist() == pairs
 
 
-def test_what_members_send_and_get_multiplies():
+def test_send_and_receive_splits_form_an_outer_product():
     splits = parse_collective_name("all-to-all send=1,2 receive=3,4", 2).splits
     assert splits.parts.tolist() == [[3, 4], [6, 8]]
     assert splits.total == 21
     assert splits.busiest == pytest.approx(6 * 2 / 21)
 
 
-def test_parts_of_members_in_another_order_are_theirs():
+def test_splits_follow_the_order_of_members():
     splits = Splits(np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])).ordered([2, 0, 1])
     assert splits.parts.tolist() == [[9, 7, 8], [3, 1, 2], [6, 4, 5]]
 
@@ -54,12 +54,12 @@ def test_parts_of_members_in_another_order_are_theirs():
         ("all-to-all receive=1,2,9007199254740992", "write smaller numbers, only ratios count"),
     ],
 )
-def test_splits_that_cannot_be_are_refused(name, said):
+def test_invalid_splits_are_refused(name, said):
     with pytest.raises(ValueError, match=said.replace("[", r"\[")):
         parse_collective_name(name, 3)
 
 
-def test_a_kernel_that_is_not_known_is_refused():
+def test_an_unknown_kernel_is_refused():
     assert parse_collective_name("all-to-all kernel=low-latency", 4)[1:] == (None, "low-latency")
     assert parse_collective_name("all-to-all", 4)[1:] == (None, "")
     with pytest.raises(ValueError, match="kernel=quick is unknown; write low-latency, or leave"):

@@ -17,13 +17,13 @@ def machine(router=None):
     return System((*gpus, *wires), tuple(g.name for g in gpus), **told)
 
 
-def test_facts_are_what_was_said_and_not_what_a_name_looks_like():
+def test_the_machine_of_a_component_is_not_parsed_from_its_name():
     made = machine()
     assert [made.node_of(g) for g in made.numbers] == ["m0", "m0", "m1", "m1"]
     assert System((Component("node7.gpu3", "gpu", slots=1),)).node_of(0) == ""
 
 
-def test_components_are_selected_by_all_that_is_said():
+def test_components_are_selected_by_all_criteria():
     made = machine()
     assert made.select(kind="gpu", pool="b") == ("card2", "card3")
     assert made.select(node="m0") == ("card0", "card1")
@@ -40,7 +40,7 @@ def test_components_are_selected_by_all_that_is_said():
         ({"pool": "c"}, "no component has pool 'c'; known are a, b"),
     ],
 )
-def test_a_fact_that_nothing_has_is_an_error_that_says_what_there_is(said, message):
+def test_selecting_by_an_unknown_value_names_the_known_ones(said, message):
     with pytest.raises(GraphError, match=message):
         machine().select(**said)
 
@@ -60,7 +60,7 @@ def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
     assert made.match("kind:") == made.match("kind:fas") == ()
 
 
-def test_one_route_is_what_a_router_without_weights_says():
+def test_a_router_of_plain_numbers_gives_one_route():
     made = machine(lambda a, b: (4, 5))
     assert made.routes(0, 2) == (Route((4, 5), 1.0),)
     assert made.route(0, 2) == (4, 5)
@@ -80,13 +80,13 @@ def test_data_take_each_route_by_its_weight():
 
 
 @pytest.mark.parametrize("weight", [0, -1, float("nan")])
-def test_a_weight_that_takes_nothing_is_refused(weight):
+def test_a_route_weight_must_be_above_0(weight):
     made = machine(lambda a, b: [Route((4,), 1), Route((5,), weight)])
     with pytest.raises(GraphError, match="give each route a weight above 0"):
         made.routes(0, 1)
 
 
-def test_only_the_pinned_pair_takes_one_route():
+def test_pinning_a_pair_leaves_other_routes_unchanged():
     made = machine(lambda a, b: [Route((4,)), Route((5,))])
     pinned = made.with_pinned_routes({("card0", "card1"): 1})
     assert pinned.routes(0, 1) == (Route((5,), 1.0),)

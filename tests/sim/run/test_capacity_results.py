@@ -60,12 +60,12 @@ def graph(*ops, name="graph"):
     return build.graph()
 
 
-def test_a_backend_says_what_its_ops_hold(engine):
+def test_amounts_to_hold_come_from_the_backend(engine):
     result = simulation(engine).run(graph((0, 2.0, 6), (0, 1.0, 4), (0, 1.0, 2)))
     assert result.start.tolist() == [0.0, 2.0, 2.0]
 
 
-def test_rows_of_until_are_those_of_the_table_that_was_asked_about(engine):
+def test_until_rows_count_within_the_table_of_one_backend(engine):
     # Of ranks 1, 0, 1 the second backend is asked about rows 0 and 2: row 1 of its table is row 2.
     held = Holding(until={0: 1})
     bound = {"node0.gpu0": Holding(), "node0.gpu1": held}
@@ -80,7 +80,7 @@ def test_what_an_op_waits_for_is_charged_to_the_capacity_and_not_to_who_held_it(
     assert [(c.op, c.who) for c in result.critical_path()] == [(-1, "node0.kv"), (1, "node0.gpu1")]
 
 
-def test_a_slot_that_an_op_waited_for_afterwards_is_its_holders(engine):
+def test_waiting_for_a_slot_after_a_capacity_is_charged_to_the_slot_holder(engine):
     result = simulation(engine).run(graph((1, 2.0, 6), (1, 5.0, 0), (1, 1.0, 4)))
     assert result.start.tolist() == [0.0, 2.0, 7.0]
     assert result.blame().seconds == {"node0.gpu1": 8.0}
@@ -107,7 +107,7 @@ def test_a_rank_whose_op_waits_for_a_capacity_is_waiting(engine):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
-def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
+def test_busy_time_of_a_capacity_is_the_held_amount_over_time(engine, keep):
     def server(sim):
         yield sim.acquire("node0.kv", 2)
         yield sim.wait(1.0)
@@ -125,7 +125,7 @@ def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_what_is_given_back_after_the_last_end_is_counted_up_to_it(engine, keep):
+def test_an_amount_released_after_the_last_end_counts_until_that_end(engine, keep):
     """The op that another's amount waited for is cancelled at 5 s, when nothing ends any more."""
 
     def cancels(sim):
@@ -156,7 +156,7 @@ def test_a_process_sees_who_holds_and_who_waits_by_name(engine):
     assert seen == [8, 6, 2, [4], [1], 6 / 8]
 
 
-def test_only_what_its_touches_name_may_be_acquired(engine):
+def test_a_process_may_acquire_only_what_its_touches_include(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1)
 
@@ -165,7 +165,7 @@ def test_only_what_its_touches_name_may_be_acquired(engine):
         simulation(engine).run(graph((0, 1.0, 0)), client)
 
 
-def test_an_amount_that_is_no_whole_number_is_refused(engine):
+def test_an_amount_must_be_a_whole_number(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1.5)
 
@@ -184,14 +184,14 @@ def test_a_run_that_hangs_on_a_capacity_says_who_holds_it(engine):
     assert said in str(error.value)
 
 
-def test_more_than_there_is_is_refused_by_name(engine):
+def test_holding_more_than_the_capacity_names_the_component(engine):
     with pytest.raises(
         GraphError, match=r"graph 'graph' op 0: holds 9 of node0\.kv; its capacity is 8"
     ):
         simulation(engine).run(graph((0, 1.0, 9)))
 
 
-def test_a_backend_that_is_asked_during_the_run_cannot_hold(engine):
+def test_an_online_backend_cannot_return_amounts_to_hold(engine):
     with pytest.raises(BackendError, match="needed before the op starts"):
         simulation(engine, Holding(online=True)).run(graph((0, 1.0, 1)))
 
@@ -206,7 +206,7 @@ def test_a_backend_that_is_asked_during_the_run_cannot_hold(engine):
         (Holds.of([[(KV, 1.5)], []]), "float64; give whole numbers"),
     ],
 )
-def test_impossible_holds_are_refused_where_they_are_answered(holds, said):
+def test_impossible_amounts_to_hold_are_refused(holds, said):
     class Wrong(Backend):
         def timing(self, ops, now=0.0):
             return Timing.of([1.0, 1.0], holds=holds)
@@ -216,7 +216,7 @@ def test_impossible_holds_are_refused_where_they_are_answered(holds, said):
 
 
 @pytest.mark.parametrize("more", [{"slots": 1}, {"rate": 1.0}])
-def test_a_component_is_one_of_three(more):
+def test_a_component_has_slots_or_a_rate_or_a_capacity(more):
     with pytest.raises(ValueError, match="give slots, a rate or a capacity, not"):
         Component("kv", "memory", capacity=8, **more)
 
@@ -235,7 +235,7 @@ def test_a_faster_capacity_is_a_larger_one_and_a_free_one_holds_all():
     assert (change.base, change.faster, change.free) == (4.0, 3.0, 2.0)
 
 
-def test_replicas_of_ops_that_hold_are_each_their_own_run():
+def test_replicas_with_amounts_to_hold_are_separate_runs():
     draws = Holding(spread=Spread(np.empty(0), np.array([0.5, 1.0, 2.0])))
     case = graph((0, 2.0, 6), (0, 1.0, 4), (0, 1.0, 4))
     core = simulation("core", draws, seed=3).replicas(case, count=5)
@@ -244,7 +244,7 @@ def test_replicas_of_ops_that_hold_are_each_their_own_run():
     assert len({r.makespan_ticks for r in core}) > 1
 
 
-def test_identical_ops_that_hold_are_not_folded():
+def test_identical_ops_with_amounts_to_hold_are_not_folded():
     kv = Component("kv", "memory", capacity=2)
     wire = Component("wire", "link", rate=1.0)
     gpus = tuple(Component(f"gpu{i}", "gpu", slots=1) for i in range(4))
@@ -263,7 +263,7 @@ def test_identical_ops_that_hold_are_not_folded():
     assert result.end.tolist() == [2.0, 2.0, 4.0, 4.0]
 
 
-def test_a_template_whose_ops_hold_is_written_out(caplog):
+def test_an_spmd_graph_whose_ops_hold_amounts_is_expanded(caplog):
     program = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], duration=[1.0], bytes=[6.0]))
     template = SpmdGraph((program,), np.zeros(2, np.int64))
     with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):

@@ -208,7 +208,7 @@ def test_frames_of_several_jobs_say_whose_each_row_is(simulation):
 
 
 @pytest.mark.parametrize("keep", ["ranks", "none"])
-def test_what_is_kept_without_rows_is_kept_job_by_job(simulation, keep):
+def test_aggregates_without_rows_are_kept_for_each_job(simulation, keep):
     jobs = [Job("a", Steps(3), LEFT), Job("b", Training(), {"gpu": GPUS[3:]}, arrives=0.5)]
     rows, kept = simulation.run(jobs, keep="ops"), simulation.run(jobs, keep=keep)
     for name in ("a", "b"):
@@ -230,7 +230,7 @@ def test_a_job_arrives_when_it_says(simulation):
     assert result.makespan == 6.0
 
 
-def test_a_job_that_has_not_arrived_by_then_did_nothing(simulation):
+def test_a_job_that_arrives_after_the_run_stops_has_no_ops(simulation):
     jobs = [Job("a", Steps(), LEFT, arrives=2.0), Job("b", Steps(), RIGHT, arrives=10.0)]
     result = simulation.run(jobs, until=6.0)
     assert (result.makespan, result.of("a").makespan, result.of("b").makespan) == (3.0, 3.0, 0.0)
@@ -249,7 +249,7 @@ def test_jobs_of_one_component_queue_for_it(simulation):
     assert result.blame().seconds == {GPUS[0]: 3.0}
 
 
-def test_a_wait_behind_another_job_and_one_s_own_op_is_told_apart(simulation):
+def test_waiting_for_another_job_is_charged_apart_from_own_ops(simulation):
     only = {"gpu": GPUS[:1]}
 
     def later(sim):
@@ -279,7 +279,7 @@ def test_two_equal_all_reduces_on_one_uplink_take_twice_as_long(simulation):
     assert alone.blame().slowed_by == {}
 
 
-def test_a_share_that_differs_is_charged_by_what_each_took(simulation):
+def test_slowdown_on_a_shared_link_is_charged_to_the_other_job(simulation):
     """Three quarters of the time of `a` overlap with `b`; half of the link is `b`'s then."""
     result = simulation.run([Job("a", Once(transfer(2e9))), Job("b", Once(transfer(1e9)), RIGHT)])
     assert result.of("a").blame().slowed_by == {"b": 10**12}
@@ -311,7 +311,7 @@ def test_a_process_launches_jobs_and_waits_for_them(simulation):
     assert result.of("main").count == 0
 
 
-def test_a_job_says_what_a_failure_took_from_it(simulation):
+def test_a_job_reports_its_ops_lost_in_a_failure(simulation):
     seen = []
 
     def crash(sim):
@@ -338,7 +338,7 @@ def test_a_job_says_what_a_failure_took_from_it(simulation):
     assert result.of("a").makespan == 3.5
 
 
-def test_each_loss_of_a_job_is_told_once(simulation):
+def test_each_loss_of_a_job_is_reported_once(simulation):
     """Two graphs: the failure of the first is told, then that of the second, once."""
     told = []
 
@@ -355,7 +355,7 @@ def test_each_loss_of_a_job_is_told_once(simulation):
     assert told == [(1.0, GPUS[0]), (2.0, GPUS[1])]
 
 
-def test_a_failure_of_several_graphs_at_once_is_told_together(simulation):
+def test_losses_of_several_graphs_at_one_tick_are_reported_together(simulation):
     told = []
 
     def watch(sim):
@@ -412,7 +412,7 @@ def test_a_job_that_is_stopped_is_over_at_once(simulation):
     assert result.of("b").makespan == 2.0
 
 
-def test_what_a_stopped_job_started_itself_may_not_go_on_for_it(simulation):
+def test_a_process_started_outside_the_job_may_not_submit_for_a_stopped_job(simulation):
     class Child(Workload):
         def start(self, job):
             def child(sim):
@@ -474,7 +474,7 @@ def test_a_workload_may_say_how_long_it_goes_on(simulation):
     assert simulation.run(endless).makespan == 3.0
 
 
-def test_nothing_is_left_of_processes_that_returned(simulation):
+def test_processes_that_returned_are_freed(simulation):
     """One for each request, say."""
 
     def request(sim):
@@ -492,7 +492,7 @@ def test_nothing_is_left_of_processes_that_returned(simulation):
     assert not session.main.processes
 
 
-def test_open_is_whether_the_job_has_work(simulation):
+def test_open_is_true_while_the_job_has_open_ops(simulation):
     """A loop that watches a job ends with it, whatever goes on beside it."""
 
     def watch(sim):
@@ -587,7 +587,7 @@ def test_a_run_that_ends_while_somebody_waits_for_components_says_who_has_them(s
         simulation.run(None, use)
 
 
-def test_equal_jobs_draw_apart_and_main_as_ever():
+def test_equal_jobs_draw_differently_and_main_draws_as_a_graph_alone():
     varying = machine(op=np.linspace(0.5, 1.5, 64))
     jobs = [Job("a", Once(step()), LEFT), Job("b", Once(step()), RIGHT)]
     result = varying.run(jobs, replica=0)
@@ -662,7 +662,7 @@ def test_a_unit_that_is_not_the_metric_s_is_refused(simulation):
         ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, but its workload needs 2"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(jobs, said):
+def test_an_invalid_job_is_refused(jobs, said):
     with pytest.raises(SimulationError, match=said):
         machine().run(jobs)
 
@@ -690,7 +690,7 @@ def test_a_job_is_not_under_way_before_its_run():
         (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not supported yet"),
     ],
 )
-def test_what_is_neither_graph_nor_process_is_refused(what, said):
+def test_a_start_result_must_be_a_graph_or_a_process(what, said):
     with pytest.raises(TypeError, match=said):
         machine().run(Once(what))
 
@@ -704,7 +704,7 @@ def test_a_workload_is_registered_by_its_name():
     assert Registered.registered_name == "a test's steps"
 
 
-def test_iteration_65536_is_one_like_any_other(simulation):
+def test_a_period_number_may_exceed_16_bits(simulation):
     build = Builder("long")
     first = build.op(Kind.COMPUTE, duration=1.0, period=65_535)
     build.op(Kind.COMPUTE, duration=2.0, period=65_536, after=[first])
@@ -713,7 +713,7 @@ def test_iteration_65536_is_one_like_any_other(simulation):
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
 @pytest.mark.parametrize("ends", ["returns", "is stopped"])
-def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
+def test_a_job_releases_its_amounts_at_its_end(engine, ends):
     kv = Component("node0.kv", "memory", capacity=8, unit="block")
     system = System((Component("node0.gpu0", "gpu", slots=1), kv), ("node0.gpu0",))
     granted = []

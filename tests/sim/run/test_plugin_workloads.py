@@ -95,7 +95,7 @@ def test_half_the_kv_cache_changes_the_time_to_first_token(plugin, engine):
     assert answers[1][1] > 1.2 * answers[0][1]
 
 
-def test_the_engines_serve_alike(plugin):
+def test_both_engines_give_the_same_serving_results(plugin):
     serving, tight = plugin("serving"), 300 * 2**20  # B; requests have to give way
     (_, a), (_, b) = (served(e, serving, tight, requests=20, rate=50.0) for e in ENGINES)
     assert np.array_equal(a.columns.end, b.columns.end)
@@ -131,7 +131,7 @@ def scheduled(plugin, engine, *processes, **asks):
     return simulation.run(fleet.Fleet(jobs=jobs), *processes)
 
 
-def test_a_fleet_says_when_each_job_was_complete(plugin):
+def test_a_fleet_emits_the_completion_of_each_job(plugin):
     """`c` wants all GPUs: it waits for both others, and `d` behind it."""
     result = scheduled(plugin, "core", a=(4, 5), b=(4, 10, 1.0), c=(8, 2, 2.0), d=(2, 1, 3.0))
     assert result.jobs == ("main", "a", "b", "c", "d")
@@ -141,7 +141,7 @@ def test_a_fleet_says_when_each_job_was_complete(plugin):
     assert done == {"a": 5.0, "b": 11.0, "c": 13.0, "d": 13.0}
 
 
-def test_a_machine_that_fails_costs_the_job_on_it_what_it_did_not_save(plugin):
+def test_a_failed_machine_costs_its_job_the_work_since_the_last_checkpoint(plugin):
     whole = scheduled(plugin, "core", a=(4, 20), b=(4, 12))
     failed = scheduled(plugin, "core", crash, a=(4, 20), b=(4, 12))
     # At 6.3 s `a` had done 5 steps, saved them, and was at its sixth.  It waits for the machine

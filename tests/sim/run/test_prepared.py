@@ -138,7 +138,7 @@ def test_a_prepared_graph_is_submitted_as_the_graph_itself_is(engine, replica):
 
 
 @ENGINES
-def test_other_numbers_are_timed_as_in_a_graph_that_has_them(engine):
+def test_a_submission_with_other_numbers_equals_a_graph_with_them(engine):
     flop, moved = {1: 9e6, 4: 0.0}, {3: 500.0}
 
     def changed():
@@ -167,7 +167,7 @@ def test_other_numbers_are_timed_as_in_a_graph_that_has_them(engine):
 
 
 @ENGINES
-def test_a_driver_is_asked_about_the_numbers_of_the_submission(engine):
+def test_an_online_backend_gets_the_numbers_of_the_submission(engine):
     def process(sim):
         graph = sim.prepare(step())
         for flop in (1e3, 5e3):
@@ -178,7 +178,7 @@ def test_a_driver_is_asked_about_the_numbers_of_the_submission(engine):
     assert (span[[1, 6]] / 1e6).tolist() == [1.0, 5.0]
 
 
-def test_backends_are_asked_once_for_each_row_that_differs():
+def test_backends_are_called_once_for_each_new_row():
     gpu = PerFlop()
     simulation = Simulation(SYSTEM, {**backends(), "*.gpu0": gpu})
 
@@ -194,7 +194,7 @@ def test_backends_are_asked_once_for_each_row_that_differs():
 
 
 @ENGINES
-def test_gpus_and_rank_say_where_a_prepared_graph_runs(engine):
+def test_a_prepared_graph_runs_on_its_gpus_with_its_ranks(engine):
     build = Builder("one")
     build.op(Kind.COMPUTE, flop=1e6)
 
@@ -230,7 +230,7 @@ def test_equal_keys_draw_alike(engine):
         ({"bytes": [1.0]}, r"1 values for 5 ops; give one per op"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_by_row(numbers, said):
+def test_invalid_numbers_of_a_submission_name_the_row(numbers, said):
     def process(sim):
         yield sim.submit(sim.prepare(step()), **numbers).done
 
@@ -302,7 +302,7 @@ def test_amounts_of_a_submission_are_those_of_the_graph_itself(engine, tied, rep
 
 
 @ENGINES
-def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
+def test_other_amounts_need_no_new_variant(engine):
     kept = []
 
     def process(sim):
@@ -318,7 +318,7 @@ def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
 
 
 @ENGINES
-def test_more_than_there_is_is_refused_by_row(engine):
+def test_holding_more_than_the_capacity_names_the_op(engine):
     class Greedy(Holding):
         def timing(self, ops, now=0.0):
             rows = [[(HBM, int(flop / 1e6))] if flop >= 1e6 else [] for flop in ops.flop]
@@ -334,7 +334,7 @@ def test_more_than_there_is_is_refused_by_row(engine):
 
 
 @ENGINES
-def test_a_time_beyond_the_range_is_refused_by_row(engine):
+def test_a_time_out_of_range_names_the_op(engine):
     def process(sim):
         graph = sim.prepare(step())
         sim.submit(graph, flop={2: 1e30})
@@ -345,7 +345,7 @@ def test_a_time_beyond_the_range_is_refused_by_row(engine):
 
 
 @ENGINES
-def test_a_draw_beyond_the_range_is_refused_by_row(engine):
+def test_a_drawn_time_out_of_range_names_the_op(engine):
     """One of some submissions draws a factor that its time does not bear."""
     rare = Spread(NONE, np.array([*[1.0] * 7, 4000.0]), NONE)
 
@@ -561,7 +561,7 @@ def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
 
 
 @ENGINES
-def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, monkeypatch):
+def test_an_amount_held_when_a_run_stops_is_counted(engine, monkeypatch):
     def process(sim):
         graph = sim.prepare(step())
         for _ in range(4):
@@ -589,7 +589,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(eng
 
 
 @ENGINES
-def test_what_is_over_stays_so_after_it_was_given_back(engine, monkeypatch):
+def test_final_states_remain_after_a_graph_is_freed(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     seen = []
 
@@ -681,7 +681,7 @@ def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
 
 
 @ENGINES
-def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, monkeypatch):
+def test_the_memory_limit_counts_open_graphs_but_not_ended_ones(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")

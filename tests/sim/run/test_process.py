@@ -68,7 +68,7 @@ def side_by_side(*seconds):
     return build.graph()
 
 
-def test_who_asks_for_an_end_again_goes_on_at_once(simulation):
+def test_waiting_for_an_op_that_has_ended_continues_at_once(simulation):
     """Also one that was told long ago, whose event the engine may have let go."""
     seen = []
 
@@ -129,7 +129,7 @@ def test_what_a_process_submits_is_in_no_iteration(simulation, keep):
     assert result.makespan == 3.25
 
 
-def test_what_a_process_sees(simulation):
+def test_a_process_observes_queues_rates_and_flows(simulation):
     seen = []
 
     def look(sim):
@@ -157,7 +157,7 @@ def test_a_rate_is_set_in_bytes_a_second(simulation):
     assert [(at, c) for at, c, _ in result.rate_log] == [(500_000_000_000, 2)]
 
 
-def test_what_a_failure_stopped_goes_on_elsewhere(simulation):
+def test_ops_stopped_by_a_failure_continue_on_another_gpu(simulation):
     told = []
 
     def rescue(sim):
@@ -177,7 +177,7 @@ def test_what_a_failure_stopped_goes_on_elsewhere(simulation):
     assert result.makespan == 1.0
 
 
-def test_lost_work_is_in_bytes_for_everybody_who_is_told(simulation):
+def test_lost_work_is_reported_in_bytes(simulation):
     told = []
 
     def fault(sim):
@@ -290,7 +290,7 @@ def test_a_process_alters_only_what_it_declares(simulation):
 @pytest.mark.parametrize(
     ("rate", "what"), [(-1.0, "between 0"), (17e9, "max_rate 1.6e"), (float("nan"), "between 0")]
 )
-def test_a_rate_that_cannot_be_is_refused(simulation, rate, what):
+def test_an_invalid_rate_is_refused(simulation, rate, what):
     def wrong(sim):
         yield sim.wait(0.1)
         sim.set_rate("wire", rate)
@@ -308,7 +308,7 @@ def test_slots_have_no_rate(simulation):
         simulation.run(chain(1.0), wrong)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(simulation):
+def test_an_unknown_component_names_the_nearest(simulation):
     def wrong(sim):
         yield sim.wait(0.1)
         sim.queue("node0.gpo0")

@@ -91,7 +91,7 @@ def test_a_loop_that_ends_with_the_last_op_sees_all_of_it(engine):
 
 
 @ENGINES
-def test_who_hands_in_again_and_again_is_not_endless(engine, monkeypatch):
+def test_a_process_that_keeps_submitting_is_not_endless(engine, monkeypatch):
     """Also where nothing is open whenever somebody looks."""
     monkeypatch.setattr(engine_api, "MAX_IDLE", 2**8)
     monkeypatch.setattr(simpy_clock, "LOOK", 2**5)

@@ -256,7 +256,7 @@ def run(seed, engine, jobs, keep="ops"):
 
 @pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
+def test_two_jobs_that_share_nothing_run_as_if_alone(seeds, engine):
     compared = ops = 0
     for seed in seeds[:: 1 if engine == "core" else 3]:
         jobs = jobs_of(seed)
@@ -292,7 +292,7 @@ def summed(result):
 
 
 @pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
-def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
+def test_aggregates_of_freed_ops_equal_those_of_all_rows_for_each_job(seeds, monkeypatch):
     """Ops that ended are folded every few submissions: the sums are those over all of them."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     compared = folded = 0
@@ -313,7 +313,7 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypatch):
+def test_a_job_without_ended_ops_does_not_extend_the_window(engine, monkeypatch):
     """It arrives at 3 s and all of its work is cancelled; the other one's is over at once."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
@@ -323,6 +323,6 @@ def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypat
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_an_amount_given_back_after_the_last_end_is_in_no_window_of_another_part(engine):
+def test_an_amount_released_after_the_last_end_counts_in_no_other_component(engine):
     both = run(2609, engine, jobs_of(2609))
     assert told(both.of("b")) == told(run(2609, engine, jobs_of(2609)[1:]))
