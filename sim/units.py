@@ -270,7 +270,7 @@ def _unit_registry() -> Any:
 def _unit_factor(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
     if common := COMMON.get(wanted, {}).get(name):
-        return Fraction(common)  # to start pint takes as long as to read a whole scenario
+        return Fraction(common)  # importing pint takes as long as reading a scenario
     return _by_pint(name, wanted)
 
 

@@ -22,7 +22,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def read_and_free_graphs(engine: StateView) -> HeldOpTimes:
-    """Read the times of all graphs in memory and free the finished ones; see ``Engine.give_back``.
+    """Read the times of all graphs in memory and free ended ones; see ``Engine.collect_ended``.
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
     """

@@ -62,8 +62,8 @@ class Grant(simpy.Event):
         super().__init__(env)
         self.number, self.component, self.amount = number, component, amount
         self.owner, self.who, self.asked = owner, who, int(env.now)
-        self.place = -1  # where an engine keeps it while it waits
-        self.over = False  # given back, or out of the line
+        self.place = -1  # index in the engine's queue while it waits
+        self.over = False  # released, or no longer in the queue
         self._leave = leave
         self.callbacks = _Callbacks(lambda: forgotten(self))
 
@@ -121,8 +121,8 @@ class CapacityLedger:
         self.held: dict[int, dict[tuple[int, str], int]] = {}
         self.waiting: dict[int, dict[Grant, None]] = {}
         self.taken: dict[int, int] = {}  # since the last turn
-        self.asked = 0  # grants so far
-        self.names: dict[str, int] = {}  # of processes that had to wait
+        self.asked = 0  # requests so far
+        self.names: dict[str, int] = {}  # numbers of processes that had to wait
         self._changes, self._waits = array("q"), array("q")
 
     @property

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..errors import SimulationError
 
-SHOWN = 8  # ops named in a message
-MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is named
+SHOWN = 8  # ops listed in an error message
+MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is reported
 
 
 class CapacityShare(NamedTuple):
@@ -262,7 +262,7 @@ class _Waits:
         """First of the shortest cycles through ``start`` of at most ``longest`` nodes."""
         back: dict[int, int | None] = {start: None}
         depth = {start: 1}
-        seen = dict.fromkeys(self.queues, 0)  # positions of queues that were looked at
+        seen = dict.fromkeys(self.queues, 0)  # queue positions that the search has visited
         todo = deque([start])
         while todo:
             op = todo.popleft()

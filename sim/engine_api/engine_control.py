@@ -48,11 +48,11 @@ class EngineControl(SimpyAdapter):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
         self.ledger = CapacityLedger()
-        self.count = 0  # ops that were ever handed in
-        self.held_ops = 0  # of the graphs that are held
+        self.count = 0  # ops submitted so far
+        self.held_ops = 0  # ops of the graphs in memory
         self.past = FinalStates()
 
-    # Done: noted now, applied at the start of the next turn.
+    # Commands: recorded now, applied at the start of the next turn.
 
     def set_rate(self, component: int, rate: int) -> None:
         """Change a rate; flows keep their progress."""
@@ -175,7 +175,7 @@ class EngineControl(SimpyAdapter):
         self.ledger.taken[component] -= amount
         self._hold(component, amount)
 
-    # Waited for.
+    # Events to wait for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
@@ -208,7 +208,7 @@ class EngineControl(SimpyAdapter):
         line = self.queue if self.parts.capacity_of(component) < 0 else self.waiting
         return len(line(component))
 
-    # The run as a whole.
+    # The complete run.
 
     def run(self, until: int | None = None) -> None:
         """Run until nothing is open, or to a tick: its first turn included, no process.
@@ -247,7 +247,7 @@ class EngineControl(SimpyAdapter):
         message = f"op {op}: it cannot be resumed: {why}"
         return SimulationError("action", message, (op,), self.open_ops())
 
-    # What each engine does in its own way.
+    # Methods that each engine implements.
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
 NO_LIMIT = -1
-NEVER = -1  # in columns: did not happen
+NEVER = -1  # value in columns for an event that did not happen
 MAX_TICK = 2**63 - 1
-MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
-MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
-MAX_IDLE = 2**20  # SimPy events with no op open and none handed in, then a process never ends
+MAX_TURNS = 10**6  # at one tick; more is a zero-time loop
+MAX_EVENTS = 10**7  # SimPy events at one tick; more is a zero-time loop
+MAX_IDLE = 2**20  # SimPy events without an open op or a submission; more is an endless process
 
 FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
 
@@ -291,7 +291,7 @@ class LostOp(NamedTuple):
 class Submitted(Protocol):
     """Graph that was handed in."""
 
-    index: int  # how many were handed in before
+    index: int  # number of earlier submissions
     first: int  # id of its row 0; row r has the id first + r
     count: int
     done: simpy.Event  # fires when every op has ended or was cancelled
@@ -370,10 +370,10 @@ class Engine(Protocol):
     """
 
     env: simpy.Environment
-    watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
-    ledger: CapacityLedger  # what processes hold of capacities
-    count: int  # ops that were ever handed in
-    held_ops: int  # of the graphs that are held
+    watchers: set[simpy.Process]  # processes that only observe; they do not keep the run alive
+    ledger: CapacityLedger  # capacity amounts that processes hold
+    count: int  # ops submitted so far
+    held_ops: int  # ops of the graphs in memory
 
     def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""

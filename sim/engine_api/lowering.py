@@ -35,8 +35,8 @@ from .medium_api import Medium, bind_medium
 log = logging.getLogger(__name__)
 
 MAX_SCALE = 48
-APART = 1e6  # weights on one component that differ more lose precision
-ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
+APART = 1e6  # ratio of weights on one component above which precision is lost
+ROOM = 2.0**58  # upper bound of every component's `max_rate`, in rate units
 
 
 def scale_exponents_by_unit(system: System) -> dict[str, int]:

@@ -58,10 +58,10 @@ class SimpyAdapter(ABC):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second
         self.watchers: set[simpy.Process] = set()
-        self.losing: set[HandedInGraph] = set()  # with losses that nobody was told of
+        self.losing: set[HandedInGraph] = set()  # graphs with unreported losses
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
-        self.submissions = 0  # graphs that were ever handed in
+        self.submissions = 0  # graphs submitted so far
         self.actor = "nobody"
         self.tick, self.turn = -1, 0
         self.planned: tuple[int, int] | None = None
@@ -112,7 +112,7 @@ class SimpyAdapter(ABC):
         self.losing.clear()  # who waits later is told at once
         return told
 
-    # What each engine does in its own way.
+    # Methods that each engine implements.
 
     @abstractmethod
     def _take_turn(self, now: int) -> None:

@@ -11,7 +11,7 @@ from simpy.events import Condition
 from ..errors import SimulationError
 from . import interface as engine_api
 
-LOOK = 2**16  # events between two looks whether anything is open
+LOOK = 2**16  # events between two checks for open ops
 
 
 class Turn(simpy.Event):

@@ -20,7 +20,7 @@ from .interface import (
 )
 
 WORK_BITS = 127
-FASTEST = 1 << 62  # rate units that nothing may reach
+FASTEST = 1 << 62  # upper bound of all rates, in rate units
 
 
 def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
@@ -90,9 +90,9 @@ def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
 def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
     """Whether every component that is queued for has slots."""
     if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
-        return True  # all between the first and the last have: found in no time
+        return True  # quick check: all between the first and the last have slots
     used = np.zeros(len(parts) + 1, bool)
-    used[slot] = True  # -1, no slot, is the last one
+    used[slot] = True  # index -1 (no slot) is the last element
     return not np.any(used[:-1] & (parts.slots < 0))
 
 
@@ -204,7 +204,7 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
     )
     whole = [parts.capacity_of(k) for k in c.tolist()]
     amount = claims.amount.tolist()
-    held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
+    held: dict[tuple[int, int], int] = {}  # an op may hold a component twice
     for i, k, n in zip(op.tolist(), c.tolist(), amount, strict=True):
         held[i, k] = held.get((i, k), 0) + n
     for i, k, n, most in zip(op.tolist(), c.tolist(), amount, whole, strict=True):

@@ -300,7 +300,7 @@ class Backend:
 
 
 BACKENDS: dict[str, type[Backend]] = {}
-MOST_FACTOR = 4096  # draws are in 2^-20, in 32 bits
+MOST_FACTOR = 4096  # since draws are 32-bit integers in 2^-20
 B = TypeVar("B", bound=type[Backend])
 
 

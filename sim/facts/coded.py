@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
-MOST = 2**15 - 1  # values of one table
+MOST = 2**15 - 1  # distinct values of one column
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..units import Seconds
 
-HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
-UNCOUNTED = 2**31 - 1  # slots of a component of which nobody said how many it has
+HEADROOM = 16  # default of `max_rate`: 16 x `rate`
+UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
 
 
 class Location(NamedTuple):

@@ -18,7 +18,7 @@ from .component import Component
 from .part_names import ConcatenatedNames, ListedNames, MachineNames, NameIndex, Names
 
 T = TypeVar("T")
-OWN = ("name", "location")  # of each; its node is its own, the rest of its location is not
+OWN = ("name", "location")  # stored per component; of the location only the node
 FACTS = (*(f.name for f in fields(Component) if f.name not in OWN), "pool", "rail", "role")
 
 

@@ -200,7 +200,7 @@ class Builder:
     def __init__(self, name: str):
         self.name = name
         self._rows: list[dict[str, object]] = []
-        self._edges: list[tuple[int, int, int]] = []  # op, its dependent, number of the place
+        self._edges: list[tuple[int, int, int]] = []  # op, dependent op, its member index
         self._further: list[Sequence[Member]] = []
         self._texts = OpTexts()
         self._streams: dict[Stream, str] = {}

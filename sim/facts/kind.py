@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-GPU, HOST, DMA = "gpu", "host", "dma"  # names of our own roles
+GPU, HOST, DMA = "gpu", "host", "dma"  # names of the built-in roles
 ROLE_LAYERS = ("compute", "network", "copy", "host")
-MOST = 256  # kinds: they are a byte of a table of ops
-_NAME = re.compile("[a-z]+")  # as in a signature
+MOST = 256  # kinds, since they are stored in one byte
+_NAME = re.compile("[a-z]+")  # as signatures allow
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _ListedKinds(type):
         return cls.__members__[name]
 
 
-_ALL: list[Kind] = []  # by number; none is ever taken back
+_ALL: list[Kind] = []  # by number; kinds are never removed
 _NUMBERED: dict[str, Kind] = {}  # the same by name
 
 

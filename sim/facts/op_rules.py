@@ -151,7 +151,7 @@ def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
     return replace(graph, times=times)
 
 
-# Which ops are meant.
+# Selection of ops.
 
 
 def matching_rows(graph: Graph, where: OpFilter) -> Rows:
@@ -195,10 +195,10 @@ def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
     if key == "kind":
         return kind_names().tolist(), ops.kind
     if key == "signature":
-        return [*ops.signatures, ""], ops.signature  # -1 is the last one
+        return [*ops.signatures, ""], ops.signature  # index -1 is the last element
     texts = [str(getattr(label, key)) for label in graph.labels]
     kinds = kind_names().tolist() if key == "name" else [""] * len(Kind)
-    unlabelled = len(texts) + ops.kind.astype(np.int64)  # these are called by their kind
+    unlabelled = len(texts) + ops.kind.astype(np.int64)  # these have the name of their kind
     return [*texts, *kinds], np.where(ops.label >= 0, ops.label, unlabelled)
 
 
@@ -266,7 +266,7 @@ def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -
     for op, places in further.items():
         others = {rank[p] for p in places} - {rank[op]}
         for after in sorted(edges.after[op]):
-            alone = rank[after] in others  # who was no member waits for all of them
+            alone = rank[after] in others  # an op on another rank waits for all of them
             own = [p for p in places if rank[p] == rank[after] or rank[after] not in
                    {rank[op], *others}]  # fmt: skip
             for before in sorted({b for p in own for b in edges.before[p]}):
@@ -368,7 +368,7 @@ def _places_by_stream(
 
 def _reconnect_stream(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
     """Let what stays on a stream follow on itself, where it followed on what goes."""
-    last: int | None = None  # of those that stay
+    last: int | None = None  # last op that stays
     between: list[int] = []
     for place in line:
         if place in goes:

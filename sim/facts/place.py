@@ -69,7 +69,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     blocks = graph.blocks
     if all(isinstance(block, FlatGraph) for block in blocks):
         blocks = (graph.explicit,)
-    # The places of a template are written out together with its ops.
+    # An SPMD graph gets its slots when it is expanded.
     placed = (
         assign_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
         for block in blocks

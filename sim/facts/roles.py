@@ -19,7 +19,7 @@ from .system import System
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 Stream = tuple[int, int]  # (rank, stream)
-_STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of a communication op's stream
+_STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of communication, by kind of stream
 
 
 def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:

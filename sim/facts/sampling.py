@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .backend import Spread
 
-MAIN = "main"  # the job of a run that names none
-FRACTION = 20  # a factor is an integer in units of 2^-20
+MAIN = "main"  # the job of a run without named jobs
+FRACTION = 20  # factors are integers in units of 2^-20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -23,7 +23,7 @@ from .component import Location as Location
 from .component_list import ComponentList
 from .part_names import NameSubset, PartsByRole
 
-FEW = 32  # flows that are quicker one by one, from the cache of routes
+FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
     "machine",
@@ -625,7 +625,7 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
 
 
 SELECTED = "kind:"
-DIGITS = re.compile(r"[0-9?\[]")  # what tells names apart that differ in digits alone
+DIGITS = re.compile(r"[0-9?\[]")  # glob characters that distinguish names by digits
 
 
 def depends_on_digits(pattern: str) -> bool:

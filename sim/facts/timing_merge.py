@@ -32,7 +32,7 @@ class Merge:
 
     def __init__(self, n: int):
         self.fixed = np.zeros(n)
-        self.work: NDArray[np.float64] | None = None  # of no op so far
+        self.work: NDArray[np.float64] | None = None  # None: no op has work so far
         self.limit: NDArray[np.float64] | None = None
         self.source = np.zeros(n, np.int32)
         self.sources: dict[str, int] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word compiled
+Int = Any  # 64-bit integer in a kernel: np.int64 if interpreted, a machine word if compiled
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,8 @@ KNOWN = "numba>={}.{},<{}.{}".format(*OLDEST, *AFTER)  # as in setup.cfg
 
 try:
     import numba
-except ImportError:  # no wheel for this platform: the same kernels, interpreted
-    INTERPRETED = True  # then unsigned numbers wrap with a warning
+except ImportError:  # no wheel for this platform: kernels are interpreted
+    INTERPRETED = True  # then unsigned overflow gives a warning
 else:
     INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
@@ -59,7 +59,7 @@ else:
     from .numba_linking import KernelArgument, LinkedKernel
 
     _SIM = Path(__file__).parents[1]
-    _ROOMS = ("kernel", "core", "media")  # all that kernels are made of, with what they read:
+    _ROOMS = ("kernel", "core", "media")  # all sources of kernels, and the modules that they read
     _READ = ("engine_api/interface.py", "facts/sampling.py", "facts/spmd/program_encoding.py")
     _SOURCES = [f for room in _ROOMS for f in (_SIM / room).rglob("*.py")]
     _SOURCES += [_SIM / name for name in _READ]
@@ -73,7 +73,7 @@ else:
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
         own = Path(kernel.__code__.co_filename)
-        if own.exists():  # else it was typed in, and there is no place for a cache
+        if own.exists():  # otherwise it has no file, and no cache
             stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
             made.enable_caching()
             made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)

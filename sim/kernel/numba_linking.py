@@ -145,7 +145,7 @@ def _prepare_lowering(state: Any) -> None:
     """Make indices unsigned, and read numba's registries for the last time."""
     state.calltypes = _without_wraparound(state.calltypes)
     state.targetctx.refresh()
-    state.targetctx.refresh = lambda: None  # else again at each access of an array
+    state.targetctx.refresh = lambda: None  # otherwise it is repeated at each array access
 
 
 def _without_wraparound(call_types: dict[Any, Any]) -> dict[Any, Any]:
@@ -180,7 +180,7 @@ class _LowerPart(NativeLowering):
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
-        key = [].clear  # numba knows compiled functions by a built-in; nobody calls this one
+        key = [].clear  # numba keys compiled functions by a built-in; this one is never called
         state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=key)
         return True
@@ -210,7 +210,7 @@ class _RememberingContext(Context):
         self.__dict__ = context.__dict__
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        is_plain = all(isinstance(one, types.Type) for one in args)  # others: slices of constants
+        is_plain = all(isinstance(one, types.Type) for one in args)  # else a slice of constants
         if kws or not is_plain or isinstance(func, types.Dispatcher):
             return super().resolve_function_type(func, args, kws)
         call = func, tuple(args)

@@ -17,7 +17,7 @@ class RowAllocator:
     """
 
     def __init__(self) -> None:
-        self.top = 0  # rows before it were taken at some time
+        self.top = 0  # rows below it were allocated at some time
         self._free: dict[int, list[int]] = {}
 
     def take(self, count: int) -> int:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ..engine_api.interface import NEVER
 
 KEEP = ("none", "ranks", "ops")
-MOST_OPS = 5_000_000  # more are kept only on request
+MOST_OPS = 5_000_000  # above this number, rows are kept only on request
 # By benchmarks/commands/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a
 # Zen 4 VM.
-BYTES_PER_OP_RUN = 510.0  # at the peak of a simulation, ops being held one by one
+BYTES_PER_OP_RUN = 510.0  # peak memory of a simulation, per expanded op
 BOXES = (
     "compute",
     "overlapped",

@@ -25,7 +25,7 @@ from ..facts.system import System
 from ..facts.timing_merge import Merge
 
 AS_RECORDED = "recorded: delay or gap of the trace"
-NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
+NOBODY, TOLD = -1, -2  # component codes of ops that no backend times: as recorded, or overridden
 
 
 class Bindings(Sequence[Backend | None]):
@@ -80,7 +80,7 @@ class Bindings(Sequence[Backend | None]):
         """The same without backends of no component, in the order of the first of each."""
         used, first = np.unique(self.backend_index[self.backend_index >= 0], return_index=True)
         order = used[np.argsort(first)]
-        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
+        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last one: no backend
         place[order] = np.arange(len(order))
         return Bindings([self.backends[i] for i in order.tolist()], place[self.backend_index])
 
@@ -254,7 +254,7 @@ def time_ops(
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _rows_by_backend(asked_about, bound, system, ops):
-        whole = len(rows) == len(ops)  # then nothing has to be copied
+        whole = len(rows) == len(ops)  # then no copy is needed
         own = ops if whole else ops.take(rows)
         table = own.with_placement(
             system, component[rows], members if whole else members.take(rows)

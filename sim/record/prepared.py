@@ -28,8 +28,8 @@ T = TypeVar("T")
 Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
 
-MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
-MOST_STRUCTURES = 256  # variants of shape that it remembers
+MOST_KNOWN = 65_536  # size of a prepared graph's cache of row timings; then it is cleared
+MOST_STRUCTURES = 256  # size of its cache of variants
 
 
 class TimingStructure(NamedTuple):

@@ -22,7 +22,7 @@ from ..run.simulation import Simulation
 if TYPE_CHECKING:
     from ..run.result import Result
 
-MOST = 2**63 - 1  # of a capacity without end
+MOST = 2**63 - 1  # of an unlimited capacity
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from ..record.bound_system import BoundSystem
 from .relocation import Relocations
 from .run_interface import JobState, RunInterface
 
-# What a submitted graph takes while it is held, on Linux: 20,000 graphs of 1 op, 5,000 of 100.
+# Memory of a submitted graph, measured on Linux: 20,000 graphs of 1 op, 5,000 of 100.
 BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
-GRAPH_AS_OPS = 30  # a graph takes the memory of so many ops
-AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that ended are added up
+GRAPH_AS_OPS = 30  # memory of a graph, in ops
+AT_ONCE = 1 << 15  # size in ops above which ended graphs are freed
 
 
 def ops_in_memory(machine: Engine) -> int:
@@ -43,8 +43,8 @@ class HeldGraphs:
         self._compiled = bound.engine == "core"
         self.keep = keep
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
-        self.given: dict[int, int] = {}  # ops of what jobs were given and is held, by first id
-        self.sums: dict[int, StreamingSums] = {}  # of what was given back, by job
+        self.given: dict[int, int] = {}  # ops of the jobs' own graphs in memory, by first id
+        self.sums: dict[int, StreamingSums] = {}  # aggregates of freed graphs, by job
         self._fold_at = AT_ONCE
 
     def note_given(self, graph: Submitted) -> None:

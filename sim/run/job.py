@@ -94,7 +94,7 @@ class Job:
         found._life = progress
         return found
 
-    # Under way
+    # While the job is running.
 
     @property
     def parent(self) -> Job | None:

@@ -38,7 +38,7 @@ def loss_event(run: RunInterface, graph: Submitted) -> simpy.Event:
         losses[:] = [x if isinstance(x, Lost) else _loss_of(run, *x) for x in losses]
 
     if event.callbacks is not None:
-        event.callbacks.insert(0, translate)  # before whoever waits reads the value
+        event.callbacks.insert(0, translate)  # before the waiting process reads the value
     return event
 
 

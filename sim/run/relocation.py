@@ -137,12 +137,12 @@ class Relocations:
     """Moves of a run: asks backends about them, and puts them into its tables."""
 
     def __init__(self, run: RunInterface, timing: GraphTiming, draws: DurationDraws):
-        # They belong to it: two that hold each other stay until Python looks for such circles.
+        # A weak reference: a reference cycle would keep both in memory until Python collects it.
         self.run: RunInterface = proxy(run)
         self.timing, self.draws = timing, draws
-        self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
-        self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
-        self.ops: set[int] = set()  # all that were ever moved
+        self.moved: dict[int, MovedOp] = {}  # by op, of graphs in memory
+        self.unsettled: set[int] = set()  # moved ops whose new location is not in the tables yet
+        self.ops: set[int] = set()  # all ops that were moved so far
         self.down: frozenset[int] = frozenset()  # components that routes lead around
         self._systems = {self.down: run.system}
 
@@ -263,7 +263,7 @@ class Relocations:
 
     def _stays(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
         """Whether an op is not concerned by a change of routes."""
-        if moved.online:  # it is asked when it starts; who started may be on what is down
+        if moved.online:  # timed at its start; a started op may use a failed component
             return self.down.isdisjoint(self.run.machine.usage(op))
         return moved.timing.uses_same(before)
 
@@ -295,7 +295,7 @@ class Relocations:
         )
         component, online = timings.component.copy(), timings.online.copy()
         component[rows] = [moved[r].place.component for r in rows.tolist()]
-        online[rows] = -1  # nobody asks them any more
+        online[rows] = -1  # they are not timed again
         timings = replace(timings, component=component, online=online)
         again = SubmittedRun(
             run.graph, timings, self.timing.lower(run.graph, timings), run.first, run.ranks,

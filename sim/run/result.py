@@ -53,7 +53,7 @@ class Result(RunRecord):
 
     def _repr_html_(self) -> str:
         """HTML table for notebooks: first numbers, and the largest charges of the critical path."""
-        # Looking at a result repeats no run: who is charged is shown where it is known.
+        # Displaying a result repeats no run: charges are shown only if rows were kept.
         blamed = {} if self.written is None else self.blame().seconds
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
         rows = [

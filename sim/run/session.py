@@ -65,7 +65,7 @@ class Session:
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
         self.relocations = Relocations(self, self.timing, self.draws)
         self.held = HeldGraphs(self, simulation, self.relocations, keep)
-        self.columns: EngineColumns | None = None  # of a run that no machine of the session did
+        self.columns: EngineColumns | None = None  # from another engine, of a folded graph
 
     @cached_property
     def machine(self) -> Engine:
@@ -327,7 +327,7 @@ class Session:
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
-        self.__dict__.pop("machine", None)  # its state takes more room than what follows
+        self.__dict__.pop("machine", None)  # free its state before the next steps need memory
         if any(run.answers.drivers for run in self.runs):
             repeat_run = "a backend was asked during it"
         return found.without_rows(keep, repeat_run)

@@ -83,7 +83,7 @@ class Simulation:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise ValueError(f"engine is {self.engine!r}; give one of {ENGINES}")
-        ticks_per_second(self.tick)  # refuses what is no tick
+        ticks_per_second(self.tick)  # raises an error for an invalid tick
 
     @cached_property
     def bound(self) -> Bindings:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
-MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
+SHARING = 4  # fold if at least one op in four shares a rate: the search takes 0.8 us per op
+MOST_WRITTEN = 20_000_000  # largest SPMD graph that is expanded to find an op at fault
 
 
 def runs_as_spmd(graph: Graph, keep: str | None) -> bool:
@@ -150,7 +150,7 @@ def fold_graph(session: Session, lowered: EngineGraph) -> Quotient | None:
     if session.simulation.engine != "core" or SHARING * works < len(lowered):
         return None
     if session.parts.medium is not None:
-        return None  # equal ops that queue are not equal: one comes first
+        return None  # equal ops in a queue are not equal: one is first
     from ..core.quotient import fold_identical_ops
 
     found = fold_identical_ops(session.parts, lowered)

@@ -52,7 +52,7 @@ NEVER = 512  # its release is beyond the range of ticks
 LAST = 1024  # ended when its graph had no other open op
 HOLDS = 2048  # a place of an op that holds amounts of capacities
 LETS = 4096  # others hold amounts until its end
-COUNTED = 8192  # its end was reported: see `Engine.give_back`
+COUNTED = 8192  # its end was reported: see `Engine.collect_ended`
 
 # Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
 ARRIVED, START, END = range(3)
