@@ -271,10 +271,10 @@ def _unit_factor(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
     if common := COMMON.get(wanted, {}).get(name):
         return Fraction(common)  # importing pint takes as long as reading a scenario
-    return _by_pint(name, wanted)
+    return _unit_factor_by_pint(name, wanted)
 
 
-def _by_pint(name: str, wanted: str) -> Fraction | None:
+def _unit_factor_by_pint(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` of any unit, by prefixes, products and quotients."""
     from pint.errors import DimensionalityError, UndefinedUnitError
 

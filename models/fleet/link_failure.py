@@ -90,11 +90,11 @@ class LinkFailure:
             return
         yield sim.wait(self.noticed_after)
         led = _avoidable(sim.system, rates)
-        sim.lead_around(led)
+        sim.route_around(led)
         if self.lasts is not None:
             yield sim.wait(self.lasts - self.noticed_after)
             self._restore(sim, rates)
-            sim.lead_over(led)
+            sim.route_over_again(led)
 
     def _restore(self, sim: Running, rates: Mapping[str, float]) -> None:
         for name, rate in rates.items():

@@ -177,12 +177,12 @@ class Actions(StateView):
             store.world[FLOWS] -= 1
             store.world[STALE] = 1
 
-    def _ask_for(self, grant: Grant) -> None:
+    def _queue_request(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)
         self.asked[grant.place] = grant
         enqueue_claim(self.store.world, grant.place)
 
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         drop_claim(self.store.world, grant.place)
         del self.asked[grant.place]
         self.store.claim_rows.free(grant.place, 1)

@@ -9,7 +9,7 @@ import simpy
 
 from ..engine_api.interface import Answer, EngineGraph, Numbers, TimingElsewhere
 from ..engine_api.remaining_work import RemainingWork
-from ..engine_api.simpy_adapter import HandedInGraph
+from ..engine_api.simpy_adapter import GraphHandle
 from .memory.block import GraphBlock
 from .memory.run_memory import GraphOffsets, RunMemory
 from .memory.state_layout import NONE
@@ -18,7 +18,7 @@ from .static_schedule import StaticSchedule
 Rows = tuple[int, int]  # first, count
 
 
-class SubmittedGraph(HandedInGraph):
+class SubmittedGraph(GraphHandle):
     """Graph that was handed in to the compiled engine.
 
     Parameters

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 class _Callbacks(list[Callable[[simpy.Event], None]]):
     """Callbacks of a grant's event; reports when the last one is removed."""
 
-    def __init__(self, forgotten: Callable[[], None]):
+    def __init__(self, on_abandoned: Callable[[], None]):
         super().__init__()
-        self.forgotten = forgotten
+        self.on_abandoned = on_abandoned
 
     def remove(self, value: Any, /) -> None:
         """Remove one callback: its process was interrupted, or went on for another reason."""
         super().remove(value)
         if not self:
-            self.forgotten()
+            self.on_abandoned()
 
 
 class Grant(simpy.Event):
@@ -44,8 +44,8 @@ class Grant(simpy.Event):
     component, amount, owner : int
     who : str
         The process that asked.
-    leave : gives the grant back
-    forgotten : is called when the last one who waited for it does not any more
+    on_release : gives the grant back
+    on_abandoned : is called when the last one who waited for it does not any more
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Grant(simpy.Event):
         amount: int,
         owner: int,
         who: str,
-        leave: Callable[[Grant], None],
-        forgotten: Callable[[Grant], None],
+        on_release: Callable[[Grant], None],
+        on_abandoned: Callable[[Grant], None],
     ):
         super().__init__(env)
         self.number, self.component, self.amount = number, component, amount
         self.owner, self.who, self.asked = owner, who, int(env.now)
         self.place = -1  # index in the engine's queue while it waits
         self.over = False  # released, or no longer in the queue
-        self._leave = leave
-        self.callbacks = _Callbacks(lambda: forgotten(self))
+        self._leave = on_release
+        self.callbacks = _Callbacks(lambda: on_abandoned(self))
 
     @property
     def is_abandoned(self) -> bool:

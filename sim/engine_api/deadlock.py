@@ -158,7 +158,7 @@ def shortest_cycle(
     >>> shortest_cycle({0: [1], 1: [2], 2: [0, 1], 3: [0]})
     [1, 2]
     """
-    graph = _Waits(waits, queues or {}, holders or {})
+    graph = _WaitForGraph(waits, queues or {}, holders or {})
     best: list[int] = []
     for start in graph.nodes():
         if best and graph.steps > MOST_STEPS:
@@ -171,7 +171,7 @@ def shortest_cycle(
     return best
 
 
-class _Waits:
+class _WaitForGraph:
     """Wait-for graph, from which nodes on no cycle are removed."""
 
     def __init__(

@@ -17,7 +17,7 @@ from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
 from .final_states import FinalStates
 from .interface import Answer, ComponentTable, Submitted, TimingElsewhere
-from .simpy_adapter import HandedInGraph, SimpyAdapter
+from .simpy_adapter import GraphHandle, SimpyAdapter
 from .simpy_clock import step_simpy
 from .threshold import Thresholds
 from .validation import (
@@ -103,10 +103,10 @@ class EngineControl(SimpyAdapter):
         check_amount(self.parts, component, amount)
         grant = Grant(
             self.env, self.ledger.asked, component, amount, owner, self._acting_process(),
-            self._let_go, self._withdraw_if_forgotten,
+            self._release_grant, self._withdraw_if_forgotten,
         )  # fmt: skip
         self.ledger.note_request(grant)
-        self._note_action(lambda: self._ask_for(grant))
+        self._note_action(lambda: self._queue_request(grant))
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
@@ -141,11 +141,11 @@ class EngineControl(SimpyAdapter):
         for component, amount in list(self.ledger.holds_of_owner(owner)):
             self._give_back(component, amount, owner, self._acting_process())
 
-    def _let_go(self, grant: Grant) -> None:
+    def _release_grant(self, grant: Grant) -> None:
         """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
             self.ledger.drop_request(grant)
-            self._note_action(lambda: self._leave_line(grant))
+            self._note_action(lambda: self._withdraw_request(grant))
         else:
             held = self.ledger.of(grant.component, grant.owner)
             check_release(self.parts, grant.component, grant.amount, held)
@@ -162,7 +162,7 @@ class EngineControl(SimpyAdapter):
         grant.over = True
         if self.ledger.is_waiting(grant):
             self.ledger.drop_request(grant)
-            self._leave_line(grant)
+            self._withdraw_request(grant)
         elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
             self.ledger.give_back(self._now, *grant.held)
             self._return(grant.component, grant.amount)
@@ -179,7 +179,7 @@ class EngineControl(SimpyAdapter):
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
-        mine = cast(HandedInGraph, graph)
+        mine = cast(GraphHandle, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
             if mine.unreported:
@@ -303,11 +303,11 @@ class EngineControl(SimpyAdapter):
     def _cancel(self, ops: Sequence[int]) -> None: ...
 
     @abstractmethod
-    def _ask_for(self, grant: Grant) -> None:
+    def _queue_request(self, grant: Grant) -> None:
         """Append a process's request to the queue of a capacity."""
 
     @abstractmethod
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         """Withdraw a process's request."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ from .interface import FIRST, LATER, ComponentTable, LostOp
 from .simpy_clock import Turn, zero_time_loop_error
 
 
-class HandedInGraph:
+class GraphHandle:
     """Graph that was handed in, with the events of its end and its losses.
 
     Parameters
@@ -58,7 +58,7 @@ class SimpyAdapter(ABC):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second
         self.watchers: set[simpy.Process] = set()
-        self.losing: set[HandedInGraph] = set()  # graphs with unreported losses
+        self.losing: set[GraphHandle] = set()  # graphs with unreported losses
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
         self.submissions = 0  # graphs submitted so far

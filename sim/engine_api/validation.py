@@ -45,7 +45,7 @@ components are 0 to 0
     """
     if len(graph.claims):
         _check_claims(parts, graph)
-    if _is_plain(parts, graph):
+    if _passes_quick_check(parts, graph):
         return
     n = len(graph)
     op = np.concatenate([np.arange(n), graph.further])
@@ -76,7 +76,7 @@ components are 0 to 0
     )
 
 
-def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
+def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
     """Whether a graph needs no further checks, decided without a table of its size."""
     slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
     places = len(graph) + len(graph.further)

@@ -85,19 +85,19 @@ class ComponentList(Sequence[Component]):
     def __getitem__(self, at: int | slice) -> Component | Sequence[Component]:
         """A component, or several."""
         if isinstance(at, slice):
-            return tuple(self._made(i) for i in range(*at.indices(len(self))))
+            return tuple(self._component(i) for i in range(*at.indices(len(self))))
         i = int(at) + len(self) * (at < 0)
         if not 0 <= i < len(self):
             raise IndexError(at)
-        return self._made(i)
+        return self._component(i)
 
-    def _made(self, number: int) -> Component:
+    def _component(self, number: int) -> Component:
         part, name = self.parts[int(self.part_index[number])], self.names.name(number)
         return part if part.name == name else part.renamed(name, node=self.names.node(number))
 
     def __iter__(self) -> Iterator[Component]:
         """All components, each made where it is asked for."""
-        return map(self._made, range(len(self)))
+        return map(self._component, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         """Whether other components are the same, in the same order."""
@@ -177,7 +177,7 @@ class ComponentList(Sequence[Component]):
                 parts.append(made)
         if len(parts) == len(self.parts):
             return self
-        return self._of_used(parts, which)
+        return self._without_unused_parts(parts, which)
 
     def with_replaced(self, components: Mapping[int, Component]) -> ComponentList:
         """Components of which some are others, of the same names; itself where none differs."""
@@ -191,9 +191,11 @@ class ComponentList(Sequence[Component]):
                 seen[facts] = len(parts)
                 parts.append(made)
             which[number] = seen[facts]
-        return self._of_used(parts, which) if seen else self
+        return self._without_unused_parts(parts, which) if seen else self
 
-    def _of_used(self, parts: Sequence[Component], which: NDArray[np.int32]) -> ComponentList:
+    def _without_unused_parts(
+        self, parts: Sequence[Component], which: NDArray[np.int32]
+    ) -> ComponentList:
         """These parts as far as they are used."""
         used = np.bincount(which, minlength=len(parts)) > 0
         number = np.cumsum(used) - 1

@@ -134,10 +134,10 @@ class Graph:
     def explicit(self) -> FlatGraph:
         """Block with all blocks written out."""
         return concatenate_blocks(
-            [b if isinstance(b, FlatGraph) else self._write_template(b) for b in self.blocks]
+            [b if isinstance(b, FlatGraph) else self._expanded_block(b) for b in self.blocks]
         )
 
-    def _write_template(self, block: SpmdGraph) -> FlatGraph:
+    def _expanded_block(self, block: SpmdGraph) -> FlatGraph:
         """Template written out, with the slot of each place where there is a machine."""
         flat = block.expand()
         if self.system is None or self.gpus is None:
@@ -298,7 +298,7 @@ class Builder:
             self._edges += [(int(a), row, k) for a in member.after]
         return row
 
-    def describe(self, rank: int, stream: int, kind: str) -> None:
+    def set_stream_kind(self, rank: int, stream: int, kind: str) -> None:
         """Set the kind of a stream: ``host``, ``compute``, ``copy`` or ``network``."""
         self._streams[rank, stream] = kind
 

@@ -85,7 +85,7 @@ class Names(Sequence[str]):
 
 
 def names_by_number(
-    names: Sequence[str], numbers: NDArray[np.integer], nobody: str
+    names: Sequence[str], numbers: NDArray[np.integer], none_name: str
 ) -> NDArray[Any]:
     """(n,) names of components by number; that of nobody, which is -1.
 
@@ -93,7 +93,7 @@ def names_by_number(
     ['b', '-', 'b']
     """
     used, which = np.unique(numbers, return_inverse=True)
-    found = np.array([nobody if i < 0 else names[i] for i in used.tolist()], object)
+    found = np.array([none_name if i < 0 else names[i] for i in used.tolist()], object)
     return found[which]
 
 

@@ -94,20 +94,24 @@ def parse_collective_name(name: str, members: int) -> CollectiveName:
     ValueError: receive=3,1 has 2 numbers for 4 members; write one for each
     """
     signature = Signature("collective", name)
-    told = signature.attributes
-    kernel = told.pop(KERNEL, "") if signature.op == SPLIT else ""
+    attributes = signature.attributes
+    kernel = attributes.pop(KERNEL, "") if signature.op == SPLIT else ""
     if kernel not in ("", LOW_LATENCY):
         raise ValueError(f"{KERNEL}={kernel} is unknown; write {LOW_LATENCY}, or leave it out")
-    for key in told:
+    for key in attributes:
         if signature.op != SPLIT:
             raise ValueError(f"only {SPLIT} has unequal parts; leave {key!r} out")
         if key not in (SEND, RECEIVE, PAIRS):
             raise ValueError(f"attribute {key!r} is unknown; write {SEND}, {RECEIVE} or {PAIRS}")
-    if not told:
+    if not attributes:
         return CollectiveName(signature.op, None, kernel)
-    parts = _read_pairs(told, members) if PAIRS in told else _read_product(told, members)
+    parts = (
+        _read_pairs(attributes, members)
+        if PAIRS in attributes
+        else _read_product(attributes, members)
+    )
     if not parts.any():
-        raise ValueError(f"{_text(told)}: the parts add up to 0; give some member a part")
+        raise ValueError(f"{_text(attributes)}: the parts add up to 0; give some member a part")
     equal = bool(np.all(parts == parts[0, 0]))
     return CollectiveName(signature.op, None if equal else Splits(parts), kernel)
 
@@ -134,21 +138,21 @@ def all_to_all_name(
     return " ".join(words)
 
 
-def _read_product(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+def _read_product(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
     """(n, n) parts of what members send and get."""
     send, receive = (
-        _read_numbers(key, told[key], members) if key in told else [1] * members
+        _read_numbers(key, attributes[key], members) if key in attributes else [1] * members
         for key in (SEND, RECEIVE)
     )
     _refuse_huge(sum(send) * sum(receive), members)
     return np.outer(np.array(send, np.int64), np.array(receive, np.int64))
 
 
-def _read_pairs(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+def _read_pairs(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
     """(n, n) parts, row by row."""
-    if len(told) > 1:
+    if len(attributes) > 1:
         raise ValueError(f"{PAIRS} cannot be combined with {SEND} or {RECEIVE}; leave those out")
-    rows = told[PAIRS].split("/")
+    rows = attributes[PAIRS].split("/")
     if len(rows) != members:
         raise ValueError(f"{PAIRS} has {len(rows)} rows for {members} members; write one for each")
     parts = [_read_numbers(PAIRS, row, members) for row in rows]
@@ -176,5 +180,5 @@ def _refuse_huge(whole: int, members: int) -> None:
         )
 
 
-def _text(told: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in told.items())
+def _text(attributes: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in attributes.items())

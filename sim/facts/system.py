@@ -92,7 +92,7 @@ class FlowRouter(Protocol):
         """Components, and the amounts that all flows together send over each."""
         ...
 
-    def longest(
+    def highest_route_cost(
         self, source: NDArray[np.int64], target: NDArray[np.int64], cost: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """(flows,) most that the costs of components add up to along a way; NaN without one."""
@@ -459,7 +459,7 @@ class System:
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
         if self._flow_router is not None and (self._sprays or len(here) > FEW):
-            return self._flow_router.longest(here, there, self._delay_of_each)
+            return self._flow_router.highest_route_cost(here, there, self._delay_of_each)
         of = self.components
         pairs = zip(here.tolist(), there.tolist(), strict=True)
         ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
@@ -592,7 +592,9 @@ class System:
         """Latencies along the longest route, added up."""
         if self._flow_router is not None and self._sprays:
             cost = self.components.column(lambda part: part.latency, np.float64)
-            return float(self._flow_router.longest(np.array([a]), np.array([b]), cost)[0])
+            return float(
+                self._flow_router.highest_route_cost(np.array([a]), np.array([b]), cost)[0]
+            )
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:

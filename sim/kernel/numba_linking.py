@@ -51,7 +51,7 @@ class LinkedKernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compiled kernel for these argument types."""
-        with _no_collection():
+        with _without_garbage_collection():
             return super().compile(sig)
 
     @property
@@ -68,7 +68,7 @@ class _Part(CPUDispatcher):
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Keep the garbage collector from going through what a compilation makes, again and again."""
     was_on = gc.isenabled()
     gc.disable()
@@ -157,15 +157,15 @@ def _with_unsigned_index(call: Any, made: Any) -> Any:
     is_load = isinstance(call, ir.Expr) and call.op == "getitem"
     if (is_load or isinstance(call, ir.SetItem)) and isinstance(made.args[0], types.Array):
         array, index, *value = made.args
-        return made.replace(args=(array, _unsigned(index), *value))
+        return made.replace(args=(array, _unsigned_index(index), *value))
     return made
 
 
-def _unsigned(index: Any) -> Any:
+def _unsigned_index(index: Any) -> Any:
     """Unsigned type of an index or a tuple of them; of constants the sign is known."""
     if isinstance(index, types.BaseTuple):
         members: Any = index
-        return types.Tuple([_unsigned(one) for one in members])
+        return types.Tuple([_unsigned_index(one) for one in members])
     is_constant = isinstance(index, types.Literal)
     return types.uint64 if isinstance(index, types.Integer) and not is_constant else index
 
@@ -198,7 +198,7 @@ class _LowerWhole(NativeLowering):
         return True
 
 
-class _RememberingContext(Context):
+class _CachingContext(Context):
     """Numba's typing context, which remembers the signatures of functions other than kernels.
 
     Numba tries some ten templates for each ``+`` of a kernel.
@@ -228,7 +228,7 @@ class _Compiler(CompilerBase):
     lowering: type[NativeLowering]
 
     def define_pipelines(self) -> list[Any]:
-        self.state.typingctx = _RememberingContext(self.state.typingctx)
+        self.state.typingctx = _CachingContext(self.state.typingctx)
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
         theirs = (NativeLowering, NativeParforLowering)
         made.passes = [(self.lowering if p in theirs else p, text) for p, text in made.passes]

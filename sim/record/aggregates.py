@@ -92,7 +92,7 @@ class RunAggregates:
         """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
-    def with_box_times(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
+    def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
         """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found

@@ -249,8 +249,8 @@ def time_ops(
     if times is not None:
         told = np.flatnonzero(times.is_given)
         merge.add(told, Timing.of(times.time[told]), component[told], SAID)
-        asked_about = _components_to_ask(component, times)
-    _timing_of_unasked(ops, asked_about, merge)
+        asked_about = _components_to_time(component, times)
+    _add_recorded_timings(ops, asked_about, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _rows_by_backend(asked_about, bound, system, ops):
@@ -293,7 +293,7 @@ def ops_by_backend(
         communication_endpoints(graph),
     )
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    asked_about = component if graph.times is None else _components_to_ask(component, graph.times)
+    asked_about = component if graph.times is None else _components_to_time(component, graph.times)
     for who, rows in _rows_by_backend(asked_about, bound, system, graph.ops):
         ops = graph.ops.take(rows).with_placement(system, component[rows], members.take(rows))
         yield who, rows, ops
@@ -349,12 +349,12 @@ def communication_endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _components_to_ask(component: NDArray[np.int32], times: OpTimeOverrides) -> NDArray[np.int32]:
+def _components_to_time(component: NDArray[np.int32], times: OpTimeOverrides) -> NDArray[np.int32]:
     """(n,) component that is asked about each op, TOLD where its time is given."""
     return np.where(times.is_given, TOLD, component).astype(np.int32)
 
 
-def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
+def _add_recorded_timings(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component == NOBODY)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]

@@ -43,7 +43,7 @@ class BoundSystem(Protocol):
         """Backend of each component."""
 
     @property
-    def answerers(self) -> Sequence[Backend]:
+    def distinct_backends(self) -> Sequence[Backend]:
         """Backends, each once."""
 
     @property

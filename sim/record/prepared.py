@@ -144,9 +144,9 @@ class Prepared:
     """
 
     def __init__(
-        self, run: object, variant: PreparedVariant, asking: PreparationCallbacks, routed: System
+        self, run: object, variant: PreparedVariant, callbacks: PreparationCallbacks, routed: System
     ):
-        self.run, self.variant, self._asking, self.routed = run, variant, asking, routed
+        self.run, self.variant, self._callbacks, self.routed = run, variant, callbacks, routed
         self._known: dict[tuple[int, float | None, float | None], RowTiming] = {}
         self._variants: dict[tuple[tuple[int, TimingStructure], ...], PreparedVariant] = {}
         self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowTiming]] = {}
@@ -177,7 +177,7 @@ class Prepared:
         changed = self._changed_numbers(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers, {}, {})
-        by_row = self._ask_backends(
+        by_row = self._time_changed_rows(
             {row: pair for row, pair in changed.items() if not self._is_online(row)}
         )
         other = tuple(
@@ -197,7 +197,7 @@ class Prepared:
                 numbers.limit[k] = answer.rate_limit
         made = Submission(variant, numbers, changed, by_row)
         if any(self._is_online(row) for row in changed):
-            online = self._asking.lower(made.graph, variant.answers)
+            online = self._callbacks.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
         return made
 
@@ -205,7 +205,7 @@ class Prepared:
         return bool(self.variant.answers.online[row] >= 0)
 
     @cached_property
-    def _answer_pairs(self) -> list[Pair]:
+    def _flop_byte_pairs(self) -> list[Pair]:
         ops = self.graph.ops
         return list(zip(ops.flop.tolist(), ops.bytes.tolist(), strict=True))
 
@@ -232,7 +232,7 @@ class Prepared:
             if values is None:
                 continue
             for row, value in self._checked_items(values):
-                pair = changed.get(row, self._answer_pairs[row])
+                pair = changed.get(row, self._flop_byte_pairs[row])
                 if pair[column] != value:
                     changed[row] = (value, pair[1]) if column == 0 else (pair[0], value)
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
@@ -259,10 +259,10 @@ class Prepared:
                 )
         return items
 
-    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
+    def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
-            return self._ask_whole(changed)
+            return self._time_all_rows(changed)
         known, classes, seen = self._known, self._row_classes, {}
         for row, (flop, moved) in changed.items():
             seen[row] = (
@@ -278,14 +278,14 @@ class Prepared:
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
-            answers = row_timings(*self._asking.rows(rows, ops))
+            answers = row_timings(*self._callbacks.rows(rows, ops))
             if any(end >= 0 for one in answers for _, end in one.structure.holds):
                 self._tied = True
-                return self._ask_whole(changed)
+                return self._time_all_rows(changed)
             known.update(zip(new, answers, strict=True))
         return {row: known[key] for row, key in seen.items()}
 
-    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
+    def _time_all_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for all rows from one question, as some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
@@ -296,16 +296,16 @@ class Prepared:
             for row, pair in changed.items():
                 flop[row], moved[row] = pair
             every = np.arange(len(self), dtype=np.int64)
-            answers = row_timings(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            answers = row_timings(*self._callbacks.rows(every, ops.replace(flop=flop, bytes=moved)))
             self._whole[key] = {
                 row: one
-                for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
+                for row, (one, was) in enumerate(zip(answers, self._prepared_timings, strict=True))
                 if one != was and not self._is_online(row)
             }
         return self._whole[key]
 
     @cached_property
-    def _first_answers(self) -> list[RowTiming]:
+    def _prepared_timings(self) -> list[RowTiming]:
         """Answer for each row as it was prepared."""
         return row_timings(self.variant.answers, self.variant.lowered)
 
@@ -320,8 +320,8 @@ class Prepared:
             answers = replace_row_timings(
                 self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
             )
-            lowered = self._asking.lower(graph, answers)
-            self._variants[other] = self._asking.variant(graph, answers, lowered)
+            lowered = self._callbacks.lower(graph, answers)
+            self._variants[other] = self._callbacks.variant(graph, answers, lowered)
         return self._variants[other]
 
 

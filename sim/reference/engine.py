@@ -247,10 +247,10 @@ class ReferenceEngine(EventLoop):
             row.state = State.CANCELLED
             self._close(row)
 
-    def _ask_for(self, grant: Grant) -> None:
+    def _queue_request(self, grant: Grant) -> None:
         self.lines.ask(Claim(grant.component, grant.amount, grant=grant), self.tick)
 
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         line = self.at[grant.component].line
         self.lines.leave(next(c for c in line if c.grant is grant), self.tick)
 

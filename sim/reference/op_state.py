@@ -22,7 +22,7 @@ from ..engine_api.interface import (
     TimingElsewhere,
 )
 from ..engine_api.remaining_work import ALL, RemainingWork
-from ..engine_api.simpy_adapter import HandedInGraph
+from ..engine_api.simpy_adapter import GraphHandle
 from ..errors import GraphError
 from .capacity import Claim
 
@@ -44,7 +44,7 @@ class ComponentState:
     line: list[Claim] = field(default_factory=list)  # who waits for an amount
 
 
-class SubmittedGraph(HandedInGraph):
+class SubmittedGraph(GraphHandle):
     """Graph that was handed in, and how many of its ops are open."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ..facts.doubt import Doubt
 from ..facts.graph import Graph
 from ..facts.ops import Kind, Ops
 from ..facts.roles import components_by_role
-from ..facts.spmd.program_encoding import distinct_questions
+from ..facts.spmd.program_encoding import distinct_ops_to_time
 from ..facts.system import System
 from ..record.binding import ops_by_backend
 from ..run.simulation import Simulation
@@ -140,7 +140,7 @@ def seconds_by_error_family(
     """
     found: dict[str, float] = {}
     for graph in graphs:
-        for who, ops, asked, times in _questions(graph, bound):
+        for who, ops, asked, times in _ops_to_time(graph, bound):
             said = None if who.online else who.timing(ops)
             if said is None or said.doubt is None:
                 continue
@@ -151,7 +151,7 @@ def seconds_by_error_family(
     return found
 
 
-def _questions(
+def _ops_to_time(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
     """Backends and what they are asked, which of these each op asks, and how many such there are.
@@ -174,7 +174,7 @@ def _questions(
         part = played[kind.role][ranks[0]]
         who = bound[part]
         if who is not None:
-            asked, first = distinct_questions(program.ops.take(rows), program.family[rows])
+            asked, first = distinct_ops_to_time(program.ops.take(rows), program.family[rows])
             where = np.full(len(first), part, np.int32)
             ops = program.ops.take(rows[first]).with_placement(
                 graph.system, where, Csr.empty(len(first))

@@ -94,8 +94,8 @@ class ScaledBackend(Backend):
         fixed = np.where(own, said.fixed / self.factor, said.fixed)
         if said.work is None:
             return replace(said, fixed=fixed)
-        usage = said.usage or _usage_of_asked_component(ops.at.component)
-        work = np.where(own & _are_times(usage, ops), said.work / self.factor, said.work)
+        usage = said.usage or _own_component_usage(ops.at.component)
+        work = np.where(own & _works_are_core_times(usage, ops), said.work / self.factor, said.work)
         if np.isfinite(self.factor):
             return replace(said, fixed=fixed, work=work)
         row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
@@ -112,7 +112,7 @@ class ScaledBackend(Backend):
         )
 
 
-def _are_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
+def _works_are_core_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
     """(n,) whether the work of ops is a time of their own that they share a core for."""
     assert ops.at is not None  # noqa: S101
     parts = ops.at.system.components
@@ -123,7 +123,7 @@ def _are_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
     return found
 
 
-def _usage_of_asked_component(component: NDArray[np.int32]) -> Usage:
+def _own_component_usage(component: NDArray[np.int32]) -> Usage:
     """Usage in which each op takes only the component that was asked."""
     n = len(component)
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
@@ -134,9 +134,9 @@ def speedup_effects(
     run: Callable[[Simulation], Result],
     groups: Mapping[str, Sequence[int]],
     factor: float = 1.1,
-    each: Callable[..., Iterable[float]] = map,
+    map_function: Callable[..., Iterable[float]] = map,
     base: float | None = None,
-    of: Callable[[Result], float] = lambda result: result.makespan,
+    metric: Callable[[Result], float] = lambda result: result.makespan,
 ) -> list[SpeedupEffect]:
     """Change of the metric with each group of components ``factor`` times, then infinitely, faster.
 
@@ -145,9 +145,9 @@ def speedup_effects(
     run : how to run a simulation, e.g. ``lambda s: s.run(graph)``
     groups : numbers of components by a name for them
     factor : 1.1 is 10 % faster
-    each : goes over the runs; the ``map`` of a pool of threads has several under way
+    map_function : goes over the runs; the ``map`` of a pool of threads has several under way
     base : the number as it is, where it is known: one run less
-    of : number of a result that is compared; its makespan unless said
+    metric : number of a result that is compared; its makespan unless said
 
     Examples
     --------
@@ -171,8 +171,8 @@ def speedup_effects(
         for by in (factor, np.inf)
     ]
     if base is None:
-        base = of(run(simulation))
-    found = [*each(lambda s: of(run(s)), asked)]
+        base = metric(run(simulation))
+    found = [*map_function(lambda s: metric(run(s)), asked)]
     return [
         SpeedupEffect(group, base, *both)
         for group, both in zip(groups, zip(found[::2], found[1::2], strict=True), strict=True)

@@ -47,7 +47,7 @@ class HeldGraphs:
         self.sums: dict[int, StreamingSums] = {}  # aggregates of freed graphs, by job
         self._fold_at = AT_ONCE
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job."""
         self.given[graph.first] = graph.count
 

@@ -119,7 +119,7 @@ class ProcessActions(Observation):
         names = self._system.select(node=name) if is_node else (name,)
         return [self._may_touch(n) for n in names]
 
-    def lead_around(self, names: Sequence[str]) -> None:
+    def route_around(self, names: Sequence[str]) -> None:
         """Lead data around some components from now on, as routing does that knows them to be down.
 
         Open sends and collectives whose way changes go on by the new one with what is left of
@@ -133,8 +133,8 @@ class ProcessActions(Observation):
         down = {self._may_touch(name) for name in names}
         self._run.relocations.set_avoided(self._run.relocations.down | down)
 
-    def lead_over(self, names: Sequence[str]) -> None:
-        """Lead data over components again that :meth:`lead_around` named."""
+    def route_over_again(self, names: Sequence[str]) -> None:
+        """Lead data over components again that :meth:`route_around` named."""
         up = {self._may_touch(name) for name in names}
         self._run.relocations.set_avoided(self._run.relocations.down - up)
 

@@ -54,11 +54,11 @@ class MovedOp(NamedTuple):
     online: bool
 
 
-def place_of(run: SubmittedRun, row: int) -> OpPlace:
+def original_place(run: SubmittedRun, row: int) -> OpPlace:
     """Where an op was placed."""
     block, gpus = run.graph.explicit, run.graph.gpus
     assert gpus is not None  # noqa: S101  submitted graphs are placed
-    places = places_of(run, row)
+    places = place_numbers(run, row)
     ranks = block.rank[places].tolist()
     peer = [int(block.peer[row])] if block.peer[row] >= 0 else []
     return OpPlace(
@@ -68,7 +68,7 @@ def place_of(run: SubmittedRun, row: int) -> OpPlace:
     )
 
 
-def places_of(run: SubmittedRun, row: int) -> NDArray[np.int64]:
+def place_numbers(run: SubmittedRun, row: int) -> NDArray[np.int64]:
     """Numbers of all places of an op."""
     further = run.lowered.further
     a, b = np.searchsorted(further, [row, row + 1])
@@ -81,7 +81,7 @@ def place_on_other_gpus(
     """Place of an op once other GPUs stand in for those of its ranks."""
     block, kind = run.graph.explicit, Kind(run.graph.ops.kind[row])
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
-    for k, p in enumerate(places_of(run, row).tolist()):
+    for k, p in enumerate(place_numbers(run, row).tolist()):
         if slots[k] >= 0 and gpus[k] != now.gpus[k]:
             stream = int(block.rank[p]), int(block.stream[p])
             role = role_of_op(kind, run.graph.streams, stream)
@@ -172,9 +172,9 @@ class Relocations:
         places = []
         for row in rows:
             moved = self.moved.get(run.first + row)
-            places.append(place_of(run, row) if moved is None else moved.place)
+            places.append(original_place(run, row) if moved is None else moved.place)
             before[row] = before[row] if moved is None else moved.timing
-        for op, (slots, there) in self._ask(run, rows, places, before).items():
+        for op, (slots, there) in self._time_moves(run, rows, places, before).items():
             machine.stop(op)
             machine.resume(op, True, slots, None, there)
 
@@ -200,7 +200,7 @@ class Relocations:
             run, rows, places = runs[k], [], []
             for op in own:
                 row = op - run.first
-                now = self.moved[op].place if op in self.moved else place_of(run, row)
+                now = self.moved[op].place if op in self.moved else original_place(run, row)
                 if instead is not None:
                     then = place_on_other_gpus(run, row, now, instead, system)
                 else:
@@ -210,10 +210,10 @@ class Relocations:
                     rows.append(row)
                     places.append(then)
             if rows:
-                found |= self._ask(run, rows, places)
+                found |= self._time_moves(run, rows, places)
         return found
 
-    def _ask(
+    def _time_moves(
         self,
         run: SubmittedRun,
         rows: Sequence[int],
@@ -234,7 +234,7 @@ class Relocations:
         )
         timings, loose = timing.time_rows(run.graph, at, component, members)
         moved = [
-            MovedOp(place, _of_graph(one, rows), bool(online))
+            MovedOp(place, _with_graph_rows(one, rows), bool(online))
             for place, one, online in zip(
                 places, row_timings(timings, loose), timings.online >= 0, strict=True
             )
@@ -247,7 +247,7 @@ class Relocations:
         drawn = self.draws.of(there, run.draw_key)
         found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
-            if before and self._stays(run.first + row, one, before[row]):
+            if before and self._is_unaffected(run.first + row, one, before[row]):
                 continue
             if not one.online:
                 _check_holds(run, row, one.timing, timing.parts.names)
@@ -258,10 +258,10 @@ class Relocations:
             self.moved[run.first + row] = one
             self.ops.add(run.first + row)
             self.unsettled.add(run.first + row)
-            found[run.first + row] = one.place.slots, asks or _answer(drawn, row)
+            found[run.first + row] = one.place.slots, asks or _engine_timing(drawn, row)
         return found
 
-    def _stays(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
+    def _is_unaffected(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
         """Whether an op is not concerned by a change of routes."""
         if moved.online:  # timed at its start; a started op may use a failed component
             return self.down.isdisjoint(self.run.machine.usage(op))
@@ -303,17 +303,17 @@ class Relocations:
         )  # fmt: skip
         lowered, slot = self.draws.of(again, run.draw_key), run.lowered.slot.copy()
         for row, one in moved.items():
-            slot[places_of(run, row)] = one.place.slots
+            slot[place_numbers(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))
 
 
-def _of_graph(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
+def _with_graph_rows(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
     """Answer from a table of some rows, with the ops that it holds until by their row."""
     holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
     return timings._replace(structure=timings.structure._replace(holds=holds))
 
 
-def _answer(lowered: EngineGraph, row: int) -> Answer:
+def _engine_timing(lowered: EngineGraph, row: int) -> Answer:
     """Answer about a row, in the numbers of an engine."""
     flows, fixed = lowered.flows, int(lowered.fixed[row])
     at = int(np.searchsorted(flows.op, row))

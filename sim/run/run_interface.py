@@ -46,7 +46,7 @@ class JobState(Protocol):
     def next_submission(self, name: str, key: int | None = None) -> int:
         """Number of earlier graphs of a name in this job, or the key."""
 
-    def handed_in(self, graph: Submitted) -> None:
+    def note_submitted(self, graph: Submitted) -> None:
         """Count a submitted graph as open until all its ops are over."""
 
 
@@ -138,5 +138,5 @@ class RunInterface(Protocol):
     ) -> Submitted:
         """Place, time and hand in a graph of a process."""
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job, not submitted by a process."""

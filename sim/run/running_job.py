@@ -152,7 +152,7 @@ class RunningJob:
             self.given = len(self.what)
             handle = self.session.submit(self.what, self)
             self.opening = handle.index
-            self.session.note_given(handle)
+            self.session.note_job_graph(handle)
         else:
             self.start([self.what])
         self.start(processes)
@@ -190,7 +190,7 @@ class RunningJob:
         self.times[name] = number + 1
         return number if key is None else key
 
-    def handed_in(self, graph: Submitted) -> None:
+    def note_submitted(self, graph: Submitted) -> None:
         """Count a submitted graph of this job as open until all its ops are over."""
         self.count += graph.count
         self._graphs[graph.index] = graph

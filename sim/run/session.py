@@ -54,7 +54,7 @@ class Session:
         self.simulation, self.replica = simulation, replica
         self.system, self.tick = simulation.system, simulation.tick
         self.scale, self.parts = simulation.scale, simulation.parts
-        for backend in simulation.answerers:
+        for backend in simulation.distinct_backends:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
@@ -243,16 +243,16 @@ class Session:
             log.info(
                 "%s: all %s ops are expanded, since processes steer the run", graph.name, len(graph)
             )
-        run = self.numbered_and_drawn(self.time_graph(graph, job), job, rank, key)
+        run = self.with_ranks_and_draws(self.time_graph(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
         self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
-        job.handed_in(handle)
+        job.note_submitted(handle)
         return handle
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job, not submitted by a process."""
-        self.held.note_given(graph)
+        self.held.note_job_graph(graph)
 
     @property
     def _acting_process(self) -> str:
@@ -284,10 +284,10 @@ class Session:
         self.runs.append(run)
         if graph.routed is not self.timing.routed:
             self.relocations.reroute(run)
-        job.handed_in(handle)
+        job.note_submitted(handle)
         return handle
 
-    def numbered_and_drawn(
+    def with_ranks_and_draws(
         self,
         timed_graph: TimedGraph,
         job: JobState,
@@ -323,7 +323,7 @@ class Session:
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
         runs = tuple(self.relocations.with_final_places(self.runs))
         written = Schedule(runs, columns, frozenset(self.relocations.ops), jobs)
-        found = replace(self.bare_result(), written=written)
+        found = replace(self.result_without_times(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
@@ -335,7 +335,7 @@ class Session:
     def _aggregated_result(self, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of a run of which graphs were given back."""
         self.held.release_ended()
-        found = replace(self.bare_result(), repeat_run=repeat_run)
+        found = replace(self.result_without_times(), repeat_run=repeat_run)
         self.__dict__.pop("machine", None)
         sums = [self.held.sums_of(job) for job in self.jobs]
         kept = [own.kept(job.count) for own, job in zip(sums, self.jobs, strict=True)]
@@ -347,7 +347,7 @@ class Session:
         )
         return replace(found, summary=merge_job_aggregates(sums, kept), by_job=by_job)
 
-    def bare_result(self) -> Result:
+    def result_without_times(self) -> Result:
         """Result without times of ops, nor sums of them."""
         holds = len(self.parts.capacity) and "machine" in self.__dict__
         return Result(

@@ -91,7 +91,7 @@ class Simulation:
         return bind(self.system, self.backends)
 
     @cached_property
-    def answerers(self) -> tuple[Backend, ...]:
+    def distinct_backends(self) -> tuple[Backend, ...]:
         """Backends, each once."""
         return self.bound.backends
 

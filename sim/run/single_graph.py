@@ -87,7 +87,7 @@ def _run_as_spmd(
         spmd.template.ranks, template.ranks,
     )  # fmt: skip
     written = spmd.why_not_written()
-    found = replace(session.bare_result(), summary=kept)
+    found = replace(session.result_without_times(), summary=kept)
     if spmd.shares_rates and not written:
         return replace(found, repeat_run=repeat_run)
     return replace(found, repeat_run=written or (lambda: _write_spmd_result(session, spmd)))
@@ -118,7 +118,7 @@ def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
 
 def run_timed(session: Session, timed_graph: TimedGraph, job: RunningJob) -> None:
     """Run one graph that nobody steers."""
-    run = session.numbered_and_drawn(timed_graph, job)
+    run = session.with_ranks_and_draws(timed_graph, job)
     session.runs.append(run)
     _run_lowered(session, run.lowered)
 

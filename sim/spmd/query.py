@@ -168,7 +168,7 @@ def equal_timing_groups(simulation: BoundSystem) -> Numbers:
     bound = simulation.bound
     found = np.full(len(bound), -1, np.int64)
     used = 0
-    for i, backend in enumerate(simulation.answerers):
+    for i, backend in enumerate(simulation.distinct_backends):
         numbers = backend.timing_groups(simulation.system)
         if numbers is None or backend.online:
             continue

@@ -106,7 +106,9 @@ def classify(
         answers += tables
         source += columns
         source_of += each
-    parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
+    parted = replace(
+        template, programs=tuple(programs), program=program, lead=template.group_leaders
+    )
     _check_slots(parted, answers, asking.component, simulation.parts)
     return RankClasses(
         parted,
@@ -223,7 +225,7 @@ class _ProgramClasses:
         """Questions about collectives, each as the first member of its group has them."""
         found = []
         for f, (groups, leads) in enumerate(
-            zip(self.template.groups, self.template.leads, strict=True)
+            zip(self.template.groups, self.template.group_leaders, strict=True)
         ):
             of = np.flatnonzero((self.kind == Kind.COLLECTIVE) & (self.family == f))
             if not len(of):
@@ -280,7 +282,7 @@ class _ProgramClasses:
             asks = np.flatnonzero(a.who >= 0)
             if len(a.of) and self.kind[a.of[0]] == Kind.COLLECTIVE:
                 f = self.family[a.of[0]]
-                leads = self.template.leads[f][self.template.groups[f]]
+                leads = self.template.group_leaders[f][self.template.groups[f]]
                 asks = asks[leads[self.ranks[asks]] == self.ranks[asks]]
             found[np.ix_(asks, a.of)] = told.flow[a.rows[a.who[asks]]]
         return found

@@ -109,11 +109,11 @@ class SpmdRun:
             kept = self._sum_aggregates(ran)
             boxes = breakdown.boxes(kept.last)
             if boxes is not None:
-                return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+                return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
         ran = run_programs(template, answered, meet, chances, keep_met=True)
         kept = self._sum_aggregates(ran)
         boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
-        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+        return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     @property
     def shares_rates(self) -> bool:
@@ -158,7 +158,7 @@ class SpmdRun:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
             boxes = breakdown_of_threads(template, plan, partners, chances, ran, kept.marks)
-        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+        return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     def _ticks_of_threads_by_source(self, ran: ThreadTimes, partners: Partners) -> dict[str, int]:
         """Ticks by source; a collective counts once."""
@@ -166,7 +166,7 @@ class SpmdRun:
         colour = self._spread_to_ranks(np.arange(self.template.ranks))
         group = [
             of[colour[who[who >= 0]]]
-            for of, who in zip(partners.groups[0], whole.leads, strict=True)
+            for of, who in zip(partners.groups[0], whole.group_leaders, strict=True)
         ]
         found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
         for ticks in (ran.sources[colour], *(ran.joint[g] for g in group)):
@@ -266,7 +266,7 @@ class SpmdRun:
             at = program.family[rows], table[program.encoded.question[rows], 0]
             np.add.at(ticks[c], *at)
         found = np.zeros(template.ranks, np.int64)
-        for f, leads in enumerate(template.leads):
+        for f, leads in enumerate(template.group_leaders):
             who = leads[leads >= 0]
             np.add.at(found, who, ticks[template.program[who], f])
         return found

@@ -212,11 +212,13 @@ class GraphTopology(Topology):
             raise made.no_way(error.at, error.to) from error
         return self._loads_of_components(link, to_nic.astype(np.float64)) * amount
 
-    def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
+    def highest_route_cost(
+        self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats
+    ) -> Floats:
         """(flows,) most that costs of components add up to along a way between two NICs."""
         made, cost = self.made, np.append(cost, 0.0)  # the last is what costs nothing
         try:
-            return cost[made.port[b]] + self.routing.longest(
+            return cost[made.port[b]] + self.routing.highest_route_cost(
                 made.next_links, made.home[a], made.home[b], source, target, cost[made.columns[2]]
             )
         except NoWayError as error:

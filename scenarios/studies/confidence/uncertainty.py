@@ -105,7 +105,7 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     whole: dict[str, float] = {}
     for point in points:
         if devices_drive_run(point.scenario) or all(
-            map(_never_tells_doubts, point.simulation.answerers)
+            map(_never_tells_doubts, point.simulation.distinct_backends)
         ):
             continue
         graphs = known_graphs(point)
@@ -130,7 +130,9 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     NaN for ops whose backend does not say; None where none does.
     """
     simulation = point.simulation
-    if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
+    if devices_drive_run(point.scenario) or all(
+        map(_never_tells_doubts, simulation.distinct_backends)
+    ):
         return None
     each = [interval_factors(run.graph, simulation.bound, unjudged_doubt()) for run in result.runs]
     found = np.concatenate(each, axis=1) if each else np.empty((2, 0))

@@ -26,7 +26,7 @@ def two_ranks(steps: int) -> Graph:
         members = [Member(r, 0, (own[r],)) for r in range(2)]
         last = (build.collective(members),)
     for r in range(2):
-        build.describe(r, 0, "compute")
+        build.set_stream_kind(r, 0, "compute")
     return place(build.graph(), SYSTEM)
 
 

@@ -31,7 +31,7 @@ def step(computing, at_once=1, core=True):
         build.collective(members, bytes=SIZE, signature="collective:all-reduce")
     for rank in range(2):
         for k in range(at_once):
-            build.describe(rank, 1 + k, "network")
+            build.set_stream_kind(rank, 1 + k, "network")
     return build.graph()
 
 
@@ -111,7 +111,7 @@ def channels_beside_kernels(seconds, *, share, engine="core", bound_by=1.0, **kw
     build.collective([Member(r, 1) for r in range(2)], bytes=SIZE,
                      signature="collective:all-reduce")  # fmt: skip
     for rank in range(2):
-        build.describe(rank, 1, "network")
+        build.set_stream_kind(rank, 1, "network")
     node = NodeSpec(
         gpus=2, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
     )
@@ -192,7 +192,7 @@ def test_groups_that_look_alike_each_take_of_their_own_gpus(fidelity):
         build.collective([Member(r, 1) for r in pair], bytes=SIZE,
                          signature="collective:all-reduce")  # fmt: skip
     for rank in range(4):
-        build.describe(rank, 1, "network")
+        build.set_stream_kind(rank, 1, "network")
     node = NodeSpec(
         gpus=4, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
     )

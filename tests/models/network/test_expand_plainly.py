@@ -109,9 +109,9 @@ def plainly(graph, algorithms, nodes=()):
             Kind.DELAY, rank=ranks[0], after=end, duration=0.0, release=release, **same
         )
     for (rank, number), kind in graph.streams.items():
-        build.describe(rank, number, kind)
+        build.set_stream_kind(rank, number, kind)
     for rank in range(graph.ranks):
-        build.describe(rank, stream, "network")
+        build.set_stream_kind(rank, stream, "network")
     return build.graph(**graph.facts), new
 
 
@@ -164,7 +164,7 @@ def graphs(draw):
     def waits(k):
         return tuple(j for j in range(made) if free[j] < free[k] and draw(st.booleans()))
 
-    build.describe(0, 0, "compute")
+    build.set_stream_kind(0, 0, "compute")
     for k in range(made):
         facts = {
             "name": draw(st.sampled_from(["", "collective", "a name"])),

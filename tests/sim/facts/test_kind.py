@@ -67,7 +67,7 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
     for stream in range(2):
         for kind in (Kind.COMPUTE, Kind.HOST, Kind.SEND, Kind.GAP):
             build.op(kind, stream=stream, peer=0 if kind == Kind.SEND else -1)
-    build.describe(0, 1, "test-cores")
+    build.set_stream_kind(0, 1, "test-cores")
     graph = place(build.graph(), machine())
     assert graph.explicit.slot.tolist() == [0, 1, -1, -1, 2, 2, 2, -1]
     assert timing_component_per_op(graph)[:6].tolist() == [0, 1, -1, -1, 2, 2]

@@ -58,7 +58,7 @@ def step():
     for rank in range(2):
         name = Label("aten::add", f"optim.{rank}", "optim.py:3")
         build.op(Kind.COMPUTE, rank=rank, stream=7, duration=1.0, after=[both], label=name)
-        build.describe(rank, 7, "compute")
+        build.set_stream_kind(rank, 7, "compute")
     return build.graph()
 
 

@@ -17,7 +17,7 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.facts.spmd.program_encoding import chains_to_next, is_gate, next_op_position
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import scale_components
@@ -421,7 +421,7 @@ def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on()
                           np.array([-1, -1, -1, 0, -1, -1], np.int16))  # fmt: skip
     words, at, found = program.encoded.words, 0, []
     for _ in kinds:
-        found.append((int(is_gate(words, at)), int(goes_on(words, at))))
+        found.append((int(is_gate(words, at)), int(chains_to_next(words, at))))
         at = int(next_op_position(words, at))
     assert found == [(1, 1), (1, 1), (1, 0), (0, 0), (1, 0), (1, 0)]
 

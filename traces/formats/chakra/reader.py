@@ -101,7 +101,7 @@ class _Reader:
             self._add(op)
         streams = self.ours.streams if self.ours else self._stream_kinds()
         for rank, stream, kind in streams:
-            self.build.describe(rank, stream, kind)
+            self.build.set_stream_kind(rank, stream, kind)
         graph = self.build.graph(**(self.ours.facts if self.ours else {}))
         block = graph.explicit
         waits = block.successors
