@@ -225,9 +225,9 @@ def test_amounts_of_63_bits_do_not_wrap(machine):
         ([(KV, 5)], "amount", "c2; its capacity is 4"),
         ([(KV, 3), (KV, 2)], "amount", "5 of c2"),
         ([(KV, 0)], "amount", "hold 1 or more"),
-        ([(GPU, 1)], "no capacity", "c0 has no capacity"),
+        ([(GPU, 1)], "no capacity", "holds of c0, which has no capacity"),
         ([(9, 1)], "unknown component", "component 9"),
-        ([(KV, 1, 7)], "unknown op", "until 7"),
+        ([(KV, 1, 7)], "unknown op", "until op 7 ends"),
         ([(KV, 1, 0)], "unknown op", "another of the 1 ops"),
     ],
 )
@@ -379,7 +379,7 @@ def test_an_owner_gives_back_all_it_holds_and_leaves_all_lines(machine):
     ("call", "said"),
     [
         (lambda m: m.acquire(KV, 5), "c2: amount is 5; it must be between 1 and its capacity 4"),
-        (lambda m: m.take(KV, 0), "c2: amount 0"),
+        (lambda m: m.take(KV, 0), "c2: amount is 0"),
         (lambda m: m.acquire(GPU, 1), "c0: has no capacity"),
         (lambda m: m.release(KV, 1), "1 released, but its owner holds 0"),
     ],

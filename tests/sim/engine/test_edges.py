@@ -96,7 +96,7 @@ def test_x1_weights_that_do_not_fit_are_refused_however_many_ops_are_alike(engin
 @ENGINES
 @pytest.mark.parametrize(("n", "weight"), [(2, 2.0**21), (2**13, 512.0)])
 def test_x2_weights_in_flight_on_one_component_sum_to_less_than_two_to_the_22(engine, n, weight):
-    with pytest.raises(SimulationError, match=r"sum to 4.1943e\+06; they must stay below 2\^22"):
+    with pytest.raises(SimulationError, match=r"sum to 4.1943e\+06; the sum must stay below 2\^22"):
         run(engine, on_wire(1e6, weight), graph(n))
     assert run(engine, on_wire(1e6, weight), graph(n - 1)).makespan > 0
 
@@ -367,7 +367,7 @@ def spread(step=(), op=(), start=()):
     ],
 )
 def test_x10_factors_that_cannot_be_are_refused(engine, of):
-    with pytest.raises(BackendError, match=r"^gpu0: .*(factor|factors) .*(spread|start)"):
+    with pytest.raises(BackendError, match=r"^gpu0: .*(factor|factors).*"):
         Simulation(machine(), {"*": sized(1.0, of)}, engine=engine).run(
             graph(1, Kind.COMPUTE), replica=0
         )
@@ -398,7 +398,7 @@ def test_x10_a_template_draws_no_time_beyond_the_range_either():
 @ENGINES
 @pytest.mark.parametrize("tick", [2.0, 0.7, 0.0, -1e-12, np.nan, np.inf, 1e-13])
 def test_x11_a_tick_that_is_no_part_of_a_second_is_refused(engine, tick):
-    with pytest.raises(ValueError, match=r"tick is .*; give a whole part of a second from 1 ps on"):
+    with pytest.raises(ValueError, match=r"tick is .*; give 1 s divided by a whole number"):
         Simulation(machine(), {}, engine=engine, tick=tick)
 
 
@@ -449,7 +449,7 @@ def test_x12_a_builder_refuses_what_no_graph_holds():
     build = Builder("g")
     with pytest.raises(GraphError, match=r"op 0: period is .*; give 0 to"):
         build.op(Kind.COMPUTE, period=LAST_PERIOD + 1)
-    with pytest.raises(GraphError, match="op 0: period -2"):
+    with pytest.raises(GraphError, match="op 0: period is -2"):
         build.op(Kind.COMPUTE, period=-2)
     with pytest.raises(GraphError, match="op 0: has no members"):
         build.collective([])
@@ -649,7 +649,7 @@ def test_x16_weights_from_a_sixteenth_fit_and_lighter_ones_where_the_page_says(e
     for weight in (1 / 16, 1.0, 2.0):
         assert run(engine, on_wire(1e9, weight), graph(1)).makespan == pytest.approx(weight)
     light = on_wire(1e9, 1 / 48)
-    with pytest.raises(GraphError, match=r"too fast: .* 2\^62 rate units or more; give it a limit"):
+    with pytest.raises(GraphError, match=r"too fast: .* 2\^62 units or more; give it a limit"):
         run(engine, light, graph(1))
     beside = machine(Component("lane", "link", rate=1e12))  # sets K
     assert run(engine, light, graph(1), system=beside).makespan == pytest.approx(1 / 48)

@@ -272,7 +272,7 @@ def test_media_that_name_nothing_or_are_two_are_refused():
     with pytest.raises(GraphError, match=r"media: 'node\*' matches no component with a rate"):
         _ = Simulation(system(), {}, media={"node*": MEDIUM}).parts
     two = {"wire0": MEDIUM, "wire1": Medium()}
-    with pytest.raises(GraphError, match="a run has one beside max-min: give all patterns"):
+    with pytest.raises(GraphError, match="a run can have one medium besides max-min: use the same"):
         _ = Simulation(system(), {}, media=two).parts
 
 

@@ -227,7 +227,7 @@ def test_a_good_backend_passes():
         (OfTheTable, "reversed"),
         (Moody, "called twice"),
         (NotANumber, "fixed of op 0"),
-        (Opens, "opened something"),
+        (Opens, "its constructor opened"),
     ],
 )
 def test_a_bad_backend_is_told_what_it_broke(backend, what):

@@ -622,7 +622,7 @@ def test_run_until_includes_the_first_turn_and_no_process(engine):
 def test_run_does_not_go_back(engine):
     m = build(engine)
     m.run(until=5)
-    with pytest.raises(ValueError, match="it is 5 already"):
+    with pytest.raises(ValueError, match="the run is already at 5"):
         m.run(until=4)
 
 

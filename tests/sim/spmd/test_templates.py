@@ -234,7 +234,7 @@ def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, 
 def ran_as_template(caplog, simulation, graph, **how):
     with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation.run(graph, keep="ranks", **how)
-    return result, "as a template" in caplog.text
+    return result, "as an SPMD graph" in caplog.text
 
 
 def step(ranks: int, iterations: int = 1) -> SpmdGraph:
@@ -252,7 +252,7 @@ def test_most_random_templates_run_as_templates_and_many_fold(caplog):
         for seed in range(100):
             template = random_template(seed)
             outcome(machine(template.ranks, None), graph_of(template), keep="ranks")
-    ran = re.findall(r"as a template, (\d+) of (\d+) ranks run", caplog.text)
+    ran = re.findall(r"as an SPMD graph, (\d+) of (\d+) ranks run", caplog.text)
     assert len(ran) > 60
     assert sum(run != ranks for run, ranks in ran) > 15
 
