@@ -245,7 +245,7 @@ def test_failures_that_cannot_be_are_refused_at_their_place(links, said):
 
 def test_a_pool_that_fails_for_good_is_refused_with_its_cure():
     text = SCENARIO.replace(", routing: ecmp, seed: 1, spines: 2", "")
-    with pytest.raises(InvalidScenarioError, match="routing: ecmp or spray makes each a link"):
+    with pytest.raises(InvalidScenarioError, match="routing: ecmp or spray to make each uplink"):
         build_variants(loads(text.replace("leaf0.spine1", "leaf0.up")))
 
 

@@ -44,7 +44,7 @@ def test_a_condition_is_read(text, parts):
         ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
         (
             "makespan.p50 <= 3 s",
-            "'makespan' has no statistic 'p50'; it has: no statistic, it is one",
+            "'makespan' has no statistic 'p50'; it has: none, since it is a single",
         ),
         ("gpu.power.bound <= 76 ms", "'76 ms' is not a power; write it like '700 W'"),
         ("gpu.power.bound <= 76", "'76' has no unit; write for example '76 W'"),
