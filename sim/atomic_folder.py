@@ -55,7 +55,7 @@ def _new_part_folder(target: Path) -> tuple[Path, int]:
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent))
         held = os.open(part, os.O_RDONLY)
         _lock_folder(held, wait=True)
-        if part.exists():  # a cleaner may have come first
+        if part.exists():  # another process may have removed it
             return part, held
         os.close(held)
 
@@ -63,7 +63,7 @@ def _new_part_folder(target: Path) -> tuple[Path, int]:
 def remove_abandoned_folders(parent: Path) -> None:
     """Remove unfinished folders that dead processes left."""
     for part in parent.glob(f".*{PART}"):
-        with suppress(OSError):  # another cleaner was quicker, or it is not ours to take away
+        with suppress(OSError):  # another process removed it, or it is not ours
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 if _lock_folder(held, wait=False):
@@ -87,7 +87,7 @@ def _move_into_place(new: Path, target: Path) -> None:
     """Move a folder to its place; readers see either the old one or the new one."""
     try:
         os.rename(new, target)
-    except OSError:  # there is one, with something in it
+    except OSError:  # the target exists and is not empty
         if not _exchange_folders(new, target):
             os.rename(target, new.with_name("old"))
             os.rename(new, target)

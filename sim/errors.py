@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 UNBOUNDED = (
-    "work, but neither usage nor limit bounds its rate; two ranks on one GPU have nothing between "
-    "them that carries what they send: place them apart, or let its backend answer a limit"
+    "work, but neither usage nor limit bounds its rate; if two ranks on one GPU send to each "
+    "other, "
+    "place them on different GPUs, or let the backend return a limit"
 )
 """What is wrong with work that could be done at once, and its cure."""
 

@@ -33,7 +33,7 @@ def register(
     ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
     """
 
-    def entered(cls: C) -> C:
+    def add_to_table(cls: C) -> C:
         taken = table.setdefault(name, cls)
         if taken.__qualname__ != cls.__qualname__:
             raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
@@ -42,4 +42,4 @@ def register(
             setattr(cls, attribute, name)
         return cls
 
-    return entered
+    return add_to_table

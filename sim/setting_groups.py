@@ -21,25 +21,25 @@ UNTIL = "0.3"
 T = TypeVar("T")
 
 
-def group_of(annotation: Any) -> type | None:
+def group_in_annotation(annotation: Any) -> type | None:
     """The dataclass that an annotation stands for, alone or as one alternative; None for none.
 
-    >>> group_of(float | None) is None
+    >>> group_in_annotation(float | None) is None
     True
     """
     if isinstance(annotation, type):
         return annotation if is_dataclass(annotation) else None
-    return next((g for a in get_args(annotation) if (g := group_of(a))), None)
+    return next((g for a in get_args(annotation) if (g := group_in_annotation(a))), None)
 
 
 @cache
-def groups_of(cls: type) -> Mapping[str, type]:
+def groups_by_argument(cls: type) -> Mapping[str, type]:
     """Groups of a constructor by the name of the argument."""
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
-    return {name: group for name, hint in hints.items() if (group := group_of(hint))}
+    return {name: group for name, hint in hints.items() if (group := group_in_annotation(hint))}
 
 
-def construct(cls: type[T], settings: Mapping[str, Any]) -> T:
+def construct_with_groups(cls: type[T], settings: Mapping[str, Any]) -> T:
     """Instance of a class from plain nested settings.
 
     Examples
@@ -51,16 +51,18 @@ def construct(cls: type[T], settings: Mapping[str, Any]) -> T:
     >>> class Processor:
     ...     def __init__(self, *, cache: Cache):
     ...         self.cache = cache
-    >>> construct(Processor, {"cache": {"size": 2.0}}).cache
+    >>> construct_with_groups(Processor, {"cache": {"size": 2.0}}).cache
     Cache(size=2.0)
     """
     made: Any = cls
-    groups = groups_of(made) if any(isinstance(v, Mapping) for v in settings.values()) else {}
+    groups = (
+        groups_by_argument(made) if any(isinstance(v, Mapping) for v in settings.values()) else {}
+    )
     return cls(**{k: _constructed(groups.get(k), v) for k, v in settings.items()})
 
 
 def _constructed(group: type | None, value: Any) -> Any:
-    return construct(group, value) if group and isinstance(value, Mapping) else value
+    return construct_with_groups(group, value) if group and isinstance(value, Mapping) else value
 
 
 def with_current_names(cls: Any, settings: Mapping[str, Any], where: str) -> Mapping[str, Any]:
@@ -92,24 +94,24 @@ def with_current_names(cls: Any, settings: Mapping[str, Any], where: str) -> Map
     return settings
 
 
-def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings with others laid over them.
 
-    >>> merged({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"x": 4}})
+    >>> merge_settings({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"x": 4}})
     {'a': {'x': 4, 'y': 2}, 'b': 3}
     """
     both = {k for k in upper.keys() & lower.keys() if _are_mappings(lower[k], upper[k])}
-    return {**lower, **upper, **{k: merged(lower[k], upper[k]) for k in lower if k in both}}
+    return {**lower, **upper, **{k: merge_settings(lower[k], upper[k]) for k in lower if k in both}}
 
 
 def _are_mappings(a: Any, b: Any) -> bool:
     return isinstance(a, Mapping) and isinstance(b, Mapping)
 
 
-def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings as flat ones with dotted names.
 
-    >>> dotted({"ll": {"launch": 1e-6}, "dispatch": 0.0})
+    >>> flatten_settings({"ll": {"launch": 1e-6}, "dispatch": 0.0})
     {'ll.launch': 1e-06, 'dispatch': 0.0}
     """
     return dict(_leaves(settings, ""))
@@ -123,10 +125,10 @@ def _leaves(settings: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]
             yield f"{above}{name}", value
 
 
-def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+def unflatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Flat settings with dotted names as nested ones; the inverse of ``dotted``.
 
-    >>> nested({"ll.launch": 1e-6, "dispatch": 0.0})
+    >>> unflatten_settings({"ll.launch": 1e-6, "dispatch": 0.0})
     {'ll': {'launch': 1e-06}, 'dispatch': 0.0}
     """
     found: dict[str, Any] = {}

@@ -41,18 +41,20 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         made = make()
     if ops.at is not None:
         made.open(ops.at.system)
-    _require_that(bool(made.source), "its source is empty; say where its numbers come from")
+    _require_that(bool(made.source), "its source is empty; state where its numbers come from")
     n = len(ops)
     whole = made.timing(ops)
     check_timing(whole, ops, type(made).__name__)
-    _require_that(bool(made.knows(ops).all()), "it answers ops that it says it does not know")
+    _require_that(
+        bool(made.knows(ops).all()), "timing() returns times of ops for which knows() is False"
+    )
     orders = {
-        "asked twice": np.arange(n),
+        "called twice": np.arange(n),
         "reversed": np.arange(n)[::-1],
         "sliced": np.arange(n // 2, n),
     }
     for how, rows in orders.items():
-        part = made.timing(ops.part(rows))
+        part = made.timing(ops.take_with_placement(rows))
         for name, column in _timing_table(part).items():
             want = [_timing_table(whole)[name][r] for r in rows.tolist()]
             _require_that(column == want, f"{name}, {how}: {column} instead of {want}")
@@ -67,7 +69,9 @@ def _require_that(kept: bool, otherwise: str) -> None:
 @contextmanager
 def _nothing_opened() -> Iterator[None]:
     """Files, sockets and programs are out of reach."""
-    broken = AssertionError("building it opened something; leave that to open()")
+    broken = AssertionError(
+        "its constructor opened a file, a socket or a program; do that in open()"
+    )
     with (
         patch("builtins.open", side_effect=broken),
         patch("socket.socket", side_effect=broken),

@@ -49,7 +49,7 @@ class Unit:
         if value < 0:
             raise ValueError(f"'{written}' is negative; write it like '{self.example}'")
         if self.positive and not value:
-            raise ValueError(f"'{written}' is no rate; write it like '{self.example}'")
+            raise ValueError(f"'{written}' is zero; write a rate above 0, like '{self.example}'")
         return value
 
 
@@ -98,7 +98,8 @@ def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     whole = round(1 / tick) if FINEST <= tick <= 1 else 0
     if not whole or abs(whole * tick - 1) > 1e-9:
         raise ValueError(
-            f"tick is {tick:g} s; give a whole part of a second from 1 ps on: 1e-12, 1e-9, 1e-6"
+            f"tick is {tick:g} s; give 1 s divided by a whole number, 1e-12 s or more: 1e-12, "
+            f"1e-9, 1e-6"
         )
     return whole
 
@@ -269,11 +270,11 @@ def _unit_registry() -> Any:
 def _unit_factor(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
     if common := COMMON.get(wanted, {}).get(name):
-        return Fraction(common)  # to start pint takes as long as to read a whole scenario
-    return _by_pint(name, wanted)
+        return Fraction(common)  # importing pint takes as long as reading a scenario
+    return _unit_factor_by_pint(name, wanted)
 
 
-def _by_pint(name: str, wanted: str) -> Fraction | None:
+def _unit_factor_by_pint(name: str, wanted: str) -> Fraction | None:
     """Value of one ``name`` of any unit, by prefixes, products and quotients."""
     from pint.errors import DimensionalityError, UndefinedUnitError
 

@@ -19,8 +19,8 @@ HELD = {
     "A2: a moved op keeps the time of the place it left": (
         "scenarios/studies/test_asked_by_name.py::"
         "test_ops_that_are_moved_to_a_quicker_gpu_take_what_it_takes",
-        "sim/run/test_moved.py::test_moved_ops_take_the_time_of_their_new_gpu",
-        "sim/run/test_moved.py::test_tables_name_where_it_ran",
+        "sim/run/test_relocation.py::test_moved_ops_take_the_time_of_their_new_gpu",
+        "sim/run/test_relocation.py::test_tables_show_where_a_moved_op_ran_last",
     ),
     "A3: utilization of a GPU is divided by stream slots": (
         "sim/analysis/test_utilization.py::test_a_gpu_works_while_an_op_runs_on_any_of_its_streams",
@@ -313,8 +313,8 @@ HELD = {
         "sim/facts/test_op_rules.py::test_a_rule_changes_the_ops_that_it_names",
     ),
     "built 5: moving is asked": (
-        "sim/run/test_moved.py::test_the_fabric_times_the_route_of_the_spare_gpu",
-        "sim/run/test_moved.py::test_a_distant_or_slower_spare_costs_more",
+        "sim/run/test_relocation.py::test_a_moved_send_uses_the_route_of_the_replacement_gpu",
+        "sim/run/test_relocation.py::test_a_farther_or_slower_spare_costs_its_own_time",
     ),
     "built 6: intervals that hold": (
         "scenarios/studies/test_doubted_answers.py::"

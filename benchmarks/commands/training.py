@@ -56,7 +56,7 @@ def with_jitter(base: type[Backend]) -> type[Backend]:
         same_timing_per_shape = True
 
         def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-            return replace(super().timing(ops, now), spread=Coded.same(JITTER, len(ops)))
+            return replace(super().timing(ops, now), spread=Coded.constant(JITTER, len(ops)))
 
     return Jittered
 

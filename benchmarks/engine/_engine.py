@@ -38,7 +38,7 @@ def simulation_of(ranks: int, slots: int | None) -> Simulation:
 
 def engine_graph(simulation: Simulation, graph: Graph) -> EngineGraph:
     """The graph as the engine takes it."""
-    return Session(simulation, None).ask(graph).lowered
+    return Session(simulation, None).time_graph(graph).lowered
 
 
 def run(simulation: Simulation, graph: EngineGraph, ahead: bool = True) -> EngineColumns:

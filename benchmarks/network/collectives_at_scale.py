@@ -24,7 +24,7 @@ from foretrace.models.network.part.switch import Switch
 from foretrace.models.network.topology.leaf_spine import FatTree
 from foretrace.models.network.topology.topology import FabricSpec, cluster
 from foretrace.sim.facts.graph import Builder, Graph, Member
-from foretrace.sim.facts.splits import read_collective, split_name
+from foretrace.sim.facts.splits import all_to_all_name, parse_collective_name
 from foretrace.sim.facts.system import System
 from foretrace.sim.run.simulation import Simulation
 
@@ -62,7 +62,7 @@ def collective_name(case: str, gpus: int) -> str:
     if not case.startswith("experts"):
         return CASES[case][0]
     rank = np.random.default_rng(1).permutation(gpus) + 1
-    return split_name(receive=np.rint(TOKENS / rank).astype(int).tolist())
+    return all_to_all_name(receive=np.rint(TOKENS / rank).astype(int).tolist())
 
 
 def busiest_uplink(case: str, gpus: int) -> int:
@@ -70,7 +70,7 @@ def busiest_uplink(case: str, gpus: int) -> int:
     collective, algorithm, routing, _ = CASES[case]
     system, splits = (
         machine(gpus, routing),
-        read_collective(collective_name(case, gpus), gpus).splits,
+        parse_collective_name(collective_name(case, gpus), gpus).splits,
     )
     laid = ALGORITHMS[collective][algorithm].split(splits)
     parts = compute_load(laid, system.numbers, system).parts

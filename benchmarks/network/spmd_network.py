@@ -51,7 +51,7 @@ class Jittered(Fabric):
     """The fabric with a factor for every op."""
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        return replace(super().timing(ops, now), spread=Coded.same(JITTER, len(ops)))
+        return replace(super().timing(ops, now), spread=Coded.constant(JITTER, len(ops)))
 
 
 def simulation(ranks: int, fabric: type[Fabric] = Jittered, routing: str = "ecmp") -> Simulation:

@@ -41,7 +41,7 @@ def differences(trace: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     short, long, apart = [], [], []
     for number in np.unique(ops.signature):
         parts = parse_signature(ops.signatures[number])
-        rows = ops.gpu_roofline(np.flatnonzero(ops.signature == number)[:1])
+        rows = ops.take_with_placement(np.flatnonzero(ops.signature == number)[:1])
         shape = matrix_product(parts)
         if shape is None or min(shape.m, shape.n) == 1 or not gpu.knows(rows).all():
             continue
@@ -62,9 +62,9 @@ def elementwise(trace: str) -> np.ndarray:
     Constants of V100 are those of A100, whose own rows were profiled.
     """
     gpu, ops = gpu_roofline(machine(trace)), kernels(trace)
-    ops = ops.gpu_roofline(np.flatnonzero(gpu.knows(ops)))
+    ops = ops.take_with_placement(np.flatnonzero(gpu.knows(ops)))
     names = np.array([family_of(text) for text in ops.signatures])[ops.signature]
-    ops = ops.gpu_roofline(np.flatnonzero(names == "elementwise"))
+    ops = ops.take_with_placement(np.flatnonzero(names == "elementwise"))
     rest = gpu.parts(ops)[1:].sum(axis=0)
     warm = load_families(PROFILED)["elementwise"].launch
     quickest = [

@@ -22,8 +22,8 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.sim.facts.splits import LOW_LATENCY, split_name
-from foretrace.sim.setting_groups import merged, nested
+from foretrace.sim.facts.splits import LOW_LATENCY, all_to_all_name
+from foretrace.sim.setting_groups import merge_settings, unflatten_settings
 
 from ..rows.collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx, other_all_to_all
 from ..rows.nccl_rows import DATA
@@ -44,7 +44,9 @@ def machine(
 
 def catalog(library: str, changed: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
     """Settings of a catalog entry, some of them changed, by dotted name."""
-    return merged(settings_before_fit("library", library, [], []).settings, nested(changed))
+    return merge_settings(
+        settings_before_fit("library", library, [], []).settings, unflatten_settings(changed)
+    )
 
 
 Named = str | dict[int, str]
@@ -356,7 +358,7 @@ def experts(score: bool) -> None:
 
 def expert_name(ranks: int, drawn: bool) -> str:
     """Low-latency all-to-all of equal parts, or of those that :func:`drawn_pairs` has."""
-    return split_name(pairs=drawn_pairs(ranks) if drawn else (), kernel=LOW_LATENCY)
+    return all_to_all_name(pairs=drawn_pairs(ranks) if drawn else (), kernel=LOW_LATENCY)
 
 
 def drawn_pairs(

@@ -32,7 +32,7 @@ from foretrace.scenarios.studies.explaining.trace_answers import catalog_gpu
 from foretrace.scenarios.studies.fitting import gpu_fit
 from foretrace.sim.facts.doubt import QUANTILES
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.setting_groups import construct
+from foretrace.sim.setting_groups import construct_with_groups
 from foretrace.sim.units import quantity
 from foretrace.traces.formats import autodetect
 from scipy.optimize import least_squares
@@ -489,8 +489,10 @@ def recorded(
         roofline.families = made[file]
         graph = autodetect.read(DATA / "kineto-traces" / name).graph(missing_ranks="recorded_waits")
         ops = graph.ops
-        ops = ops.gpu_roofline(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0)))
-        ops = ops.gpu_roofline(np.flatnonzero(roofline.knows(ops)))
+        ops = ops.take_with_placement(
+            np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0))
+        )
+        ops = ops.take_with_placement(np.flatnonzero(roofline.knows(ops)))
         if not len(ops):
             continue
         timing, regime = roofline.timing(ops), roofline.parts(ops).argmax(axis=0)
@@ -505,7 +507,7 @@ def recorded(
 
 def gpu_roofline(name: str, **more: Any) -> Roofline:
     """A GPU of the catalog, and more settings."""
-    return construct(Roofline, {**catalog_gpu(name).of("roofline"), **more})
+    return construct_with_groups(Roofline, {**catalog_gpu(name).of("roofline"), **more})
 
 
 Told = dict[tuple[str, str], Found]

@@ -39,7 +39,7 @@ def times(trace: Path) -> dict[str, float]:
         shape = matrix_product(parts)
         if shape is None or rows_are_aligned(shape, WIDTH[parts.dtype], COPIED):
             continue
-        some = ops.gpu_roofline(np.flatnonzero(ops.signature == number))
+        some = ops.take_with_placement(np.flatnonzero(ops.signature == number))
         launch, _, memory, arithmetic = gpu.parts(some)[:, 0]
         if memory + arithmetic > SHORT:
             took = float(np.median(some.duration))

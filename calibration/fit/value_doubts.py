@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 from foretrace.models.compute.student_t import student_t_quantile
-from foretrace.sim.setting_groups import dotted
+from foretrace.sim.setting_groups import flatten_settings
 from foretrace.sim.units import quantity
 
 CATALOG = Path(__file__).parents[2] / "models" / "catalog"
@@ -35,7 +35,7 @@ def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     for file in sorted(CATALOG.glob("*.yaml")):
         for kind, parts in yaml.safe_load(file.read_text()).items():
             for part, settings in parts.items():
-                told = dotted(settings)
+                told = flatten_settings(settings)
                 if told.get("simple.network.step.source.kind") in TRUSTED:
                     continue  # a start fitted together with a step between machines: one sum
                 for name in names:

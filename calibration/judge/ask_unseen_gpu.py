@@ -24,7 +24,7 @@ from foretrace.models.calibration.parameter_search import PredictionErrors, held
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.reading.tree import to_dict
-from foretrace.sim.setting_groups import dotted, nested
+from foretrace.sim.setting_groups import flatten_settings, unflatten_settings
 from foretrace.sim.units import quantity
 
 from ..rows.asked import Operator, asked, operator
@@ -141,7 +141,7 @@ def unseen(target: str, chain: str) -> dict[str, Any]:
     """
     source = NEAREST[target]
     entries = (installed().entry("gpu", NAMES[gpu]) for gpu in (target, source))
-    there, here = (dotted(to_dict(entry)) for entry in entries)
+    there, here = (flatten_settings(to_dict(entry)) for entry in entries)
     told = {k: v for k, v in there.items() if k in SHEET or k.startswith("peaks.")}
     told |= {k: here[k] for k in FITTED if k in here}
     cycles = GPUS[source].clock / GPUS[target].clock
@@ -150,7 +150,7 @@ def unseen(target: str, chain: str) -> dict[str, Any]:
         starts.pop("gemm.cold", None)
     if GPUS[target].asynchronous > GPUS[source].asynchronous:
         told["exposed"] = 0.0
-    return nested(told | {k: f"{v:.4f} us" for k, v in starts.items()})
+    return unflatten_settings(told | {k: f"{v:.4f} us" for k, v in starts.items()})
 
 
 def answers(asking: list[Asking], target: str, chain: str) -> list[np.ndarray]:

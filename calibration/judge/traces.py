@@ -78,13 +78,13 @@ def kernels(trace: str) -> Ops:
     graph = autodetect.read(DATA / "kineto-traces" / trace).graph(missing_ranks="recorded_waits")
     ops = graph.ops
     mine = (ops.kind == Kind.COMPUTE) & (ops.duration > 0) & (ops.signature >= 0)
-    return ops.part(np.flatnonzero(mine))
+    return ops.take_with_placement(np.flatnonzero(mine))
 
 
 def score(ops: Ops, who: Backend) -> Score:
     """Score of kernels, against what they took."""
     known = who.knows(ops)
-    some = ops.part(np.flatnonzero(known))
+    some = ops.take_with_placement(np.flatnonzero(known))
     if not len(some):
         return Score(0.0, np.nan, np.nan, np.nan, np.nan)
     timing = who.timing(some)
@@ -132,7 +132,7 @@ def own(names: list[str]) -> None:
         ops, model = kernels(name), gpu(machine(name)).model
         print(f"{name:54s}{ops.duration.sum() * 1e3:9.2f}{score(ops, model)}")
         for family, rows in by_family(ops).items():
-            some = ops.part(rows)
+            some = ops.take_with_placement(rows)
             if some.duration.sum() > 0.03 * ops.duration.sum():
                 told = score(some, model)
                 print(f"    {family or 'other':50s}{some.duration.sum() * 1e3:9.2f}{told}")
@@ -155,7 +155,14 @@ def pairs(names: list[str]) -> None:
         of = by_family(truth)
         for family, rows in by_family(ops).items():
             if family in of and truth.duration[of[family]].sum() > 0.03 * truth.duration.sum():
-                told = line(chain, a, b, ops.part(rows), truth.part(of[family]), per)
+                told = line(
+                    chain,
+                    a,
+                    b,
+                    ops.take_with_placement(rows),
+                    truth.take_with_placement(of[family]),
+                    per,
+                )
                 print(f"    {family or 'other':54s}{told}")
 
 
@@ -174,7 +181,7 @@ def carried_errors(
     """
     known = chain.knows(ops)
     seconds = ops.duration.copy()
-    some = ops.part(np.flatnonzero(known))
+    some = ops.take_with_placement(np.flatnonzero(known))
     seconds[known] = chain.timing(some).fixed
     ratio = np.ones(len(ops))
     ratio[known] = peak_rate_time_ratio(a, b, some)

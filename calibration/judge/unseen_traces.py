@@ -115,7 +115,7 @@ def score_trace(folder: Path, row: dict[str, str]) -> TraceResult:
             blind = score(ops, blind_gpu(row["gpu"]).model)
             print(f"{'    blind':59s}{blind}")
         for family, rows in by_family(ops).items():
-            some = ops.part(rows)
+            some = ops.take_with_placement(rows)
             if some.duration.sum() > 0.03 * seconds:
                 told_ = score(some, gpu(row["gpu"]).model)
                 print(f"    {family or 'other':46s}{some.duration.sum() * 1e3:9.2f}{told_}")

@@ -38,7 +38,7 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.fitting.entry import entry_lines
 from foretrace.scenarios.studies.variants.variants import build_variant
-from foretrace.sim.setting_groups import dotted
+from foretrace.sim.setting_groups import flatten_settings
 from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import bucket_ends
 
@@ -204,7 +204,7 @@ def gloo(table: str, times: float, folder: Path) -> str:
     source = (
         "{kind: assumed, where: calibration/local/two_from_one.py, date: 2026-11-21, error: null}"
     )
-    values = dotted(to_dict(installed(()).entry("library", "gloo")))
+    values = flatten_settings(to_dict(installed(()).entry("library", "gloo")))
     values["simple.step"] = f"{times * line(table)[0] / STEPS:.6g} s"
     each, rate = core(table)
     values |= {"cores.step": f"{each / STEPS:.6g} s", "cores.rate": f"{rate:.6g} B/s"}

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from foretrace.models.compute.op_shape import OpShape
-from foretrace.sim.setting_groups import dotted, nested
+from foretrace.sim.setting_groups import flatten_settings, unflatten_settings
 
 TYPES = {
     "bf16": "c10::BFloat16", "fp16": "c10::Half", "fp8": "c10::Float8_e4m3fn", "fp32": "float",
@@ -203,7 +203,7 @@ def asked(
 
 
 def _with_sources(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return nested({k: _sourced(v) for k, v in dotted(entry).items()})
+    return unflatten_settings({k: _sourced(v) for k, v in flatten_settings(entry).items()})
 
 
 def _sourced(value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...sim.facts.backend import uncontended_seconds
 from ...sim.facts.graph import Graph
 from ...sim.facts.ops import Ops
-from ...sim.facts.place import component_asked_per_op, place
+from ...sim.facts.place import place, timing_component_per_op
 from ...sim.facts.system import System
 from ...sim.record.binding import communication_endpoints
 from ...sim.units import Bytes, Seconds
@@ -64,14 +64,16 @@ def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[R
     """
     if graph.system is not coupling.system:
         graph = place(graph, coupling.system)
-    component, members, replay = component_asked_per_op(graph), communication_endpoints(graph), []
+    component, members, replay = timing_component_per_op(graph), communication_endpoints(graph), []
     for backend in {id(b): b for b in coupling.backends.values()}.values():
         if not isinstance(backend, Coupled):
             continue
         names = [coupling.system.number(n) for n, b in coupling.backends.items() if b is backend]
         rows = np.flatnonzero(np.isin(component, names))
         if len(rows):
-            table = graph.ops.take(rows).asked(coupling.system, component[rows], members.take(rows))
+            table = graph.ops.take(rows).with_placement(
+                coupling.system, component[rows], members.take(rows)
+            )
             replay += _ops_of_backend(backend, table, rows, predict)
     return sorted(replay, key=lambda q: q.row)
 

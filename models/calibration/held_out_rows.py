@@ -38,7 +38,7 @@ class CalibrationRows:
     def take(self, rows: NDArray[np.int64]) -> CalibrationRows:
         """Rows of these indices."""
         groups = tuple(self.groups[i] for i in rows.tolist())
-        return CalibrationRows(self.ops.part(rows), self.seconds[rows], groups)
+        return CalibrationRows(self.ops.take_with_placement(rows), self.seconds[rows], groups)
 
     def rows_to_fit(self, share: float = SHARE, seed: str = SEED) -> CalibrationRows:
         """Rows to fit: neither held out nor in the final test."""

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
 from ...sim.facts.backend import Backend, Timing, backend
-from ...sim.facts.merge import Merge
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
+from ...sim.facts.timing_merge import Merge
 
 SHOWN = 3  # number of ops that an error message lists
 
@@ -69,9 +69,9 @@ class Chain(Backend):
         for link in self.links:
             link.close()
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """Components for which all links answer alike."""
-        each = [link.alike(system) for link in self.links]
+        each = [link.timing_groups(system) for link in self.links]
         known = [numbers for numbers in each if numbers is not None]
         if len(known) < len(each):
             return None
@@ -88,7 +88,7 @@ class Chain(Backend):
         for number, link in enumerate(self.links):
             left = np.flatnonzero(who < 0)
             if len(left):
-                who[left[link.knows(ops.part(left))]] = number
+                who[left[link.knows(ops.take_with_placement(left))]] = number
         return who
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
@@ -107,7 +107,7 @@ class Chain(Backend):
             rows = np.flatnonzero(who == number)
             if len(rows):
                 asked = None if ops.at is None else ops.at.component[rows]
-                merge.add(rows, link.timing(ops.part(rows), now), asked, link.source)
+                merge.add(rows, link.timing(ops.take_with_placement(rows), now), asked, link.source)
         return merge.timing()
 
     def _refuse_unknown_ops(self, ops: Ops, rows: NDArray[np.int64]) -> None:

@@ -24,7 +24,7 @@ from ...sim.facts.coded import Coded
 from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
-from ...sim.setting_groups import construct
+from ...sim.setting_groups import construct_with_groups
 from .kernels import REGIMES
 from .op_shape import op_shape
 from .roofline import Roofline, compute_element_type
@@ -53,7 +53,7 @@ class GpuModel:
     @classmethod
     def of(cls, name: str, settings: Mapping[str, Any]) -> GpuModel:
         """GPU with a roofline of these settings."""
-        model = construct(Roofline, settings)
+        model = construct_with_groups(Roofline, settings)
         return cls(name, model, settings["bandwidth"], model.stated_peaks)
 
     def roofs(self, ops: Ops) -> tuple[Floats, Floats]:
@@ -163,7 +163,10 @@ class CrossGpuScaling(Backend):
         if self.way != JUDGED_BEST:
             return known
         rows = np.flatnonzero(known)
-        judged = [cell in self._accuracies_between for cell in self._cells_of_ops(ops.part(rows))]
+        judged = [
+            cell in self._accuracies_between
+            for cell in self._cells_of_ops(ops.take_with_placement(rows))
+        ]
         known[rows] = np.array(judged, np.bool_)
         return known
 
@@ -175,7 +178,7 @@ class CrossGpuScaling(Backend):
         ratio = np.ones(len(ops))
         for way in set(ways.tolist()):
             rows = np.flatnonzero(ways == way)
-            ratio[rows] = WAYS[way](self.here, self.there, ops.part(rows))
+            ratio[rows] = WAYS[way](self.here, self.there, ops.take_with_placement(rows))
         doubts = {cell: Doubt(*cell, one.quantiles) for cell, one in judged.items()}
         return Timing.of(
             ops.duration * ratio,

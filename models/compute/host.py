@@ -91,7 +91,7 @@ class Host(Backend):
             if rows.any():
                 seconds[rows] = self._known(cost)
         if self.dispatch is None:
-            require(ops.part(np.flatnonzero(what == "")), "duration")
+            require(ops.take_with_placement(np.flatnonzero(what == "")), "duration")
         else:
             seconds = np.where(np.isnan(seconds), self.dispatch, seconds)
         return Timing.of(seconds, doubt=self.doubt if (what != "").any() else None)

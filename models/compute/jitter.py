@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.facts.backend import Spread
-from ...sim.facts.kind import own_kinds
+from ...sim.facts.kind import kinds_with_role
 from ...sim.facts.ops import Ops
 from .student_t import student_t_quantile
 
@@ -105,7 +105,7 @@ def jitter_recorded(ops: Ops) -> bool:
 
 
 def _recorded_rows(ops: Ops) -> NDArray[np.int64]:
-    return np.flatnonzero(np.isin(ops.kind, own_kinds()) & (ops.duration > 0))
+    return np.flatnonzero(np.isin(ops.kind, kinds_with_role()) & (ops.duration > 0))
 
 
 def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

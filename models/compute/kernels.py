@@ -18,7 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from ...sim.setting_groups import construct, merged, with_current_names
+from ...sim.setting_groups import (
+    construct_with_groups,
+    merge_settings,
+    with_current_names,
+)
 from .kernel_work import FULL
 
 FORM = "foretrace-kernels"
@@ -191,7 +195,9 @@ def _read_families(file: Path, written: int) -> dict[str, KernelFamily]:
 def _changed(known: KernelFamily | None, data: Mapping[str, Any], where: str) -> KernelFamily:
     """Family with the constants that a file gives, the others as in the family that it is like."""
     given = with_current_names(KernelFamily, data, where)
-    return construct(KernelFamily, merged(known.as_plain_data() if known else {}, given))
+    return construct_with_groups(
+        KernelFamily, merge_settings(known.as_plain_data() if known else {}, given)
+    )
 
 
 SLOWER = 1.15

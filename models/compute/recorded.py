@@ -58,7 +58,7 @@ class Recorded(Backend):
 
     def open(self, system: System) -> None:
         """Look up each GPU's host memory (``dram``) and shared core (``core``)."""
-        self._memory, self._core = system.players("dram"), system.players("core")
+        self._memory, self._core = system.parts_by_gpu("dram"), system.parts_by_gpu("core")
 
     @classmethod
     def with_jitter(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:

@@ -176,7 +176,7 @@ class Roofline(Backend):
 
     def open(self, system: System) -> None:
         """Look up each GPU's memory (``hbm``), and the processors it shares (``core``)."""
-        self._hbm, self._core = system.players("hbm"), system.players("core")
+        self._hbm, self._core = system.parts_by_gpu("hbm"), system.parts_by_gpu("core")
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""
@@ -221,12 +221,12 @@ class Roofline(Backend):
         mine = _timed_by_family(ops, family_and_work)
         rest = np.flatnonzero(~mine)
         if len(rest):
-            found[:, rest] = self._roof_parts(ops.part(rest))
+            found[:, rest] = self._roof_parts(ops.take_with_placement(rest))
         rows = np.flatnonzero(mine)
         for name in {_name(family_and_work[s]) for s in ops.signature[rows].tolist()}:
             at = [r for r in rows.tolist() if _name(family_and_work[ops.signature[r]]) == name]
             work = np.array([_work(family_and_work[ops.signature[r]]) for r in at], float)
-            peak = self._peaks_of(ops.part(np.array(at)))
+            peak = self._peaks_of(ops.take_with_placement(np.array(at)))
             found[:, at] = self.families[name].time_parts(work, self.chip, peak, self.beside)
         return found * self._levels(ops, family_and_work)
 

@@ -37,7 +37,7 @@ class HotSpare:
     def __init__(self, graph: Graph, spares: Sequence[str], *, period: Duration, swap: Duration):
         self.graph, self.spares, self.period, self.swap = graph, list(spares), period, swap
         if graph.system is None or graph.explicit.slot is None:
-            raise ValueError(f"graph {graph.name!r} has no machine; call place() first")
+            raise ValueError(f"graph {graph.name!r} is not placed on a system; call place() first")
         self.unused = self.spares  # placement of each run, updated during the run
         if period <= 0:
             raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")

@@ -65,7 +65,7 @@ class LinkFailure:
         if self.lasts is not None:
             return
         try:
-            system.around(map(system.number, names))
+            system.avoiding(map(system.number, names))
         except GraphError as error:
             raise SimulationError(
                 "action", f"link-failure: {error}; or say how long it lasts (lasts: 1 s)"
@@ -90,11 +90,11 @@ class LinkFailure:
             return
         yield sim.wait(self.noticed_after)
         led = _avoidable(sim.system, rates)
-        sim.lead_around(led)
+        sim.route_around(led)
         if self.lasts is not None:
             yield sim.wait(self.lasts - self.noticed_after)
             self._restore(sim, rates)
-            sim.lead_over(led)
+            sim.route_over_again(led)
 
     def _restore(self, sim: Running, rates: Mapping[str, float]) -> None:
         for name, rate in rates.items():
@@ -106,7 +106,7 @@ def _avoidable(system: System, names: Iterable[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         try:
-            system.around(map(system.number, [*found, name]))
+            system.avoiding(map(system.number, [*found, name]))
         except GraphError:
             continue  # its traffic waits
         found.append(name)

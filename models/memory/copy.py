@@ -43,7 +43,8 @@ class Copy(Backend):
     >>> parts = [Component("g", "gpu", slots=1), Component("dma", "dma", slots=1),
     ...     Component("bus", "link", rate=1e9, latency=1e-6)]
     >>> system = System(tuple(parts), ("g",), {"g": {"dma": "dma", "h2d": "bus"}})
-    >>> ops = Ops.of(kind=2, bytes=[1e6], signature=0, signatures=("copy:h2d",)).asked(system, 1)
+    >>> ops = Ops.of(kind=2, bytes=[1e6], signature=0, signatures=("copy:h2d",))
+    >>> ops = ops.with_placement(system, 1)
     >>> copy = Copy(launch=2e-6)
     >>> copy.open(system)
     >>> timing = copy.timing(ops)
@@ -59,18 +60,18 @@ class Copy(Backend):
     def open(self, system: System) -> None:
         """Map each DMA engine to its GPU."""
         self._gpu = {g: g for g in system.numbers}
-        self._gpu |= {engine: gpu for gpu, engine in system.players("dma").items()}
+        self._gpu |= {engine: gpu for gpu, engine in system.parts_by_gpu("dma").items()}
 
-    def alike(self, system: System) -> NDArray[np.int64]:
+    def timing_groups(self, system: System) -> NDArray[np.int64]:
         """Components of GPUs whose paths have the same latencies."""
         gpus = np.array(system.numbers, np.int64)
         latency = np.append(system.components.column(lambda c: c.latency, float), -1.0)  # no part
         roles = sorted({role for path in PATHS.values() for role, _ in path})
-        each = np.stack([latency[system.played(role)[gpus]] for role in roles])
+        each = np.stack([latency[system.components_in_role(role)[gpus]] for role in roles])
         told = np.unique(each, axis=1, return_inverse=True)[1].reshape(-1)
         found = np.zeros(len(system.components), np.int64)
         found[gpus] = told
-        engines = system.played("dma")[gpus]
+        engines = system.components_in_role("dma")[gpus]
         found[engines[engines >= 0]] = told[engines >= 0]
         return found
 

@@ -26,7 +26,7 @@ class HostStream(Backend):
     >>> system = System(tuple(parts), ("g",), {"g": {"host": "h", "dram": "m"}})
     >>> host = HostStream()
     >>> host.open(system)
-    >>> timing = host.timing(Ops.of(kind=1, bytes=[2e6]).asked(system, 1))
+    >>> timing = host.timing(Ops.of(kind=1, bytes=[2e6]).with_placement(system, 1))
     >>> timing.work.tolist(), timing.usage.component.tolist()
     ([2000000.0], [2])
     """
@@ -36,8 +36,10 @@ class HostStream(Backend):
 
     def open(self, system: System) -> None:
         """Map each host to its memory."""
-        memory = system.players("dram")
-        self._memory = {host: memory.get(gpu, -1) for gpu, host in system.players("host").items()}
+        memory = system.parts_by_gpu("dram")
+        self._memory = {
+            host: memory.get(gpu, -1) for gpu, host in system.parts_by_gpu("host").items()
+        }
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its bytes are known."""

@@ -49,7 +49,7 @@ class Gloo(Fabric):
     >>> system = star(4, Link(bandwidth=1e12, latency=0), port)
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[2**20], signature=0,
     ...     signatures=("collective:all-reduce fp32[262144]",))
-    >>> timing = Gloo(message=2e-6).timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
+    >>> timing = Gloo(message=2e-6).timing(ops.with_placement(system, 12, Csr.of([[0, 1, 2, 3]])))
     >>> round(float(timing.work[0]) * 1e-9, 6), timing.source[0].partition(": ")[0]
     (0.001383, 'model:gloo message=2e-06 s')
     """

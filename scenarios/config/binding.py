@@ -14,8 +14,8 @@ from pydantic import Field, PlainValidator, ValidationInfo
 
 from ...models.compute.chain import Chain
 from ...sim.facts.backend import Backend
-from ...sim.facts.system import SELECTED, Component, System, fits, tells_digits
-from ...sim.setting_groups import construct, merged
+from ...sim.facts.system import SELECTED, Component, System, depends_on_digits, matches_pattern
+from ...sim.setting_groups import construct_with_groups, merge_settings
 from .choice import ChoiceKind
 from .part_specs import Part
 from .schema import Many, Section, validation_error
@@ -63,7 +63,7 @@ class Binding:
         """
         if self.links:
             return Chain(links=[link.make() for link in self.links])
-        return construct(known_backends()[self.use], self.settings)
+        return construct_with_groups(known_backends()[self.use], self.settings)
 
 
 def read_binding(data: Any, info: ValidationInfo) -> Binding:
@@ -118,7 +118,7 @@ def missing_settings(
     if not places and "*" in glob.split("."):
         return [], ""  # anything at all: the machine will tell
     told = (*(parts[place].settings for place in places), binding.settings)
-    known: Mapping[str, Any] = reduce(merged, told)
+    known: Mapping[str, Any] = reduce(merge_settings, told)
     absent = list(missing_keys(backend_settings_model(binding.use), known))
     return absent, f"cluster.{places[0]}" if places else ""
 
@@ -150,7 +150,7 @@ def means_part_of_component(glob: str, component: Component, components: Contain
     (False, False)
     """
     whole = component.name.rpartition(".")[0]
-    return "." in glob and whole in components and fits(glob, component, whole)
+    return "." in glob and whole in components and matches_pattern(glob, component, whole)
 
 
 def entry_for_component(
@@ -172,7 +172,9 @@ def entry_for_component(
         return table[component.name]
     found = None
     for glob, value in table.items():
-        if fits(glob, component) and not means_part_of_component(glob, component, components):
+        if matches_pattern(glob, component) and not means_part_of_component(
+            glob, component, components
+        ):
             found = value
     return found
 
@@ -206,6 +208,8 @@ def numbers_meant(glob: str, machine: System) -> NDArray[np.int64]:
     """Numbers of the components that a glob means, and not as parts of others."""
 
     def is_meant(part: Component) -> bool:
-        return fits(glob, part) and not means_part_of_component(glob, part, machine.index)
+        return matches_pattern(glob, part) and not means_part_of_component(
+            glob, part, machine.index
+        )
 
-    return machine.components.matching(is_meant, by_digits=tells_digits(glob))
+    return machine.components.matching(is_meant, by_digits=depends_on_digits(glob))

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from ...models.compute.cross_gpu_scaling import GpuModel
 from ...sim.facts.graph import Graph
-from ...sim.setting_groups import construct
+from ...sim.setting_groups import construct_with_groups
 from ...sim.units import Bytes
 
 
@@ -52,7 +52,7 @@ def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) 
     """
     hints = _constructor_hints(cls)
     beside = {k: g for k, hint in hints.items() for g in given if hint in GIVEN and hint is type(g)}
-    return construct(cls, {**beside, **settings})
+    return construct_with_groups(cls, {**beside, **settings})
 
 
 @cache

@@ -17,7 +17,7 @@ from ...sim.engine_api.medium_api import MEDIA, Medium
 from ...sim.facts.backend import BACKENDS, Backend
 from ...sim.run.process import PROCESSES
 from ...sim.run.workload import WORKLOADS, Workload
-from ...sim.setting_groups import group_of
+from ...sim.setting_groups import group_in_annotation
 from ...sim.units import Unit
 from .given import GIVEN
 from .homes import import_ours
@@ -208,7 +208,7 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
 
 def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, Any]:
     """Annotation and field of an argument; a group has its model."""
-    group = group_of(hint)
+    group = group_in_annotation(hint)
     model: Any = constructor_model(group, optional=optional) if group else None
     annotation = _readable_annotation(hint) if model is None else model
     if optional:

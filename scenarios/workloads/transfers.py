@@ -14,7 +14,7 @@ from ...sim.errors import ScenarioError
 from ...sim.facts.graph import Builder, Graph, Member
 from ...sim.facts.kind import KINDS, Kind
 from ...sim.facts.signature import Operand, Signature
-from ...sim.facts.splits import read_collective
+from ...sim.facts.splits import parse_collective_name
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Size, workload
 from ...sim.units import Chunk
@@ -138,7 +138,7 @@ def _refuse_impossible_members(line: TransferSection) -> None:
     if name.partition(" ")[0] not in COLLECTIVES:
         return  # of a driver's own, which knows its attributes
     try:
-        read_collective(name, len(line.from_))
+        parse_collective_name(name, len(line.from_))
     except ValueError as error:
         what = line.op.partition(" ")[0]
         raise ScenarioError(f"workload.ops: {what}: {error}") from error

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from ..engine_api.interface import NEVER
 from ..facts.csr import Csr
 from ..facts.ops import Kind
-from ..facts.part_names import names_of
+from ..facts.part_names import names_by_number
 from ..facts.roles import NETWORK
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
@@ -375,7 +375,7 @@ class _RunLookup:
         plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
         plain[[op - run.first for op in self.result.moved if rows.start <= op < rows.stop]] = False
         asked = np.where(idle, -1, run.answers.component)
-        who = names_of(self.result.parts.names, asked, GAP)
+        who = names_by_number(self.result.parts.names, asked, GAP)
         return _CriticalLinks(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:

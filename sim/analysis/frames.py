@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api.interface import NEVER, State
-from ..facts.part_names import names_of
+from ..facts.part_names import names_by_number
 from ..record.run_record import RunRecord
 from ..units import seconds
 from .activity import exposed_communication_seconds
@@ -33,7 +33,7 @@ def op_frame(result: RunRecord) -> pd.DataFrame:
             "rank": ops.rank,
             "stream": ops.stream,
             **({"period": ops.period} if np.any(ops.period >= 0) else {}),
-            "component": names_of(result.parts.names, result.component, ""),
+            "component": names_by_number(result.parts.names, result.component, ""),
             "ready_us": result.ready * 1e6,
             "start_us": result.start * 1e6,
             "end_us": result.end * 1e6,

@@ -207,7 +207,7 @@ def communication_kernels(graph: Graph) -> NDArray[np.bool_]:
     >>> build = Builder("one of each")
     >>> for stream, kind in enumerate(("host", "compute", "network")):
     ...     _ = build.op(Kind.SEND, rank=0, stream=stream, peer=0, bytes=1.0)
-    ...     build.describe(0, stream, kind)
+    ...     build.set_stream_kind(0, stream, kind)
     >>> communication_kernels(build.graph()).tolist()
     [False, True, True]
     """

@@ -209,7 +209,7 @@ class StreamingSums:
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.marks, self.ranks)
         if self.keep == "ranks":
-            return found.with_box_times(boxes, "ranks")
+            return found.with_time_breakdown(boxes, "ranks")
         return replace(found, exposed=boxes[0, 1:].copy())
 
 
@@ -425,7 +425,7 @@ def merge_job_aggregates(
     )
     windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window
     if sums[0].keep == "ranks":
-        return found.with_box_times(windows, "ranks")
+        return found.with_time_breakdown(windows, "ranks")
     return replace(found, exposed=windows[0, 1:].copy())
 
 

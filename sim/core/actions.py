@@ -9,8 +9,8 @@ import numpy as np
 import simpy
 
 from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, There
-from ..engine_api.moving import ALL, RemainingWork
+from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, TimingElsewhere
+from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
@@ -139,7 +139,7 @@ class Actions(StateView):
             self._halt(c, f"the failure of {self.parts.names[component]}")
             graph = self._graph(c)
             left = self._work_left(c)
-            graph.untold.append(LostOp(self.op_id(c), int(rows[c]["left"]), left, component))
+            graph.unreported.append(LostOp(self.op_id(c), int(rows[c]["left"]), left, component))
             self.losing.add(graph)
 
     def _work_left(self, c: int) -> int:
@@ -154,7 +154,7 @@ class Actions(StateView):
             for c in self._users(component):
                 self._mark_if_failed(c)
         part = int(store.world[PARTS]) + component * PART
-        if self.parts.whole(component) < 0:
+        if self.parts.capacity_of(component) < 0:
             mark_slot_queue(store.world, part)
         else:
             mark_claim_queue(store.world, part)
@@ -185,7 +185,7 @@ class Actions(StateView):
     def _withdraw_request(self, grant: Grant) -> None:
         drop_claim(self.store.world, grant.place)
         del self.asked[grant.place]
-        self.store.claim_rows.give(grant.place, 1)
+        self.store.claim_rows.free(grant.place, 1)
 
     def _hold_capacity(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] += amount
@@ -211,7 +211,7 @@ class Actions(StateView):
         keep: bool,
         slots: Sequence[int] | None,
         usage: dict[int, int] | None,
-        there: There | None,
+        there: TimingElsewhere | None,
     ) -> None:
         if self._is_over(op):
             return
@@ -262,7 +262,7 @@ class Actions(StateView):
         fixed, work = graph.online_times(row) if graph.is_online(row) else graph.full_times(row)
         return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
 
-    def _move(self, c: int, there: There, left: RemainingWork) -> None:
+    def _move(self, c: int, there: TimingElsewhere, left: RemainingWork) -> None:
         """Let an op go on at another place, with a share left to do."""
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base

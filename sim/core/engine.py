@@ -72,7 +72,7 @@ class CoreEngine(SimpyLoop):
         self.store.sharing.mark_fractional_weights(made.uses)
         return made
 
-    def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
+    def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
         block = cast(GraphBlock, shape)
         made = SubmittedGraph(
@@ -91,7 +91,7 @@ class CoreEngine(SimpyLoop):
         self._note_action(lambda: self._join(graph))
         return graph
 
-    def give_back(self) -> HeldOpTimes:
+    def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped from it."""
         return read_and_free_graphs(self)
 

@@ -22,7 +22,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def read_and_free_graphs(engine: StateView) -> HeldOpTimes:
-    """Read the times of all graphs in memory and free the finished ones; see ``Engine.give_back``.
+    """Read the times of all graphs in memory and free ended ones; see ``Engine.collect_ended``.
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
     """
@@ -47,7 +47,7 @@ def _held_ops(engine: StateView) -> tuple[HeldOpTimes, list[SubmittedGraph]]:
     fresh[:cells] = store.newly_ended_ops()
     base = [g.base for g in graphs]
     is_over = (store.graph_table[:, OPEN_OPS] == 0).tolist()
-    done = [o and not g.untold for o, g in zip(is_over, graphs, strict=True)]
+    done = [o and not g.unreported for o, g in zip(is_over, graphs, strict=True)]
     for graph in engine.to_join:  # handed in behind all that joined
         base.append(cells)
         cells += len(graph.shape.slot)
@@ -77,7 +77,7 @@ def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
         engine.held_ops -= graph.count
         state = store.state[graph.base : graph.base + graph.count]
         for row in np.flatnonzero(state == CANCELLED).tolist():
-            engine.past.cancelled(graph.first + row)
+            engine.past.add_cancelled(graph.first + row)
     engine.graphs = [g for g in engine.graphs if id(g) not in dead]
     engine.firsts = [g.first for g in engine.graphs]
     stay = [k for k, g in enumerate(engine.joined) if id(g) not in dead]

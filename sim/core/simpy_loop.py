@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 import simpy
 
-from ..engine_api.interface import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, Online
+from ..engine_api.interface import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, OnlineTiming
 from ..engine_api.medium_api import Medium
-from ..engine_api.moving import ALL
+from ..engine_api.remaining_work import ALL
 from ..engine_api.simpy_clock import Turn
 from ..engine_api.validation import check_answer, excess_weight_error
 from ..kernel.jit import INTERPRETED, compiled_for_argument_types
@@ -155,9 +155,9 @@ class SimpyLoop(Actions):
         found = []
         while number != NONE:
             found.append(self.asked.pop(number))
-            store.claim_rows.give(number, 1)
+            store.claim_rows.free(number, 1)
             number = int(store.claim_table[number, BEHIND])
-        return [(grant, None) for grant in self.ledger.granted(tick, found)]
+        return [(grant, None) for grant in self.ledger.note_grants(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's follows its last op's."""
@@ -195,7 +195,7 @@ class SimpyLoop(Actions):
             graph = self.joined[k]
             base = graph.base
             if backend < 0:
-                ask = cast(Online, graph.moved[cells[0] - base])
+                ask = cast(OnlineTiming, graph.moved[cells[0] - base])
             else:
                 ask = graph.backends[backend]
             answers = ask([c - base for c in cells], now)

@@ -73,7 +73,7 @@ class StateView(EngineControl):
     def queue(self, component: int) -> list[tuple[int, int]]:
         """(op, number of the place) of each place in a component's queue, first in line first."""
         rows, found = self.store.rows, []
-        if self.parts.whole(component) >= 0:
+        if self.parts.capacity_of(component) >= 0:
             return []
         c = int(self.store.part_table[component, HEAD])
         while c != NONE:
@@ -85,7 +85,7 @@ class StateView(EngineControl):
     def waiting(self, component: int) -> list[tuple[int, int]]:
         """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
         found: list[tuple[int, int]] = []
-        if self.parts.whole(component) < 0:
+        if self.parts.capacity_of(component) < 0:
             return found
         number, table = int(self.store.part_table[component, HEAD]), self.store.claim_table
         while number != NONE:
@@ -127,7 +127,7 @@ class StateView(EngineControl):
 
     def capacity(self, component: int) -> int:
         """Rate of a component as the last turn left it; of a capacity, the whole amount."""
-        whole = self.parts.whole(component)
+        whole = self.parts.capacity_of(component)
         return self.rate[component] if whole < 0 else whole
 
     def failed(self, component: int) -> bool:

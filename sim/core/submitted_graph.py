@@ -7,9 +7,9 @@ from array import array
 import numpy as np
 import simpy
 
-from ..engine_api.interface import Answer, EngineGraph, Numbers, There
-from ..engine_api.moving import RemainingWork
-from ..engine_api.simpy_adapter import HandedInGraph
+from ..engine_api.interface import Answer, EngineGraph, Numbers, TimingElsewhere
+from ..engine_api.remaining_work import RemainingWork
+from ..engine_api.simpy_adapter import GraphHandle
 from .memory.block import GraphBlock
 from .memory.run_memory import GraphOffsets, RunMemory
 from .memory.state_layout import NONE
@@ -18,7 +18,7 @@ from .static_schedule import StaticSchedule
 Rows = tuple[int, int]  # first, count
 
 
-class SubmittedGraph(HandedInGraph):
+class SubmittedGraph(GraphHandle):
     """Graph that was handed in to the compiled engine.
 
     Parameters
@@ -50,7 +50,9 @@ class SubmittedGraph(HandedInGraph):
         self.over = False  # it ran ahead of the clock and has ended
         self.awaited: list[int] = []  # ops awaited by a process before the graph joined
         self.extra: list[tuple[Rows, Rows]] = []  # additional flows and uses of its ops
-        self.moved: dict[int, There] = {}  # moved rows, with their timing on the new components
+        self.moved: dict[
+            int, TimingElsewhere
+        ] = {}  # moved rows, with their timing on the new components
         self.share: dict[
             int, RemainingWork
         ] = {}  # remaining fraction of rows whose online backend must be asked
@@ -105,8 +107,8 @@ class SubmittedGraph(HandedInGraph):
             uses = len(flows.component)
             memory.sharing.free_rows((self.lies.flow, len(flows)), (self.lies.use, uses))
         if self.lies is not None:
-            memory.holder_rows.give(self.lies.holder, self.lies.holders)
-            memory.claim_rows.give(self.lies.claim, self.lies.claims)
+            memory.holder_rows.free(self.lies.holder, self.lies.holders)
+            memory.claim_rows.free(self.lies.claim, self.lies.claims)
         for more_flows, more_uses in self.extra:
             memory.sharing.free_rows(more_flows, more_uses)
 

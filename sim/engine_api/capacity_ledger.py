@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 class _Callbacks(list[Callable[[simpy.Event], None]]):
     """Callbacks of a grant's event; reports when the last one is removed."""
 
-    def __init__(self, forgotten: Callable[[], None]):
+    def __init__(self, on_abandoned: Callable[[], None]):
         super().__init__()
-        self.forgotten = forgotten
+        self.on_abandoned = on_abandoned
 
     def remove(self, value: Any, /) -> None:
         """Remove one callback: its process was interrupted, or went on for another reason."""
         super().remove(value)
         if not self:
-            self.forgotten()
+            self.on_abandoned()
 
 
 class Grant(simpy.Event):
@@ -44,8 +44,8 @@ class Grant(simpy.Event):
     component, amount, owner : int
     who : str
         The process that asked.
-    leave : gives the grant back
-    forgotten : is called when the last one who waited for it does not any more
+    on_release : gives the grant back
+    on_abandoned : is called when the last one who waited for it does not any more
     """
 
     def __init__(
@@ -56,16 +56,16 @@ class Grant(simpy.Event):
         amount: int,
         owner: int,
         who: str,
-        leave: Callable[[Grant], None],
-        forgotten: Callable[[Grant], None],
+        on_release: Callable[[Grant], None],
+        on_abandoned: Callable[[Grant], None],
     ):
         super().__init__(env)
         self.number, self.component, self.amount = number, component, amount
         self.owner, self.who, self.asked = owner, who, int(env.now)
-        self.place = -1  # where an engine keeps it while it waits
-        self.over = False  # given back, or out of the line
-        self._leave = leave
-        self.callbacks = _Callbacks(lambda: forgotten(self))
+        self.place = -1  # index in the engine's queue while it waits
+        self.over = False  # released, or no longer in the queue
+        self._leave = on_release
+        self.callbacks = _Callbacks(lambda: on_abandoned(self))
 
     @property
     def is_abandoned(self) -> bool:
@@ -121,8 +121,8 @@ class CapacityLedger:
         self.held: dict[int, dict[tuple[int, str], int]] = {}
         self.waiting: dict[int, dict[Grant, None]] = {}
         self.taken: dict[int, int] = {}  # since the last turn
-        self.asked = 0  # grants so far
-        self.names: dict[str, int] = {}  # of processes that had to wait
+        self.asked = 0  # requests so far
+        self.names: dict[str, int] = {}  # numbers of processes that had to wait
         self._changes, self._waits = array("q"), array("q")
 
     @property
@@ -136,7 +136,7 @@ class CapacityLedger:
         """Amount that an owner holds."""
         return sum(n for (o, _), n in self.held.get(component, {}).items() if o == owner)
 
-    def of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
+    def holds_of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
         """(component, amount) of each hold of an owner."""
         for component in sorted(self.held):
             amount = self.of(component, owner)
@@ -148,7 +148,7 @@ class CapacityLedger:
         self.asked += 1
         self.waiting.setdefault(grant.component, {})[grant] = None
 
-    def leave(self, grant: Grant) -> None:
+    def drop_request(self, grant: Grant) -> None:
         """Drop a request."""
         line = self.waiting[grant.component]
         del line[grant]
@@ -159,11 +159,11 @@ class CapacityLedger:
         """Whether a request has not been granted yet."""
         return grant in self.waiting.get(grant.component, {})
 
-    def granted(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
+    def note_grants(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
         """Note grants of one turn; they fire after it in the order of their requests."""
         found = sorted(grants, key=lambda grant: grant.number)
         for grant in found:
-            self.leave(grant)
+            self.drop_request(grant)
             self.add(tick, *grant.held)
             if tick > grant.asked:
                 name = self.names.setdefault(grant.who, len(self.names))

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..errors import SimulationError
 
-SHOWN = 8  # ops named in a message
-MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is named
+SHOWN = 8  # ops listed in an error message
+MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is reported
 
 
 class CapacityShare(NamedTuple):
@@ -30,13 +30,13 @@ class CapacityQueue(NamedTuple):
 
     Parameters
     ----------
-    whole : int
+    capacity : int
     waiting : of CapacityShare, first in line first
     holding : of CapacityShare; of what is held until another op has ended, that op
     failed : bool
     """
 
-    whole: int
+    capacity: int
     waiting: Sequence[CapacityShare]
     holding: Sequence[CapacityShare]
     failed: bool = False
@@ -47,7 +47,7 @@ class CapacityQueue(NamedTuple):
         holders = ", ".join(f"{s.who} {s.amount}" for s in self.holding[:SHOWN])
         waits = ", ".join(f"{s.who} for {s.amount}" for s in self.waiting[:SHOWN])
         return (
-            f"{'failed ' * self.failed}{name}: {held} of {self.whole} held"
+            f"{'failed ' * self.failed}{name}: {held} of {self.capacity} held"
             f"{f' ({holders}{_more_text(len(self.holding))})' if held else ''}, "
             f"waiting: {waits}{_more_text(len(self.waiting))}"
         )
@@ -101,7 +101,7 @@ def diagnose(stuck: StuckState) -> SimulationError:
     every = tuple(stuck.open_ops)
     if stuck.stopped:
         said = _list_ops(stuck.stopped, lambda op: f"was stopped by {stuck.stopped[op]}")
-        cure = "resume or cancel it (for a link that flaps use set_rate)"
+        cure = "resume or cancel it (for a flapping link use set_rate)"
         return SimulationError("lost", f"{said}; {cure}", tuple(sorted(stuck.stopped)), every)
     if stuck.beyond:
         said = _list_ops(stuck.beyond, lambda _: "would end beyond the range of ticks")
@@ -119,7 +119,7 @@ def diagnose(stuck: StuckState) -> SimulationError:
         raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
     why = [" waits for ".join(f"op {i}" for i in (*ring, ring[0]))] if ring else []
     why += [line.describe(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
-    cure = "give the same order to all members, or another slot"
+    cure = "use the same order on all members, or a separate slot"
     if stuck.lines:
         cure = "release what is held, or give it a larger capacity"
     roots = ring or sorted({op for ops in in_line.values() for op in ops})
@@ -158,7 +158,7 @@ def shortest_cycle(
     >>> shortest_cycle({0: [1], 1: [2], 2: [0, 1], 3: [0]})
     [1, 2]
     """
-    graph = _Waits(waits, queues or {}, holders or {})
+    graph = _WaitForGraph(waits, queues or {}, holders or {})
     best: list[int] = []
     for start in graph.nodes():
         if best and graph.steps > MOST_STEPS:
@@ -171,7 +171,7 @@ def shortest_cycle(
     return best
 
 
-class _Waits:
+class _WaitForGraph:
     """Wait-for graph, from which nodes on no cycle are removed."""
 
     def __init__(
@@ -262,7 +262,7 @@ class _Waits:
         """First of the shortest cycles through ``start`` of at most ``longest`` nodes."""
         back: dict[int, int | None] = {start: None}
         depth = {start: 1}
-        seen = dict.fromkeys(self.queues, 0)  # positions of queues that were looked at
+        seen = dict.fromkeys(self.queues, 0)  # queue positions that the search has visited
         todo = deque([start])
         while todo:
             op = todo.popleft()

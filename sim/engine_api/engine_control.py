@@ -15,10 +15,10 @@ import simpy
 from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
-from .interface import Answer, ComponentTable, Submitted, There
-from .past import Past
-from .simpy_adapter import HandedInGraph, SimpyAdapter
-from .simpy_clock import drive
+from .final_states import FinalStates
+from .interface import Answer, ComponentTable, Submitted, TimingElsewhere
+from .simpy_adapter import GraphHandle, SimpyAdapter
+from .simpy_clock import step_simpy
 from .threshold import Thresholds
 from .validation import (
     check_amount,
@@ -48,11 +48,11 @@ class EngineControl(SimpyAdapter):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
         self.ledger = CapacityLedger()
-        self.count = 0  # ops that were ever handed in
-        self.held_ops = 0  # of the graphs that are held
-        self.past = Past()
+        self.count = 0  # ops submitted so far
+        self.held_ops = 0  # ops of the graphs in memory
+        self.past = FinalStates()
 
-    # Done: noted now, applied at the start of the next turn.
+    # Commands: recorded now, applied at the start of the next turn.
 
     def set_rate(self, component: int, rate: int) -> None:
         """Change a rate; flows keep their progress."""
@@ -81,7 +81,7 @@ class EngineControl(SimpyAdapter):
         keep: bool = True,
         slots: Sequence[int] | None = None,
         usage: dict[int, int] | None = None,
-        there: There | None = None,
+        there: TimingElsewhere | None = None,
     ) -> None:
         """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
         check_op(op, self.count)
@@ -103,7 +103,7 @@ class EngineControl(SimpyAdapter):
         check_amount(self.parts, component, amount)
         grant = Grant(
             self.env, self.ledger.asked, component, amount, owner, self._acting_process(),
-            self._let_go, self._withdraw_if_forgotten,
+            self._release_grant, self._withdraw_if_forgotten,
         )  # fmt: skip
         self.ledger.note_request(grant)
         self._note_action(lambda: self._request_capacity(grant))
@@ -116,7 +116,9 @@ class EngineControl(SimpyAdapter):
         """
         check_amount(self.parts, component, amount)
         book = self.ledger
-        free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)
+        free = (
+            self.parts.capacity_of(component) - self.held(component) - book.taken.get(component, 0)
+        )
         waits = component in book.waiting or bool(self.waiting(component))
         if waits or amount > free or self.failed(component):
             return False
@@ -136,13 +138,13 @@ class EngineControl(SimpyAdapter):
         for line in list(self.ledger.waiting.values()):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
-        for component, amount in list(self.ledger.of_owner(owner)):
+        for component, amount in list(self.ledger.holds_of_owner(owner)):
             self._give_back(component, amount, owner, self._acting_process())
 
-    def _let_go(self, grant: Grant) -> None:
+    def _release_grant(self, grant: Grant) -> None:
         """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
-            self.ledger.leave(grant)
+            self.ledger.drop_request(grant)
             self._note_action(lambda: self._withdraw_request(grant))
         else:
             held = self.ledger.of(grant.component, grant.owner)
@@ -159,7 +161,7 @@ class EngineControl(SimpyAdapter):
             return
         grant.over = True
         if self.ledger.is_waiting(grant):
-            self.ledger.leave(grant)
+            self.ledger.drop_request(grant)
             self._withdraw_request(grant)
         elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
             self.ledger.give_back(self._now, *grant.held)
@@ -173,15 +175,15 @@ class EngineControl(SimpyAdapter):
         self.ledger.taken[component] -= amount
         self._hold_capacity(component, amount)
 
-    # Waited for.
+    # Events to wait for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
-        mine = cast(HandedInGraph, graph)
+        mine = cast(GraphHandle, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
-            if mine.untold:
-                mine.lost.succeed(mine.tell())
+            if mine.unreported:
+                mine.lost.succeed(mine.take_unreported())
         return mine.lost
 
     def settled(self) -> simpy.Event:
@@ -203,10 +205,10 @@ class EngineControl(SimpyAdapter):
             return self.users(component)
         if what == "held":
             return self.held(component)
-        line = self.queue if self.parts.whole(component) < 0 else self.waiting
+        line = self.queue if self.parts.capacity_of(component) < 0 else self.waiting
         return len(line(component))
 
-    # The run as a whole.
+    # The complete run.
 
     def run(self, until: int | None = None) -> None:
         """Run until nothing is open, or to a tick: its first turn included, no process.
@@ -217,7 +219,7 @@ class EngineControl(SimpyAdapter):
             Nothing can happen and ops are open, or somebody waits for a capacity: lost, time
             overflow, starvation, deadlock.
         """
-        drive(self, until)
+        step_simpy(self, until)
         if until is None and (self.any_open() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
@@ -238,14 +240,14 @@ class EngineControl(SimpyAdapter):
                 mine = book.held.get(c, {}).items()
                 holding = [CapacityShare(op, _op_name(op), n) for op, n in held.get(c, ())]
                 holding += [CapacityShare(-1, who, n) for (_, who), n in mine]
-                found[c] = CapacityQueue(self.parts.whole(c), line, holding, self.failed(c))
+                found[c] = CapacityQueue(self.parts.capacity_of(c), line, holding, self.failed(c))
         return found
 
     def _cannot_resume_error(self, op: int, why: str) -> SimulationError:
-        message = f"op {op}: cannot be resumed: {why}"
+        message = f"op {op}: it cannot be resumed: {why}"
         return SimulationError("action", message, (op,), self.open_ops())
 
-    # What each engine does in its own way.
+    # Methods that each engine implements.
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:
@@ -294,7 +296,7 @@ class EngineControl(SimpyAdapter):
         keep: bool,
         slots: Sequence[int] | None,
         usage: dict[int, int] | None,
-        there: There | None,
+        there: TimingElsewhere | None,
     ) -> None: ...
 
     @abstractmethod

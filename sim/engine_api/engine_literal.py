@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .interface import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Online
+from .interface import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, OnlineTiming
 
 
 class LiteralOp(NamedTuple):
@@ -56,7 +56,7 @@ def literal_components(
 
 
 def literal_graph(
-    name: str, cases: Sequence[LiteralOp], backends: Sequence[Online] = ()
+    name: str, cases: Sequence[LiteralOp], backends: Sequence[OnlineTiming] = ()
 ) -> EngineGraph:
     """A graph of cases as an engine reads it.
 

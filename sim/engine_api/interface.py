@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
 NO_LIMIT = -1
-NEVER = -1  # in columns: did not happen
+NEVER = -1  # value in columns for an event that did not happen
 MAX_TICK = 2**63 - 1
-MAX_TURNS = 10**6  # at one tick, then it is a zero-time loop
-MAX_EVENTS = 10**7  # SimPy events at one tick, likewise
-MAX_IDLE = 2**20  # SimPy events with no op open and none handed in, then a process never ends
+MAX_TURNS = 10**6  # at one tick; more is a zero-time loop
+MAX_EVENTS = 10**7  # SimPy events at one tick; more is a zero-time loop
+MAX_IDLE = 2**20  # SimPy events without an open op or a submission; more is an endless process
 
 FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; further turns
 
@@ -83,7 +83,7 @@ class ComponentTable:
     def __len__(self) -> int:
         return len(self.names)
 
-    def whole(self, component: int) -> int:
+    def capacity_of(self, component: int) -> int:
         """Whole amount of a capacity; -1 for a component that has none."""
         return int(self.capacity[component]) if len(self.capacity) else -1
 
@@ -174,10 +174,10 @@ class Answer(NamedTuple):
     limit: int = NO_LIMIT
 
 
-Online = Callable[[Sequence[int], int], Sequence[Answer]]
+OnlineTiming = Callable[[Sequence[int], int], Sequence[Answer]]
 """``timing(rows of the graph, now)``: one answer an op, asked when they start."""
 
-There = Answer | Online
+TimingElsewhere = Answer | OnlineTiming
 """What an op takes at another place: the answer of the backend there, or who is asked for it."""
 
 
@@ -212,11 +212,11 @@ class EngineGraph:
     fixed: NDArray[np.int64]
     flows: Flows
     online: NDArray[np.int16]
-    backends: tuple[Online, ...] = ()
+    backends: tuple[OnlineTiming, ...] = ()
     claims: Claims = NO_CLAIMS
 
     @classmethod
-    def loose(
+    def of_independent_ops(
         cls, name: str, fixed: NDArray[np.int64], flows: Flows, claims: Claims = NO_CLAIMS
     ) -> EngineGraph:
         """Graph of unconnected ops that queue for nothing."""
@@ -227,7 +227,7 @@ class EngineGraph:
             name, none, slot, indptr, none, release, fixed, flows, online, claims=claims
         )  # fmt: skip
 
-    def among(self, count: int, rows: NDArray[np.int64]) -> EngineGraph:
+    def scattered(self, count: int, rows: NDArray[np.int64]) -> EngineGraph:
         """Graph of ``count`` ops: these at ``rows``, empty ones elsewhere, for error messages."""
         fixed, to = np.zeros(count, np.int64), rows.astype(np.int32)
         fixed[rows] = self.fixed
@@ -235,7 +235,7 @@ class EngineGraph:
         until = np.where(until < 0, until, to[until])
         flows = replace(self.flows, op=to[self.flows.op])
         claims = replace(self.claims, op=to[self.claims.op], until=until)
-        return EngineGraph.loose(self.name, fixed, flows, claims)
+        return EngineGraph.of_independent_ops(self.name, fixed, flows, claims)
 
     def __len__(self) -> int:
         return len(self.fixed)
@@ -258,7 +258,7 @@ class Numbers(NamedTuple):
     work_lo: NDArray[np.uint64]
     limit: NDArray[np.int64]
     amount: NDArray[np.int64]
-    backends: tuple[Online, ...] = ()
+    backends: tuple[OnlineTiming, ...] = ()
 
     @classmethod
     def of(cls, graph: EngineGraph) -> Numbers:
@@ -291,7 +291,7 @@ class LostOp(NamedTuple):
 class Submitted(Protocol):
     """Graph that was handed in."""
 
-    index: int  # how many were handed in before
+    index: int  # number of earlier submissions
     first: int  # id of its row 0; row r has the id first + r
     count: int
     done: simpy.Event  # fires when every op has ended or was cancelled
@@ -370,10 +370,10 @@ class Engine(Protocol):
     """
 
     env: simpy.Environment
-    watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
-    ledger: CapacityLedger  # what processes hold of capacities
-    count: int  # ops that were ever handed in
-    held_ops: int  # of the graphs that are held
+    watchers: set[simpy.Process]  # processes that only observe; they do not keep the run alive
+    ledger: CapacityLedger  # capacity amounts that processes hold
+    count: int  # ops submitted so far
+    held_ops: int  # ops of the graphs in memory
 
     def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
@@ -381,14 +381,14 @@ class Engine(Protocol):
     def prepare(self, graph: EngineGraph) -> PreparedShape:
         """Prepare a graph that will be handed in often: checks are made here, once."""
 
-    def repeat(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
+    def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
 
     @property
     def held_graphs(self) -> int:
         """Graphs in memory: handed in, and not given back."""
 
-    def give_back(self) -> HeldOpTimes:
+    def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped but for the state.
 
         To be called between turns.  A graph that lost ops of which nobody was told is kept.
@@ -412,7 +412,7 @@ class Engine(Protocol):
         keep: bool = True,
         slots: Sequence[int] | None = None,
         usage: dict[int, int] | None = None,
-        there: There | None = None,
+        there: TimingElsewhere | None = None,
     ) -> None:
         """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
 

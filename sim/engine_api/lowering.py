@@ -28,15 +28,15 @@ from .interface import (
     ComponentTable,
     EngineGraph,
     Flows,
-    Online,
+    OnlineTiming,
 )
 from .medium_api import Medium, bind_medium
 
 log = logging.getLogger(__name__)
 
 MAX_SCALE = 48
-APART = 1e6  # weights on one component that differ more lose precision
-ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
+APART = 1e6  # ratio of weights on one component above which precision is lost
+ROOM = 2.0**58  # upper bound of every component's `max_rate`, in rate units
 
 
 def scale_exponents_by_unit(system: System) -> dict[str, int]:
@@ -139,7 +139,7 @@ def work_units(
     if np.any(left * float(per_second) >= 2.0**127):
         row = int(np.argmax(left))
         name = row if op is None else int(op[row])
-        raise BackendError(f"op {name}: work {work[row]:g} is beyond 127 bits; split the op")
+        raise BackendError(f"op {name}: work {work[row]:g} does not fit in 127 bits; split the op")
     hi, lo = np.zeros(len(left), np.int64), np.zeros(len(left), np.uint64)
     shift = 0
     while np.any(left):
@@ -169,7 +169,7 @@ def lower(
     scale: Mapping[str, int],
     tick: Seconds,
     online: NDArray[np.int16] | None = None,
-    backends: tuple[Online, ...] = (),
+    backends: tuple[OnlineTiming, ...] = (),
 ) -> EngineGraph:
     """Engine graph of one block and the times of its ops.
 
@@ -186,7 +186,9 @@ def lower(
         Usage of a component without a rate, of several units, or work with nothing that bounds it.
     """
     if block.slot is None:
-        raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
+        raise GraphError(
+            "unplaced", f"graph {name!r} is not placed on a system; call place() first"
+        )
     if timing.usage is not None:
         warn_of_weights(name, timing.usage, system)
     release = ticks_from_seconds(block.release, tick)
@@ -239,8 +241,8 @@ def warn_of_weights(name: str, usage: Usage, system: System) -> None:
     np.maximum.at(most, usage.component, usage.weight)
     for c in np.flatnonzero(most > APART * least).tolist():
         log.warning(
-            "graph %r: weights on %s from %g to %g; more than a million-fold apart they lose "
-            "precision: give the light uses a component of their own",
+            "graph %r: weights on %s range from %g to %g; a ratio above a million loses precision: "
+            "give the small weights a component of their own",
             name, system.components[c].name, least[c], most[c],
         )  # fmt: skip
 
@@ -255,27 +257,27 @@ def lower_flows(
 ) -> Flows:
     """Flows of the ops that share something, one row each; errors call op ``i`` by ``rows[i]``."""
     n = len(timing)
-    called = np.arange(n) if rows is None else rows
+    row_names = np.arange(n) if rows is None else rows
     if timing.work is None and timing.usage is None and timing.limit is None:
         return Flows.none()
     work = np.zeros(n) if timing.work is None else timing.work
-    usage = with_repeated_components_added(timing.usage or Usage.same([], n), system)
+    usage = merge_repeated_components(timing.usage or Usage.repeated([], n), system)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
     uses = np.diff(usage.indptr)
     asked = np.zeros(n, bool) if online is None else online >= 0
     free = np.flatnonzero((work > 0) & (uses == 0) & np.isinf(limit) & ~asked)
     if len(free):
-        raise BackendError(f"op {called[free[0]]}: {UNBOUNDED}")
+        raise BackendError(f"op {row_names[free[0]]}: {UNBOUNDED}")
     op = np.flatnonzero((uses > 0) | np.isfinite(limit))
     k = np.where(
-        uses[op] > 0, _scale_of(op, usage, system, scale, called), scale_of_limit(limit[op])
+        uses[op] > 0, _scale_of(op, usage, system, scale, row_names), scale_of_limit(limit[op])
     )
-    hi, lo = work_units(work[op], k, ticks_per_second(tick), called[op])
+    hi, lo = work_units(work[op], k, ticks_per_second(tick), row_names[op])
     weight = weight_units(usage.weight)
     for bad in np.flatnonzero(weight == 0).tolist():
         who = int(np.searchsorted(usage.indptr, bad, "right")) - 1
         name = system.components[usage.component[bad]].name
-        raise BackendError(f"op {called[who]}: {why_weight_refused(name, usage.weight[bad])}")
+        raise BackendError(f"op {row_names[who]}: {why_weight_refused(name, usage.weight[bad])}")
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
@@ -283,12 +285,12 @@ def lower_flows(
     )  # fmt: skip
 
 
-def with_repeated_components_added(usage: Usage, system: System) -> Usage:
+def merge_repeated_components(usage: Usage, system: System) -> Usage:
     """Usage with each component once per op: weights of one named twice are added.
 
     >>> from foretrace.sim.facts.system import Component
     >>> wire = System((Component("wire", "link", rate=1e9),))
-    >>> with_repeated_components_added(Usage.same([0, 0], 2, 0.5), wire).weight.tolist()
+    >>> merge_repeated_components(Usage.repeated([0, 0], 2, 0.5), wire).weight.tolist()
     [1.0, 1.0]
     """
     if np.diff(usage.indptr).max(initial=0) < 2:
@@ -317,8 +319,9 @@ def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
 def why_weight_refused(name: str, weight: float) -> str:
     """Reason why a component cannot be used with a weight; "" for none."""
     return (
-        f"a weight of {weight:g} on {name}; weights are from 2^-40 to below 2^22: give {name} and "
-        "the work another unit, or leave it out"
+        f"the weight on {name} is {weight:g}; it must be at least 2^-40 and below 2^22: give "
+        f"{name} "
+        "and the work another unit, or leave the use out"
     )
 
 
@@ -346,7 +349,7 @@ def _scale_of(
     usage: Usage,
     system: System,
     scale: Mapping[str, int],
-    called: NDArray[np.int64],
+    row_names: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Scale K of each flow; a flow's components must have one unit."""
     names: dict[str, int] = {}
@@ -362,15 +365,15 @@ def _scale_of(
     if len(mixed):
         c = system.components[usage.component[mixed[0]]]
         raise BackendError(
-            f"op {called[row[mixed[0]]]}: uses {c.name} ({c.unit}) with another unit; split it "
-            "into two ops"
+            f"op {row_names[row[mixed[0]]]}: uses {c.name} ({c.unit}) and a component of another "
+            "unit; split it into two ops"
         )
     if "" in names and np.any(number == names[""]):
         at = int(np.argmax(number == names[""]))
         c = system.components[usage.component[at]]
         raise BackendError(
-            f"op {called[row[at]]}: {c.name} is used as a rate, but has none; give it a rate, or "
-            "use another"
+            f"op {row_names[row[at]]}: {c.name} is shared as a rate, but has no rate; give it "
+            "one, or use another component"
         )
     k_of = np.array([scale.get(u, MAX_SCALE) for u in names], np.int64)
     return np.where(of_op[op] >= 0, k_of[of_op[op]], MAX_SCALE)
@@ -392,8 +395,8 @@ def lower_answers(
     """
     if timing.holds is not None and len(timing.holds.component):
         raise BackendError(
-            f"{system.components[timing.holds.component[0]].name}: held by the answer of an online "
-            "backend; an op gets what it holds before it starts: set online = False"
+            f"{system.components[timing.holds.component[0]].name}: an online backend returned "
+            "amounts to hold; they are needed before the op starts: set online = False"
         )
     fixed = ticks_from_seconds(timing.fixed, tick, rows)
     shared = lower_flows(timing, system, scale, tick, rows=rows)

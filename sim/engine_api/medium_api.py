@@ -148,11 +148,16 @@ def bind_medium(
         for c in system.match(pattern) or (system.number(pattern),):
             inside[c] = rated[c]
         if not inside.any():
-            raise GraphError("medium", f"media: {pattern!r} names no component that has a rate")
+            raise GraphError(
+                "medium",
+                f"media: {pattern!r} matches no component with a rate; name one that has a rate",
+            )
     found = list({id(m): m for m in media.values()}.values())
     if len(found) > 1:
         names = ", ".join(m.name for m in found)
         raise GraphError(
-            "medium", f"media: {names}; a run has one beside max-min: give all patterns the same"
+            "medium",
+            f"media: {names}; a run can have one medium besides max-min: use the same for all "
+            f"patterns",
         )
     return (found[0] if found else None), inside

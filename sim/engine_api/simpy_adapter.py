@@ -18,7 +18,7 @@ from .interface import FIRST, LATER, ComponentTable, LostOp
 from .simpy_clock import Turn, zero_time_loop_error
 
 
-class HandedInGraph:
+class GraphHandle:
     """Graph that was handed in, with the events of its end and its losses.
 
     Parameters
@@ -33,11 +33,11 @@ class HandedInGraph:
         self.index, self.first, self.count = index, first, count
         self.done = env.event()
         self.lost: simpy.Event | None = None
-        self.untold: list[LostOp] = []
+        self.unreported: list[LostOp] = []
 
-    def tell(self) -> list[LostOp]:
+    def take_unreported(self) -> list[LostOp]:
         """Losses not yet reported; they count as reported now."""
-        told, self.untold = self.untold, []
+        told, self.unreported = self.unreported, []
         return told
 
 
@@ -58,10 +58,10 @@ class SimpyAdapter(ABC):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second
         self.watchers: set[simpy.Process] = set()
-        self.losing: set[HandedInGraph] = set()  # with losses that nobody was told of
+        self.losing: set[GraphHandle] = set()  # graphs with unreported losses
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
-        self.submissions = 0  # graphs that were ever handed in
+        self.submissions = 0  # graphs submitted so far
         self.actor = "nobody"
         self.tick, self.turn = -1, 0
         self.planned: tuple[int, int] | None = None
@@ -105,14 +105,14 @@ class SimpyAdapter(ABC):
     def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
         """Losses by graph since the last report."""
         told: list[tuple[simpy.Event, object]] = [
-            (graph.lost, graph.tell())
+            (graph.lost, graph.take_unreported())
             for graph in sorted(self.losing, key=lambda graph: graph.index)
-            if graph.untold and graph.lost is not None and not graph.lost.triggered
+            if graph.unreported and graph.lost is not None and not graph.lost.triggered
         ]
         self.losing.clear()  # who waits later is told at once
         return told
 
-    # What each engine does in its own way.
+    # Methods that each engine implements.
 
     @abstractmethod
     def _run_turn(self, now: int) -> None:

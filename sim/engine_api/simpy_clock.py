@@ -11,7 +11,7 @@ from simpy.events import Condition
 from ..errors import SimulationError
 from . import interface as engine_api
 
-LOOK = 2**16  # events between two looks whether anything is open
+LOOK = 2**16  # events between two checks for open ops
 
 
 class Turn(simpy.Event):
@@ -27,7 +27,7 @@ class Turn(simpy.Event):
 
 
 class DrivenEngine(Protocol):
-    """Interface of an engine that :func:`drive` needs."""
+    """Interface of an engine that :func:`step_simpy` needs."""
 
     env: simpy.Environment
     watchers: set[simpy.Process]
@@ -52,7 +52,7 @@ def fire_in_this_turn(env: simpy.Environment, event: simpy.Event, value: object)
     env.schedule(event, engine_api.FIRST)  # type: ignore[arg-type]
 
 
-def drive(engine: DrivenEngine, until: int | None = None) -> None:
+def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     """Step SimPy until nothing that may act is due, or to a tick.
 
     Raises
@@ -66,17 +66,19 @@ def drive(engine: DrivenEngine, until: int | None = None) -> None:
     steps = _TickSteps(engine)
     if until is None:
         while engine.due() is not None or is_acting_process_due(engine):
-            steps.one()
+            steps.step()
         return
     if until < engine.env.now:
-        raise ValueError(f"until is tick {until}, but it is {engine.env.now} already")
+        raise ValueError(
+            f"until is tick {until}, but the run is already at {engine.env.now}; give a later time"
+        )
     reached = simpy.Event(engine.env)
     reached._ok, reached._value = True, None
     engine.env.schedule(reached, engine_api.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
     while not reached.processed:
-        steps.one()
+        steps.step()
     while engine.due() == (until, engine_api.FIRST):
-        steps.one()
+        steps.step()
 
 
 class _TickSteps:
@@ -87,7 +89,7 @@ class _TickSteps:
         self.tick, self.count = -1.0, 0
         self.steps, self.idle, self.submissions = 0, 0, engine.submissions
 
-    def one(self) -> None:
+    def step(self) -> None:
         env = self.env
         tick = env.peek()
         if tick != self.tick:
@@ -113,7 +115,7 @@ class _TickSteps:
             raise endless_process_error(engine, self.idle)
 
     def _beyond_range_error(self) -> SimulationError:
-        said = "a process waits for a tick beyond the range; use a coarser tick"
+        said = "a process waits for a tick that does not fit in 63 bits; use a coarser tick"
         return SimulationError("time overflow", said, (), self.engine.open_ops())
 
 
@@ -127,9 +129,9 @@ def endless_process_error(engine: DrivenEngine, idle: int) -> SimulationError:
     """Error for a process that still runs long after the last op."""
     who = ", ".join(sorted({_waiting_process(event) for *_, event in engine.env._queue} - {""}))
     said = (
-        f"{who or 'a process'}: goes on for {idle:,} events though every op is over and none was "
-        "submitted meanwhile; end its loop with them ('while sim.open():'), or declare "
-        "'touches = ()' where it only watches"
+        f"{who or 'a process'}: had {idle:,} events since the last op ended, and submitted no "
+        "other; end its loop with the ops ('while sim.open():'), or declare 'touches = ()' if it "
+        "only watches"
     )
     return SimulationError("endless process", said)
 

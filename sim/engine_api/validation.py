@@ -20,18 +20,18 @@ from .interface import (
 )
 
 WORK_BITS = 127
-FASTEST = 1 << 62  # rate units that nothing may reach
+FASTEST = 1 << 62  # upper bound of all rates, in rate units
 
 
 def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
-    """Raise an error for a graph that no engine can run; cycles are not looked for.
+    """Raise an error for a graph that no engine can run; dependency cycles are not checked.
 
     Raises
     ------
     GraphError
-        Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
+        Its kind is ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
         ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity`` or ``amount``,
-        with the first row at fault.
+        and it names the first bad row.
 
     Examples
     --------
@@ -40,11 +40,12 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     >>> check_graph(literal_components((1,), (-1,)), literal_graph("g", [LiteralOp(((7, ()),))]))
     Traceback (most recent call last):
     ...
-    foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
+    foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7 does not exist; \
+components are 0 to 0
     """
     if len(graph.claims):
         _check_claims(parts, graph)
-    if _is_plain(parts, graph):
+    if _passes_quick_check(parts, graph):
         return
     n = len(graph)
     op = np.concatenate([np.arange(n), graph.further])
@@ -54,22 +55,28 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     _check_weights(graph, used)
     for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
         at = np.arange(len(column)) if row is None else row
-        _refuse_op(graph, at, column < 0, "negative", "a negative time or work")
-    _refuse_op(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
+        _refuse_op(graph, at, column < 0, "negative", "a time or work is negative; give 0 or more")
+    _refuse_op(
+        graph,
+        flows.op,
+        flows.limit < NO_LIMIT,
+        "negative",
+        "its limit is negative; give 0 or more, or -1 for none",
+    )
     works = (flows.work_hi > 0) | (flows.work_lo > 0)
     free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
     _refuse_op(graph, flows.op, free, "unbounded", UNBOUNDED)
-    fast = "its weights let it run at 2^62 rate units or more; give it a limit"
+    fast = "its weights allow a rate of 2^62 units or more; give it a limit"
     _refuse_op(graph, flows.op, may_exceed_rate_range(parts, flows), "too fast", fast)
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
     _refuse_op(
-        graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places"
+        graph, owner, lost, "unknown op", f"its successor is not one of the {len(op)} places"
     )
 
 
-def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
+def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
     """Whether a graph needs no further checks, decided without a table of its size."""
     slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
     places = len(graph) + len(graph.further)
@@ -83,9 +90,9 @@ def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
 def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
     """Whether every component that is queued for has slots."""
     if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
-        return True  # all between the first and the last have: found in no time
+        return True  # quick check: all between the first and the last have slots
     used = np.zeros(len(parts) + 1, bool)
-    used[slot] = True  # -1, no slot, is the last one
+    used[slot] = True  # index -1 (no slot) is the last element
     return not np.any(used[:-1] & (parts.slots < 0))
 
 
@@ -95,29 +102,51 @@ def _check_components(
     count = len(parts)
     slot, rated = graph.slot, graph.flows.component
     _refuse_op(
-        graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count
+        graph,
+        op,
+        (slot < -1) | (slot >= count),
+        "unknown place",
+        "component {} does not exist",
+        slot,
+        count,
     )
     bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
     _refuse_op(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
     missing = (rated < 0) | (rated >= count)
-    _refuse_op(graph, used, missing, "unknown component", "component {}", rated, count)
+    _refuse_op(
+        graph, used, missing, "unknown component", "component {} does not exist", rated, count
+    )
     bad = parts.rate[rated] < 0 if count else missing
     _refuse_op(graph, used, bad, "no rate", "component {} has no rate to share", rated)
     if len(parts.plugged):
         inside = parts.plugged[rated]
         first = inside[np.searchsorted(used, used)]
-        said = "component {} and another are in two media; put both in one, or split the op"
+        said = "component {} and another are in different media; put both in one, or split the op"
         _refuse_op(graph, used, inside != first, "medium", said, rated)
 
 
 def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
     component, weight = graph.flows.component, graph.flows.weight
-    _refuse_op(graph, used, weight < 1, "weight", "a weight below 2^-40")
-    _refuse_op(graph, used, weight >= MOST_WEIGHT, "weight", "a weight of 2^22 or more")
+    _refuse_op(
+        graph,
+        used,
+        weight < 1,
+        "weight",
+        "its weight is below 2^-40; give a larger one, or leave it out",
+    )
+    _refuse_op(
+        graph,
+        used,
+        weight >= MOST_WEIGHT,
+        "weight",
+        "its weight is 2^22 or more; give a smaller one",
+    )
     order = np.lexsort((component, used))
     op, named = used[order], component[order]
     twice = (np.diff(op) == 0) & (np.diff(named) == 0)
-    _refuse_op(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
+    _refuse_op(
+        graph, op[1:], twice, "weight", "component {} is named twice; add up its weights", named[1:]
+    )
 
 
 def excess_weight_error(
@@ -150,7 +179,8 @@ def excess_weight_error(
     ops = tuple(op for op, uses in sorted(usage.items()) if heavy in uses)
     message = (
         f"{parts.names[heavy]}: the weights of {len(ops):,} ops in flight sum to "
-        f"{mass[heavy] / ONE:g}; they must stay below 2^22: divide its rate and its weights alike"
+        f"{mass[heavy] / ONE:g}; the sum must stay below 2^22: divide its rate and its weights "
+        f"by one number"
     )
     return SimulationError("weight", message, ops, open_ops())
 
@@ -160,22 +190,33 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
     claims, n = graph.claims, len(graph)
     op, c, until = claims.op, claims.component, claims.until
     missing = (c < 0) | (c >= len(parts))
-    _refuse_op(graph, op, missing, "unknown component", "component {}", c, len(parts))
+    _refuse_op(
+        graph, op, missing, "unknown component", "component {} does not exist", c, len(parts)
+    )
     lost = (until < -1) | (until >= n) | (until == op)
-    _refuse_op(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
-    whole = [parts.whole(k) for k in c.tolist()]
+    _refuse_op(
+        graph,
+        op,
+        lost,
+        "unknown op",
+        f"holds until op {{}} ends; give another of the {n} ops, or -1",
+        until,
+    )
+    whole = [parts.capacity_of(k) for k in c.tolist()]
     amount = claims.amount.tolist()
-    held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
+    held: dict[tuple[int, int], int] = {}  # an op may hold a component twice
     for i, k, n in zip(op.tolist(), c.tolist(), amount, strict=True):
         held[i, k] = held.get((i, k), 0) + n
     for i, k, n, most in zip(op.tolist(), c.tolist(), amount, whole, strict=True):
         name, where = parts.names[k], f"graph {graph.name!r} op {i}"
         if most < 0:
-            raise GraphError("no capacity", f"{where}: {name} has no capacity to hold", (i,))
+            raise GraphError(
+                "no capacity", f"{where}: holds of {name}, which has no capacity; give it one", (i,)
+            )
         if n < 1:
-            raise GraphError("amount", f"{where}: {n} of {name}; hold 1 or more", (i,))
+            raise GraphError("amount", f"{where}: holds {n} of {name}; hold 1 or more", (i,))
         if held[i, k] > most:
-            said = f"{where}: {held[i, k]} of {name}; there are {most} in all"
+            said = f"{where}: holds {held[i, k]} of {name}; its capacity is {most}"
             raise GraphError("amount", said, (i,))
 
 
@@ -194,7 +235,7 @@ def _refuse_op(
         return
     first = int(at[np.argmin(op[at])])
     said = what.format(None if value is None else int(value[first]))
-    said += "" if count is None else f"; there are {count}"
+    said += "" if count is None else f"; components are 0 to {count - 1}"
     row = int(op[first])
     raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
 
@@ -237,10 +278,12 @@ def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
     if parts.rate[component] < 0:
         raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
     if not rate >= 0:
-        raise SimulationError("action", f"{name}: rate {rate}; it must be >= 0")
+        raise SimulationError("action", f"{name}: rate is {rate}; it must be >= 0")
     if rate > parts.top[component]:
         raise SimulationError(
-            "action", f"{name}: rate {rate} above {parts.top[component]}; give it a larger max_rate"
+            "action",
+            f"{name}: rate {rate} is above its maximum {parts.top[component]}; give it a larger "
+            f"max_rate",
         )
 
 
@@ -257,7 +300,9 @@ def check_component(parts: ComponentTable, component: int) -> None:
 
 def _component_name(parts: ComponentTable, component: int) -> str:
     if not 0 <= component < len(parts):
-        raise SimulationError("action", f"component {component}: there are {len(parts)}")
+        raise SimulationError(
+            "action", f"component {component} does not exist; components are 0 to {len(parts) - 1}"
+        )
     return parts.names[component]
 
 
@@ -270,7 +315,7 @@ def check_op(op: int, count: int) -> None:
         Of kind ``unknown op``.
     """
     if not 0 <= op < count:
-        raise GraphError("unknown op", f"op {op}: there are {count}", (op,))
+        raise GraphError("unknown op", f"op {op} does not exist; ops are 0 to {count - 1}", (op,))
 
 
 def check_resume(
@@ -294,7 +339,7 @@ def check_resume(
         if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
             wrong = f"component {c} has no slots"
     if wrong := wrong or _why_usage_refused(parts, usage or {}, NO_LIMIT):
-        raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
+        raise SimulationError("action", f"op {op}: it cannot be resumed: {wrong}", (op,))
 
 
 def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
@@ -322,7 +367,7 @@ def why_move_refused(
         return ""
     names = _component_names(parts, before) or "its limit"
     others = _component_names(parts, after)
-    return f"its work is counted in the unit of {names}, that of {others} is another"
+    return f"its work has the unit of {names}, and {others} has another unit"
 
 
 def _component_names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
@@ -337,12 +382,12 @@ def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
     SimulationError
         Of kind ``action``.
     """
-    name, whole = _component_name(parts, component), parts.whole(component)
+    name, whole = _component_name(parts, component), parts.capacity_of(component)
     if whole < 0:
         raise SimulationError("action", f"{name}: has no capacity; give the component one")
     if not 1 <= amount <= whole:
         raise SimulationError(
-            "action", f"{name}: amount {amount}; it must be within 1 and its capacity {whole}"
+            "action", f"{name}: amount is {amount}; it must be between 1 and its capacity {whole}"
         )
 
 
@@ -357,8 +402,8 @@ def check_release(parts: ComponentTable, component: int, amount: int, held: int)
     if amount > held:
         raise SimulationError(
             "action",
-            f"{_component_name(parts, component)}: {amount} given back, but its owner holds {held} "
-            "of it; release what was acquired or taken, once",
+            f"{_component_name(parts, component)}: {amount} released, but its owner holds {held} "
+            "of it; release each amount once",
         )
 
 
@@ -375,9 +420,11 @@ def check_reaches(
     name = _component_name(parts, component)
     has = parts.rate if what == "flows" else parts.slots
     if what not in ("queue", "held", "flows"):
-        raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
-    if has[component] < 0 and (what == "flows" or parts.whole(component) < 0):
-        raise SimulationError("action", f"{name}: has no {what}")
+        raise SimulationError("action", f"{name}: {what!r} is unknown; give queue, held or flows")
+    if has[component] < 0 and (what == "flows" or parts.capacity_of(component) < 0):
+        raise SimulationError(
+            "action", f"{name}: it has no {what}; name another component, or another quantity"
+        )
     if at_least is None and at_most is None:
         raise SimulationError("action", f"{name}: give at_least or at_most")
 
@@ -394,10 +441,10 @@ def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
     if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
         wrong = f"{answer}: a negative number"
     elif answer.fixed > MAX_TICK or answer.limit > MAX_TICK:
-        wrong = f"{answer}: a number beyond 63 bits"
+        wrong = f"{answer}: a number does not fit in 63 bits"
     elif answer.work >> WORK_BITS:
-        wrong = f"work {answer.work} is beyond 127 bits"
+        wrong = f"work {answer.work}, which does not fit in 127 bits"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
         wrong = UNBOUNDED
     if wrong := wrong or _why_usage_refused(parts, answer.usage, answer.limit):
-        raise BackendError(f"op {op}: its online backend answered {wrong}")
+        raise BackendError(f"op {op}: its online backend returned {wrong}")

@@ -37,7 +37,7 @@ class Usage:
 
     Examples
     --------
-    >>> Usage.same([3, 4], 2).component.tolist()
+    >>> Usage.repeated([3, 4], 2).component.tolist()
     [3, 4, 3, 4]
     """
 
@@ -57,7 +57,7 @@ class Usage:
         )
 
     @classmethod
-    def same(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
+    def repeated(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
         """Usage of the same components by each of ``n`` ops."""
         one = np.atleast_1d(np.asarray(components, np.int32))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
@@ -198,7 +198,7 @@ class Timing:
         def coded(value: C | Coded[C] | None) -> Coded[C] | None:
             if value is None or isinstance(value, Coded):
                 return value
-            return Coded.same(value, len(seconds))
+            return Coded.constant(value, len(seconds))
 
         return cls(
             seconds,
@@ -214,10 +214,10 @@ class Timing:
     def __len__(self) -> int:
         return len(self.fixed)
 
-    def unbounded(self) -> NDArray[np.int64]:
+    def rows_without_rate_bound(self) -> NDArray[np.int64]:
         """Rows with work whose rate nothing bounds, neither a usage nor a limit.
 
-        >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).unbounded().tolist()
+        >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).rows_without_rate_bound().tolist()
         [1]
         """
         if self.work is None:
@@ -226,7 +226,7 @@ class Timing:
         limit = np.full(len(self), np.inf) if self.limit is None else self.limit
         return np.flatnonzero((self.work > 0) & (uses == 0) & np.isinf(limit))
 
-    def written(self, component: NDArray[np.int32]) -> Timing:
+    def with_explicit_usage(self, component: NDArray[np.int32]) -> Timing:
         """Timing with all usage explicit, given the component that was asked about each op."""
         if self.work is None or self.usage is not None:
             return self
@@ -274,7 +274,7 @@ class Backend:
         """
         return np.ones(len(ops), bool)
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """(components,) number of each; where two have the same, equal ops take equal times.
 
         ``uniform`` but for the component.  None promises nothing.
@@ -291,14 +291,16 @@ class Backend:
         now : s
             Simulated time of the question; only for ``online`` backends.
         """
-        raise TypeError(f"{type(self).__name__} does not say how long an op takes: write timing()")
+        raise TypeError(
+            f"{type(self).__name__}: timing() is missing; write it, to return the time of each op"
+        )
 
     def close(self) -> None:
         """Release what ``open`` took."""
 
 
 BACKENDS: dict[str, type[Backend]] = {}
-MOST_FACTOR = 4096  # draws are in 2^-20, in 32 bits
+MOST_FACTOR = 4096  # since draws are 32-bit integers in 2^-20
 B = TypeVar("B", bound=type[Backend])
 
 
@@ -313,7 +315,9 @@ def backend(name: str) -> Callable[[B], B]:
     return register(BACKENDS, "backends", name, "registered_name")
 
 
-def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | None = None) -> None:
+def check_timing(
+    timing: Timing, ops: Ops, backend_name: str, rows: NDArray[np.int64] | None = None
+) -> None:
     """Raise an error for an impossible answer: wrong length, NaN, negative, infinite, unknown.
 
     Parameters
@@ -327,7 +331,8 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
     """
     if not isinstance(timing, Timing):
         raise BackendError(
-            f"{who}: answered a {type(timing).__name__}; write Timing.of(seconds), one for each op"
+            f"{backend_name}: timing() returned a {type(timing).__name__}; return "
+            "Timing.of(seconds), with one value per op"
         )
     columns = {"fixed": timing.fixed, "work": timing.work, "limit": timing.limit}
     for name, column in columns.items():
@@ -335,7 +340,8 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
             continue
         if len(column) != len(ops):
             raise BackendError(
-                f"{who}: answered {len(column)} {name} for {len(ops)} ops; answer one for each op"
+                f"{backend_name}: {name} has {len(column)} values for {len(ops)} ops; return one "
+                f"per op"
             )
         bad = np.flatnonzero(~((column >= 0) & (np.isfinite(column) | (name == "limit"))))
         if len(bad):
@@ -344,21 +350,21 @@ def check_timing(timing: Timing, ops: Ops, who: str, rows: NDArray[np.int64] | N
             must = "be >= 0" if name == "limit" else "be finite and >= 0"
             op = row if rows is None else int(rows[row])
             raise BackendError(
-                f"{who}: {name} of op {op} ({what}) is {column[row]}; it must {must}"
+                f"{backend_name}: {name} of op {op} ({what}) is {column[row]}; it must {must}"
             )
     if timing.usage is not None:
-        _check_usage(timing.usage, ops, who)
+        _check_usage(timing.usage, ops, backend_name)
     if timing.holds is not None:
-        _check_holds(timing.holds, len(ops), who)
+        _check_holds(timing.holds, len(ops), backend_name)
     for name, coded in (
         ("spread", timing.spread),
         ("source", timing.source),
         ("doubt", timing.doubt),
     ):
         if coded is not None:
-            _check_codes(coded, len(ops), name, who)
+            _check_codes(coded, len(ops), name, backend_name)
     for spread in timing.spread.values if timing.spread is not None else ():
-        _check_spread(spread, who)
+        _check_spread(spread, backend_name)
 
 
 def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
@@ -381,8 +387,11 @@ def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
     rate = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
     if timing.usage is None or len(timing.usage.component):
         if ops.at is None:
-            raise BackendError("how long work takes is asked of ops without a place; place them")
-        usage = timing.written(ops.at.component).usage
+            raise BackendError(
+                "ops: they have work on components, but no placement; call place() on their "
+                "graph first"
+            )
+        usage = timing.with_explicit_usage(ops.at.component).usage
         assert usage is not None  # noqa: S101  it was written out
         row = np.repeat(np.arange(n), np.diff(usage.indptr))
         parts = ops.at.system.components
@@ -392,67 +401,83 @@ def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
     return np.asarray(timing.fixed + busy)
 
 
-def _check_codes(column: Coded[Any], n: int, name: str, who: str) -> None:
+def _check_codes(column: Coded[Any], n: int, name: str, backend_name: str) -> None:
     if len(column) != n:
-        raise BackendError(f"{who}: answered {len(column)} codes of {name} for {n} ops")
+        raise BackendError(
+            f"{backend_name}: {name} has {len(column)} codes for {n} ops; return one per op"
+        )
     strange = column.codes[(column.codes < -1) | (column.codes >= len(column.values))]
     if len(strange):
         raise BackendError(
-            f"{who}: answered {name} {strange[0]}; its table has {len(column.values)}, from 0 on"
+            f"{backend_name}: {name} has code {strange[0]}; its table has {len(column.values)} "
+            f"values: "
+            "give an index into it, or -1 for none"
         )
 
 
-def _check_usage(usage: Usage, ops: Ops, who: str) -> None:
+def _check_usage(usage: Usage, ops: Ops, backend_name: str) -> None:
     if len(usage) != len(ops):
-        raise BackendError(f"{who}: answered {len(usage)} usages for {len(ops)} ops")
+        raise BackendError(
+            f"{backend_name}: usage has {len(usage)} rows for {len(ops)} ops; return one per op"
+        )
     if not np.all((usage.weight > 0) & np.isfinite(usage.weight)):
-        raise BackendError(f"{who}: a weight of a usage is not above 0, or infinite")
+        raise BackendError(
+            f"{backend_name}: a usage weight is not above 0, or infinite; give a finite one above 0"
+        )
     if ops.at is None:
         return
     count = len(ops.at.system.components)
     strange = usage.component[(usage.component < 0) | (usage.component >= count)]
     if len(strange):
         raise BackendError(
-            f"{who}: answered a usage of component {strange[0]}; there are {count}, from 0 on"
+            f"{backend_name}: usage names component {strange[0]}; the system has components 0 to "
+            f"{count - 1}"
         )
 
 
-def _check_spread(spread: Spread, who: str) -> None:
+def _check_spread(spread: Spread, backend_name: str) -> None:
     for name in ("step", "op", "start"):
         factors = getattr(spread, name)
         bad = factors[~((factors >= 0) & (factors < MOST_FACTOR))]
         if len(bad):
             raise BackendError(
-                f"{who}: a factor of its spread ({name}) is {bad[0]:g}; factors are at least 0 and "
-                f"below {MOST_FACTOR}"
+                f"{backend_name}: a factor of its spread ({name}) is {bad[0]:g}; factors are at "
+                f"least 0 and below {MOST_FACTOR}"
             )
         if np.any(np.diff(factors) < 0):
-            raise BackendError(f"{who}: the factors of its spread ({name}) descend; sort them")
+            raise BackendError(
+                f"{backend_name}: the factors of its spread ({name}) are not ascending; sort them"
+            )
     most = spread.step.max(initial=0) * spread.start.max(initial=0)
     if most >= MOST_FACTOR:
         raise BackendError(
-            f"{who}: factors of start and step reach {most:g} together; keep that below "
-            f"{MOST_FACTOR}"
+            f"{backend_name}: the product of its largest start and step factors is {most:g}; "
+            f"keep it "
+            f"below {MOST_FACTOR}"
         )
 
 
-def _check_holds(holds: Holds, n: int, who: str) -> None:
+def _check_holds(holds: Holds, n: int, backend_name: str) -> None:
     """Raise an error for holds with a row that is not in the table."""
     if len(holds) != n:
         raise BackendError(
-            f"{who}: answered {len(holds)} holds for {n} ops; answer one for each op"
+            f"{backend_name}: holds has {len(holds)} rows for {n} ops; return one per op"
         )
     if holds.amount.dtype.kind not in "iu":
-        raise BackendError(f"{who}: holds amounts as {holds.amount.dtype}; give whole numbers")
+        raise BackendError(
+            f"{backend_name}: amounts to hold are {holds.amount.dtype}; give whole numbers"
+        )
     op = np.repeat(np.arange(n), np.diff(holds.indptr))
     bad = np.flatnonzero((holds.until < -1) | (holds.until >= n) | (holds.until == op))
     if len(bad):
         raise BackendError(
-            f"{who}: what op {op[bad[0]]} holds ends with row {holds.until[bad[0]]}; it must be "
-            f"another of the {n} rows that were asked about, or -1"
+            f"{backend_name}: op {op[bad[0]]} holds until row {holds.until[bad[0]]} ends; give "
+            f"another "
+            f"of the {n} rows of the table, or -1"
         )
     bad = np.flatnonzero(holds.amount < 1)
     if len(bad):
         raise BackendError(
-            f"{who}: op {op[bad[0]]} holds {holds.amount[bad[0]]}; leave out what is not above 0"
+            f"{backend_name}: op {op[bad[0]]} holds an amount of {holds.amount[bad[0]]}; give 1 "
+            f"or more"
         )

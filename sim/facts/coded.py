@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 T = TypeVar("T")
-MOST = 2**15 - 1  # values of one table
+MOST = 2**15 - 1  # distinct values of one column
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,13 @@ class Coded(Generic[T]):
         table: dict[T, int] = {}
         codes = [-1 if v is None else table.setdefault(v, len(table)) for v in rows]
         if len(table) > MOST:
-            raise ValueError(f"{len(table):,} different values; a column holds {MOST:,}")
+            raise ValueError(
+                f"a coded column has {len(table):,} different values; give at most {MOST:,}"
+            )
         return cls(np.array(codes, np.int16), tuple(table))
 
     @classmethod
-    def same(cls, value: T, n: int) -> Coded[T]:
+    def constant(cls, value: T, n: int) -> Coded[T]:
         """Column of one value in all rows."""
         return cls(np.zeros(n, np.int16), (value,))
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..units import Seconds
 
-HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
-UNCOUNTED = 2**31 - 1  # slots of a component of which nobody said how many it has
+HEADROOM = 16  # default of `max_rate`: 16 x `rate`
+UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
 
 
 class Location(NamedTuple):
@@ -103,15 +103,15 @@ class Component:
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
         if self.rate is not None and not 0 <= self.rate < math.inf:
-            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more, and not infinite")
+            raise ValueError(f"{self.name}: rate is {self.rate}; give a finite rate of 0 or more")
         if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
             raise ValueError(
                 f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
-                "give a max_rate of at least the rate, and not infinite"
+                "give a finite max_rate of at least the rate"
             )
         if self.capacity is not None and not self._is_valid_amount(self.capacity):
             raise ValueError(
-                f"{self.name}: capacity is {self.capacity!r}; give a whole number from 1 on"
+                f"{self.name}: capacity is {self.capacity!r}; give a whole number of 1 or more"
             )
 
     @staticmethod

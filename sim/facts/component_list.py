@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .component import Component
-from .part_names import JoinedNames, ListedNames, MachineNames, NameIndex, Names
+from .part_names import ConcatenatedNames, ListedNames, MachineNames, NameIndex, Names
 
 T = TypeVar("T")
-OWN = ("name", "location")  # of each; its node is its own, the rest of its location is not
+OWN = ("name", "location")  # stored per component; of the location only the node
 FACTS = (*(f.name for f in fields(Component) if f.name not in OWN), "pool", "rail", "role")
 
 
@@ -28,7 +28,7 @@ class ComponentList(Sequence[Component]):
     Parameters
     ----------
     parts : the different ones; each is used
-    which : (n,) number among the parts of each component
+    part_index : (n,) number among the parts of each component
     names : of the components
 
     Examples
@@ -40,8 +40,8 @@ class ComponentList(Sequence[Component]):
     ('node2.gpu0', 'node2', [1, 1, 1])
     """
 
-    def __init__(self, parts: Sequence[Component], which: NDArray[np.integer], names: Names):
-        self.parts, self.which, self.names = tuple(parts), which.astype(np.int32), names
+    def __init__(self, parts: Sequence[Component], part_index: NDArray[np.integer], names: Names):
+        self.parts, self.part_index, self.names = tuple(parts), part_index.astype(np.int32), names
 
     @classmethod
     def of(cls, components: Iterable[Component]) -> ComponentList:
@@ -65,18 +65,18 @@ class ComponentList(Sequence[Component]):
         return cls(parts, np.tile(np.arange(len(parts)), machines), names)
 
     @classmethod
-    def joined(cls, blocks: Sequence[ComponentList]) -> ComponentList:
+    def concatenate(cls, blocks: Sequence[ComponentList]) -> ComponentList:
         """Components of several lists, one after the other."""
         begins = np.cumsum([0, *(len(block.parts) for block in blocks)]).tolist()
-        which = [block.which + begin for block, begin in zip(blocks, begins, strict=False)]
+        which = [block.part_index + begin for block, begin in zip(blocks, begins, strict=False)]
         return cls(
             [part for block in blocks for part in block.parts],
             np.concatenate([np.zeros(0, np.int32), *which]),
-            JoinedNames([block.names for block in blocks]),
+            ConcatenatedNames([block.names for block in blocks]),
         )
 
     def __len__(self) -> int:
-        return len(self.which)
+        return len(self.part_index)
 
     @overload
     def __getitem__(self, at: int) -> Component: ...
@@ -85,19 +85,19 @@ class ComponentList(Sequence[Component]):
     def __getitem__(self, at: int | slice) -> Component | Sequence[Component]:
         """A component, or several."""
         if isinstance(at, slice):
-            return tuple(self._made(i) for i in range(*at.indices(len(self))))
+            return tuple(self._component(i) for i in range(*at.indices(len(self))))
         i = int(at) + len(self) * (at < 0)
         if not 0 <= i < len(self):
             raise IndexError(at)
-        return self._made(i)
+        return self._component(i)
 
-    def _made(self, number: int) -> Component:
-        part, name = self.parts[int(self.which[number])], self.names.name(number)
+    def _component(self, number: int) -> Component:
+        part, name = self.parts[int(self.part_index[number])], self.names.name(number)
         return part if part.name == name else part.renamed(name, node=self.names.node(number))
 
     def __iter__(self) -> Iterator[Component]:
         """All components, each made where it is asked for."""
-        return map(self._made, range(len(self)))
+        return map(self._component, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         """Whether other components are the same, in the same order."""
@@ -127,18 +127,20 @@ class ComponentList(Sequence[Component]):
         """
         each = np.empty(len(self.parts), object) if dtype is object else None
         if each is None:
-            return np.array([fact(part) for part in self.parts], dtype)[self.which]
+            return np.array([fact(part) for part in self.parts], dtype)[self.part_index]
         each[:] = [fact(part) for part in self.parts]
-        return each[self.which]
+        return each[self.part_index]
 
-    def facts(
+    def column_of(
         self, numbers: NDArray[np.integer], fact: Callable[[Component], T], dtype: Any = None
     ) -> NDArray[Any]:
         """A fact of some components, as in :meth:`column`."""
-        used, which = np.unique(self.which[numbers], return_inverse=True)
+        used, which = np.unique(self.part_index[numbers], return_inverse=True)
         return np.array([fact(self.parts[k]) for k in used.tolist()], dtype)[which]
 
-    def matching(self, fits: Callable[[Component], bool], by_digits: bool) -> NDArray[np.int64]:
+    def matching(
+        self, predicate: Callable[[Component], bool], by_digits: bool
+    ) -> NDArray[np.int64]:
         """Numbers of the components that fit, ascending.
 
         Parameters
@@ -146,11 +148,11 @@ class ComponentList(Sequence[Component]):
         by_digits : whether names that differ in their digits alone may fit differently
         """
         if by_digits:
-            return np.array([i for i, c in enumerate(self) if fits(c)], np.int64)
-        some, which = self.names.alike()
-        return np.flatnonzero(np.array([fits(self[i]) for i in some.tolist()], bool)[which])
+            return np.array([i for i, c in enumerate(self) if predicate(c)], np.int64)
+        some, which = self.names.names_up_to_digits()
+        return np.flatnonzero(np.array([predicate(self[i]) for i in some.tolist()], bool)[which])
 
-    def changed(
+    def with_changed(
         self, numbers: NDArray[np.integer] | Sequence[int], change: Callable[[Component], Component]
     ) -> ComponentList:
         """Components of which some have other facts; itself where none differs.
@@ -162,24 +164,24 @@ class ComponentList(Sequence[Component]):
         Examples
         --------
         >>> links = ComponentList.of([Component(f"link{i}", "link", rate=1e9) for i in range(3)])
-        >>> slow = links.changed([1], lambda link: link.renamed(link.name, rate=5e8))
+        >>> slow = links.with_changed([1], lambda link: link.renamed(link.name, rate=5e8))
         >>> [c.rate for c in slow], len(slow.parts)
         ([1000000000.0, 500000000.0, 1000000000.0], 3)
         """
-        chosen, which = np.asarray(numbers, np.int64), self.which.copy()
+        chosen, which = np.asarray(numbers, np.int64), self.part_index.copy()
         parts = list(self.parts)
-        for k in np.flatnonzero(np.bincount(self.which[chosen], minlength=1)).tolist():
+        for k in np.flatnonzero(np.bincount(self.part_index[chosen], minlength=1)).tolist():
             made = change(self.parts[k])
             if made != self.parts[k]:
-                which[chosen[self.which[chosen] == k]] = len(parts)
+                which[chosen[self.part_index[chosen] == k]] = len(parts)
                 parts.append(made)
         if len(parts) == len(self.parts):
             return self
-        return self._of_used(parts, which)
+        return self._without_unused_parts(parts, which)
 
-    def replaced(self, components: Mapping[int, Component]) -> ComponentList:
+    def with_replaced(self, components: Mapping[int, Component]) -> ComponentList:
         """Components of which some are others, of the same names; itself where none differs."""
-        which, parts = self.which.copy(), list(self.parts)
+        which, parts = self.part_index.copy(), list(self.parts)
         seen: dict[tuple[Any, ...], int] = {}
         for number, made in components.items():
             if made == self[number]:
@@ -189,9 +191,11 @@ class ComponentList(Sequence[Component]):
                 seen[facts] = len(parts)
                 parts.append(made)
             which[number] = seen[facts]
-        return self._of_used(parts, which) if seen else self
+        return self._without_unused_parts(parts, which) if seen else self
 
-    def _of_used(self, parts: Sequence[Component], which: NDArray[np.int32]) -> ComponentList:
+    def _without_unused_parts(
+        self, parts: Sequence[Component], which: NDArray[np.int32]
+    ) -> ComponentList:
         """These parts as far as they are used."""
         used = np.bincount(which, minlength=len(parts)) > 0
         number = np.cumsum(used) - 1

@@ -70,6 +70,9 @@ class Doubt:
         1.0
         """
         if not self.quantiles:
-            raise ValueError(f"{self.family}: nobody has judged it; its error is unknown")
+            raise ValueError(
+                f"{self.family}: its error was never measured; compare the model with held-out "
+                f"rows first"
+            )
         q = len(self.quantiles)
         return float(np.exp(np.interp(probability, (np.arange(q) + 0.5) / q, self.quantiles)))

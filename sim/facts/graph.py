@@ -20,10 +20,10 @@ from ..errors import GraphError
 from .csr import Csr
 from .flat_graph import FlatGraph, Participants, concatenate_blocks
 from .ops import DTYPES, Kind, Ops
-from .roles import Stream, stream_role, with_slots
+from .roles import Stream, assign_slots, stream_role
 
 if TYPE_CHECKING:
-    from .op_times import OpTimes
+    from .op_time_overrides import OpTimeOverrides
     from .spmd.spmd_graph import SpmdGraph
     from .system import System
 
@@ -91,7 +91,7 @@ class Graph:
         The machine it was placed on.
     gpus : (ranks,) component
         The GPU of every rank, once placed.
-    times : OpTimes or None
+    times : OpTimeOverrides or None
         Times that are said whatever a backend says.
 
     Examples
@@ -112,7 +112,7 @@ class Graph:
     facts: Mapping[str, object] = field(default_factory=dict)
     system: System | None = None
     gpus: NDArray[np.int32] | None = None
-    times: OpTimes | None = None
+    times: OpTimeOverrides | None = None
 
     def __len__(self) -> int:
         return sum(len(b) for b in self.blocks)
@@ -134,15 +134,15 @@ class Graph:
     def explicit(self) -> FlatGraph:
         """Block with all blocks written out."""
         return concatenate_blocks(
-            [b if isinstance(b, FlatGraph) else self._write_template(b) for b in self.blocks]
+            [b if isinstance(b, FlatGraph) else self._expanded_block(b) for b in self.blocks]
         )
 
-    def _write_template(self, block: SpmdGraph) -> FlatGraph:
+    def _expanded_block(self, block: SpmdGraph) -> FlatGraph:
         """Template written out, with the slot of each place where there is a machine."""
         flat = block.expand()
         if self.system is None or self.gpus is None:
             return flat
-        return with_slots(flat, self.system, self.gpus, self.streams)
+        return assign_slots(flat, self.system, self.gpus, self.streams)
 
     @property
     def template(self) -> SpmdGraph | None:
@@ -200,7 +200,7 @@ class Builder:
     def __init__(self, name: str):
         self.name = name
         self._rows: list[dict[str, object]] = []
-        self._edges: list[tuple[int, int, int]] = []  # op, its dependent, number of the place
+        self._edges: list[tuple[int, int, int]] = []  # op, dependent op, its member index
         self._further: list[Sequence[Member]] = []
         self._texts = OpTexts()
         self._streams: dict[Stream, str] = {}
@@ -233,8 +233,7 @@ class Builder:
         if not -1 <= period <= LAST_PERIOD:
             raise GraphError(
                 "period",
-                f"op {row}: period {period}; they are counted from 0 to "
-                f"{LAST_PERIOD}, and -1 is none",
+                f"op {row}: period is {period}; give 0 to {LAST_PERIOD}, or -1 for no period",
                 (row,),
             )
         self._edges += [(int(a), row, 0) for a in after]
@@ -277,7 +276,9 @@ class Builder:
             It has no members, or a period that cannot be counted.
         """
         if not members:
-            raise GraphError("collective", f"op {len(self._rows)}: has no members; name them")
+            raise GraphError(
+                "collective", f"op {len(self._rows)}: has no members; give at least one"
+            )
         first, *further = members
         row = self.op(
             Kind.COLLECTIVE,
@@ -297,7 +298,7 @@ class Builder:
             self._edges += [(int(a), row, k) for a in member.after]
         return row
 
-    def describe(self, rank: int, stream: int, kind: str) -> None:
+    def set_stream_kind(self, rank: int, stream: int, kind: str) -> None:
         """Set the kind of a stream: ``host``, ``compute``, ``copy`` or ``network``."""
         self._streams[rank, stream] = kind
 
@@ -315,7 +316,11 @@ class Builder:
         source = np.array([a for a, _, _ in self._edges], np.int64)
         if len(source) and (source.min() < 0 or source.max() >= n):
             a, b, _ = next(e for e in self._edges if not 0 <= e[0] < n)
-            raise GraphError("unknown op", f"op {b} waits for op {a}; rows are 0 to {n - 1}", (b,))
+            raise GraphError(
+                "unknown op",
+                f"op {b} waits for op {a}, which does not exist; rows are 0 to {n - 1}",
+                (b,),
+            )
         target = [b if k == 0 else int(base[b]) + k - 1 for _, b, k in self._edges]
         pairs = np.array(sorted(set(zip(source.tolist(), target, strict=True))), np.int64)
         pairs = pairs.reshape(-1, 2)

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-GPU, HOST, DMA = "gpu", "host", "dma"  # names of our own roles
+GPU, HOST, DMA = "gpu", "host", "dma"  # names of the built-in roles
 ROLE_LAYERS = ("compute", "network", "copy", "host")
-MOST = 256  # kinds: they are a byte of a table of ops
-_NAME = re.compile("[a-z]+")  # as in a signature
+MOST = 256  # kinds, since they are stored in one byte
+_NAME = re.compile("[a-z]+")  # as signatures allow
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Role:
         """
         if layer not in ROLE_LAYERS:
             raise ValueError(
-                f"role {name!r}: layer is {layer!r}; it is one of {', '.join(ROLE_LAYERS)}"
+                f"role {name!r}: layer is {layer!r}; give one of {', '.join(ROLE_LAYERS)}"
             )
         known = ROLES.setdefault(name, Role(name, layer))
         if known.layer != layer:
@@ -88,7 +88,7 @@ class _ListedKinds(type):
         return cls.__members__[name]
 
 
-_ALL: list[Kind] = []  # by number; none is ever taken back
+_ALL: list[Kind] = []  # by number; kinds are never removed
 _NUMBERED: dict[str, Kind] = {}  # the same by name
 
 
@@ -122,7 +122,9 @@ class Kind(int, metaclass=_ListedKinds):
     def __new__(cls, number: int) -> Kind:
         """Kind of a number."""
         if not 0 <= number < len(_ALL):
-            raise ValueError(f"{number} is no kind of op; they count from 0 to {len(_ALL) - 1}")
+            raise ValueError(
+                f"{number} is not the number of a kind of op; they are 0 to {len(_ALL) - 1}"
+            )
         return _ALL[number]
 
     @property
@@ -160,7 +162,7 @@ class Kind(int, metaclass=_ListedKinds):
         ValueError: two kinds of op are named 'copy'; take another name
         """
         if not _NAME.fullmatch(name):
-            raise ValueError(f"kind of op {name!r}: a name is of letters a to z alone")
+            raise ValueError(f"kind of op {name!r}: use only the letters a to z")
         if role not in ROLES:
             raise ValueError(
                 f"kind of op {name!r}: no role is named {role!r}; register it first, or take one "
@@ -176,7 +178,9 @@ class Kind(int, metaclass=_ListedKinds):
 def _number_kind(name: str, role: str) -> Kind:
     """Kind with the next number."""
     if len(_NUMBERED) == MOST:
-        raise ValueError(f"kind of op {name.lower()!r}: there are {MOST} kinds already")
+        raise ValueError(
+            f"kind of op {name.lower()!r}: there are already {MOST} kinds, which is the maximum"
+        )
     kind = int.__new__(Kind, len(_NUMBERED))
     kind.name, kind.runner = name, role
     _NUMBERED[name] = kind
@@ -195,10 +199,10 @@ KINDS: dict[str, Kind] = {}
 """Kinds that plug-ins registered, by name."""
 
 
-def own_kinds() -> tuple[Kind, ...]:
+def kinds_with_role() -> tuple[Kind, ...]:
     """Kinds of op that a part of their rank runs.
 
-    >>> own_kinds()[:3]
+    >>> kinds_with_role()[:3]
     (<Kind.COMPUTE: 0>, <Kind.HOST: 1>, <Kind.COPY: 2>)
     """
     return tuple(kind for kind in Kind if kind.role)

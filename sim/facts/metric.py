@@ -44,7 +44,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.better not in BETTER:
-            raise ValueError(f"{self.name}: better is {self.better!r}; it is one of {BETTER}")
+            raise ValueError(f"{self.name}: better is {self.better!r}; give one of {BETTER}")
 
     def fits(self, name: str) -> bool:
         """Whether a name is of this metric."""
@@ -83,9 +83,9 @@ def find_metric(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, st
     if whole and not whole.statistics:
         return whole, text, ""
     if whole:
-        raise ValueError(f"'{text}' has many values; say which, such as '{text}.p50'")
+        raise ValueError(f"'{text}' has many values; add a statistic, such as '{text}.p50'")
     if part:
-        known = ", ".join(part.statistics) or "no statistic, it is one number"
+        known = ", ".join(part.statistics) or "none, since it is a single number"
         raise ValueError(f"'{head}' has no statistic '{statistic}'; it has: {known}")
     near = difflib.get_close_matches(text, list(_example_names(statistic, metrics)), 1)
     hint = f"; did you mean '{near[0]}'?" if near else ""

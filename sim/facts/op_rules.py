@@ -24,9 +24,9 @@ from .csr import Csr
 from .flat_graph import FlatGraph, Participants
 from .graph import Graph
 from .kind import kind_names
-from .op_times import OpTimes
+from .op_time_overrides import OpTimeOverrides
 from .ops import Kind
-from .roles import with_slots
+from .roles import assign_slots
 
 Rows = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class OpFilter:
     kind: str | None = None
     source: str | None = None
 
-    def given(self) -> dict[str, str]:
+    def criteria(self) -> dict[str, str]:
         """What is given, by key."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: pattern for key, pattern in told.items() if pattern is not None}
@@ -127,8 +127,8 @@ def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[
     for rule, own in zip(rules, rows, strict=True):
         graph = _apply_rule(graph, rule, np.setdiff1d(own, gone))
     if len(gone):
-        times = graph.times or OpTimes.none(len(graph))
-        graph = replace(_without_ops(graph, gone), times=times.given(gone, 0.0))
+        times = graph.times or OpTimeOverrides.none(len(graph))
+        graph = replace(_without_ops(graph, gone), times=times.with_time(gone, 0.0))
     return _placed_again(graph), effects
 
 
@@ -136,22 +136,22 @@ def _placed_again(graph: Graph) -> Graph:
     """Graph with the slots of where its ops are, where it was placed before."""
     if graph.system is None or graph.gpus is None:
         return graph
-    block = with_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
+    block = assign_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
     return replace(graph, blocks=(block,))
 
 
 def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
-    times = graph.times or OpTimes.none(len(graph))
+    times = graph.times or OpTimeOverrides.none(len(graph))
     if rule.time is not None:
-        times = times.given(rows, rule.time)
+        times = times.with_time(rows, rule.time)
     if rule.scale is not None:
-        times = times.scaled(rows, rule.scale)
+        times = times.with_factor(rows, rule.scale)
     if rule.stream is not None or rule.rank is not None:
         graph = _with_ops_moved(graph, rows, rule.rank, rule.stream)
     return replace(graph, times=times)
 
 
-# Which ops are meant.
+# Selection of ops.
 
 
 def matching_rows(graph: Graph, where: OpFilter) -> Rows:
@@ -163,7 +163,7 @@ def matching_rows(graph: Graph, where: OpFilter) -> Rows:
         There are none; names the key that fits nothing, and what is nearest.
     """
     found, counts = np.ones(len(graph), bool), {}
-    for key, pattern in where.given().items():
+    for key, pattern in where.criteria().items():
         texts, of = _texts(graph, key)
         fitting = matching_texts(pattern, texts)
         fits = np.array([text in fitting for text in texts], bool)
@@ -175,8 +175,8 @@ def matching_rows(graph: Graph, where: OpFilter) -> Rows:
         counts[key] = int(own.sum())
         found &= own
     if not found.any():
-        each = ", ".join(f"{key} fits {n} ops" for key, n in counts.items())
-        raise GraphError("ops", f"no op fits all of it ({each}); take one away")
+        each = ", ".join(f"{key} matches {n} ops" for key, n in counts.items())
+        raise GraphError("ops", f"no op matches all keys together ({each}); remove a key")
     return np.flatnonzero(found)
 
 
@@ -195,10 +195,10 @@ def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
     if key == "kind":
         return kind_names().tolist(), ops.kind
     if key == "signature":
-        return [*ops.signatures, ""], ops.signature  # -1 is the last one
+        return [*ops.signatures, ""], ops.signature  # index -1 is the last element
     texts = [str(getattr(label, key)) for label in graph.labels]
     kinds = kind_names().tolist() if key == "name" else [""] * len(Kind)
-    unlabelled = len(texts) + ops.kind.astype(np.int64)  # these are called by their kind
+    unlabelled = len(texts) + ops.kind.astype(np.int64)  # these have the name of their kind
     return [*texts, *kinds], np.where(ops.label >= 0, ops.label, unlabelled)
 
 
@@ -207,12 +207,12 @@ def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.intege
     count = Counter(texts[i] for i in of.tolist())
     known = [text for text, _ in count.most_common() if text]
     if not known:
-        return "; none has one"
+        return "; no op has one"
     wanted = pattern.strip("*?")
     inside = [text for text in known if wanted and wanted.lower() in text.lower()]
     near = inside or difflib.get_close_matches(wanted, known, 3, 0.5)
     said = ", ".join(f"'{text}'" for text in (near or known)[:3])
-    return f"; the nearest is {said}" if near else f"; there is {said} …"
+    return f"; the nearest is {said}" if near else f"; examples are {said}"
 
 
 # Removal.
@@ -266,7 +266,7 @@ def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -
     for op, places in further.items():
         others = {rank[p] for p in places} - {rank[op]}
         for after in sorted(edges.after[op]):
-            alone = rank[after] in others  # who was no member waits for all of them
+            alone = rank[after] in others  # an op on another rank waits for all of them
             own = [p for p in places if rank[p] == rank[after] or rank[after] not in
                    {rank[op], *others}]  # fmt: skip
             for before in sorted({b for p in own for b in edges.before[p]}):
@@ -333,7 +333,9 @@ def _check_rank(graph: Graph, block: FlatGraph, rows: Rows, rank: int | None) ->
         if wide:
             name = graph.label(row).name
             raise GraphError(
-                "ops", f"op {row} ({name}) is between ranks; it cannot be on rank {rank} alone"
+                "ops",
+                f"op {row} ({name}) involves several ranks and cannot move to rank {rank}; "
+                f"choose ops of one rank",
             )
 
 
@@ -366,7 +368,7 @@ def _places_by_stream(
 
 def _reconnect_stream(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
     """Let what stays on a stream follow on itself, where it followed on what goes."""
-    last: int | None = None  # of those that stay
+    last: int | None = None  # last op that stays
     between: list[int] = []
     for place in line:
         if place in goes:

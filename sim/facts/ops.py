@@ -96,13 +96,16 @@ class Ops:
         """
         unknown = columns.keys() - DTYPES.keys()
         if unknown:
-            raise TypeError(f"no column {sorted(unknown)}; the columns are {list(DTYPES)}")
+            raise TypeError(f"no columns are named {sorted(unknown)}; they are {list(DTYPES)}")
         n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
         made: dict[str, Any] = {}
         for name, (dtype, default) in DTYPES.items():
             values = np.asarray(columns.get(name, default), dtype)
             if values.ndim and len(values) != n:
-                raise TypeError(f"column {name!r} has {len(values)} rows, others {n}")
+                raise TypeError(
+                    f"column {name!r} has {len(values)} rows, others have {n}; give all the same "
+                    f"length"
+                )
             made[name] = np.ascontiguousarray(np.broadcast_to(values, (n,)))
         return cls(**made, signatures=signatures)
 
@@ -131,18 +134,21 @@ class Ops:
         taken: dict[str, Any] = {n: getattr(self, n)[rows] for n in DTYPES}
         return replace(self, **taken, at=None)
 
-    def part(self, rows: ArrayLike) -> Ops:
+    def take_with_placement(self, rows: ArrayLike) -> Ops:
         """Chosen rows, in that order, with where they run.
 
         >>> from foretrace.sim.facts.system import Component, System
         >>> system = System((Component("a", "gpu"), Component("b", "gpu")))
-        >>> Ops.of(flop=[1, 2, 3]).asked(system, [0, 1, 1]).part([2, 0]).at.component.tolist()
+        >>> ops = Ops.of(flop=[1, 2, 3]).with_placement(system, [0, 1, 1])
+        >>> ops.take_with_placement([2, 0]).at.component.tolist()
         [1, 0]
         """
         rows, part = np.asarray(rows), self.take(rows)
         if self.at is None:
             return part
-        return part.asked(self.at.system, self.at.component[rows], self.at.members.take(rows))
+        return part.with_placement(
+            self.at.system, self.at.component[rows], self.at.members.take(rows)
+        )
 
     def replace(self, **columns: ArrayLike) -> Ops:
         """Copy with other columns (scalars are repeated).
@@ -156,7 +162,9 @@ class Ops:
         }
         return replace(self, **made)
 
-    def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
+    def with_placement(
+        self, system: System, component: ArrayLike, members: Csr | None = None
+    ) -> Ops:
         """Copy with the placement of its ops."""
         where = np.broadcast_to(np.asarray(component, np.int32), len(self))
         return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))
@@ -196,12 +204,12 @@ class Ops:
 
 
 def require(ops: Ops, *columns: str) -> None:
-    """Raise an error for ops whose columns are unknown (NaN), naming the first.
+    """Raise an error if a column is unknown (NaN) for any op; the message names the first one.
 
     Raises
     ------
     BackendError
-        A needed column is unknown.
+        A required column is unknown.
 
     Examples
     --------
@@ -218,8 +226,8 @@ does not need them ('recorded'), or record them
             what = ops.signature_text(row) or ops.kind_names[row]
             if name == "duration":
                 raise BackendError(
-                    f"op {row} ({what}): no time was recorded; bind a model that answers for what "
-                    "was not recorded ({use: [recorded, roofline]})"
+                    f"op {row} ({what}): no time was recorded; bind a model for ops "
+                    "without a recorded time ({use: [recorded, roofline]})"
                 )
             raise BackendError(
                 f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "

@@ -38,7 +38,7 @@ class Names(Sequence[str]):
         nodes = (self.node(i) for i in range(len(self)))
         return np.array([number.setdefault(node, len(number) - 1) for node in nodes], np.int64)
 
-    def alike(self) -> tuple[Ints, Ints]:
+    def names_up_to_digits(self) -> tuple[Ints, Ints]:
         """Numbers of some names, and which of these each name is but for its digits.
 
         Unless it is written, each is itself.
@@ -84,14 +84,16 @@ class Names(Sequence[str]):
         return repr(tuple(self))
 
 
-def names_of(names: Sequence[str], numbers: NDArray[np.integer], nobody: str) -> NDArray[Any]:
+def names_by_number(
+    names: Sequence[str], numbers: NDArray[np.integer], none_name: str
+) -> NDArray[Any]:
     """(n,) names of components by number; that of nobody, which is -1.
 
-    >>> names_of(("a", "b"), np.array([1, -1, 1]), "-").tolist()
+    >>> names_by_number(("a", "b"), np.array([1, -1, 1]), "-").tolist()
     ['b', '-', 'b']
     """
     used, which = np.unique(numbers, return_inverse=True)
-    found = np.array([nobody if i < 0 else names[i] for i in used.tolist()], object)
+    found = np.array([none_name if i < 0 else names[i] for i in used.tolist()], object)
     return found[which]
 
 
@@ -172,7 +174,7 @@ class MachineNames(Names):
         """(n,) number of the machine that each is in."""
         return np.repeat(np.arange(self._machines), len(self._suffixes))
 
-    def alike(self) -> tuple[Ints, Ints]:
+    def names_up_to_digits(self) -> tuple[Ints, Ints]:
         """Names of the first machine stand for those of all."""
         own = np.arange(len(self._suffixes))
         return own, np.tile(own, self._machines)
@@ -182,11 +184,11 @@ class MachineNames(Names):
         return {suffix: i for i, suffix in enumerate(self._suffixes)}
 
 
-class JoinedNames(Names):
+class ConcatenatedNames(Names):
     """Names one block after the other.
 
-    >>> names = JoinedNames([MachineNames(0, 2, (".gpu0",)), ListedNames(("fabric",), ("",))])
-    >>> names[2], names.find("fabric"), [x.tolist() for x in names.alike()]
+    >>> names = ConcatenatedNames([MachineNames(0, 2, (".gpu0",)), ListedNames(("fabric",), ("",))])
+    >>> names[2], names.find("fabric"), [x.tolist() for x in names.names_up_to_digits()]
     ('fabric', 2, [[0, 2], [0, 0, 1]])
     """
 
@@ -227,18 +229,18 @@ class JoinedNames(Names):
             used += int(own.max(initial=-1)) + 1
         return np.concatenate(found)
 
-    def alike(self) -> tuple[Ints, Ints]:
+    def names_up_to_digits(self) -> tuple[Ints, Ints]:
         """Those of each block."""
         some, which, used = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for block, end in zip(self._blocks, self._ends, strict=True):
-            first, of = block.alike()
+            first, of = block.names_up_to_digits()
             some.append(first + end - len(block))
             which.append(of + used)
             used += len(first)
         return np.concatenate(some), np.concatenate(which)
 
 
-class ChosenNames(Names):
+class NameSubset(Names):
     """Names of some of the components.
 
     Parameters
@@ -248,7 +250,7 @@ class ChosenNames(Names):
 
     Examples
     --------
-    >>> gpus = ChosenNames(MachineNames(0, 2, (".host", ".gpu0")), np.array([1, 3]))
+    >>> gpus = NameSubset(MachineNames(0, 2, (".host", ".gpu0")), np.array([1, 3]))
     >>> list(gpus), gpus.find("node1.gpu0"), gpus.find("node1.host")
     (['node0.gpu0', 'node1.gpu0'], 1, -1)
     """
@@ -311,12 +313,12 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
     Examples
     --------
     >>> names = MachineNames(0, 2, (".host", ".gpu0"))
-    >>> parts = PartsByRole(ChosenNames(names, np.array([1, 3])), {"host": np.array([0, 2])})
+    >>> parts = PartsByRole(NameSubset(names, np.array([1, 3])), {"host": np.array([0, 2])})
     >>> parts["node1.gpu0"]
     {'host': 'node1.host'}
     """
 
-    def __init__(self, gpus: ChosenNames, roles: Mapping[str, Ints]):
+    def __init__(self, gpus: NameSubset, roles: Mapping[str, Ints]):
         self.gpus, self.roles = gpus, roles
 
     def __getitem__(self, gpu: str) -> dict[str, str]:
@@ -337,7 +339,7 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
     def __len__(self) -> int:
         return len(self.gpus)
 
-    def played(self, role: str, components: int) -> NDArray[np.int32]:
+    def components_in_role(self, role: str, components: int) -> NDArray[np.int32]:
         """(components,) component that plays a role for each one; -1 for none."""
         found = np.full(components, -1, np.int32)
         if role in self.roles:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .roles import NETWORK, components_by_role, own_rows, with_slots
+from .roles import NETWORK, assign_slots, components_by_role, rows_by_role
 from .system import System
 
 
@@ -54,7 +54,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
             op = int(block.op_of_place[p])
             raise GraphError(
                 "placement",
-                f"{graph.name!r} op {op}: is on rank {block.rank[p]}; ranks count from 0",
+                f"{graph.name!r} op {op}: is on rank {block.rank[p]}; give a rank of 0 or more",
                 (op,),
             )
     if graph.ranks > len(names):
@@ -69,15 +69,15 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     blocks = graph.blocks
     if all(isinstance(block, FlatGraph) for block in blocks):
         blocks = (graph.explicit,)
-    # The places of a template are written out together with its ops.
+    # An SPMD graph gets its slots when it is expanded.
     placed = (
-        with_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
+        assign_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
         for block in blocks
     )
     return replace(graph, system=system, gpus=gpus, blocks=tuple(placed))
 
 
-def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
+def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:
     """(n,) component whose backend times each op; -1 for delays and gaps, which last as recorded.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
@@ -86,7 +86,7 @@ def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
     ops = graph.ops
     played = components_by_role(system, gpus)
     found = np.full(len(ops), -1, np.int32)
-    for role, rows in own_rows(ops.kind, ops.rank, ops.stream, graph.streams):
+    for role, rows in rows_by_role(ops.kind, ops.rank, ops.stream, graph.streams):
         found[rows] = played[role][ops.rank[rows]]
     if system.fabric:
         found[np.isin(ops.kind, NETWORK)] = system.number(system.fabric)
@@ -95,5 +95,7 @@ def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
 
 def _machine_of(graph: Graph) -> tuple[System, NDArray[np.int32]]:
     if graph.system is None or graph.gpus is None:
-        raise GraphError("unplaced", f"graph {graph.name!r} has no machine; call place() first")
+        raise GraphError(
+            "unplaced", f"graph {graph.name!r} is not placed on a system; call place() first"
+        )
     return graph.system, graph.gpus

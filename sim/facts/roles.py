@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .flat_graph import FlatGraph
-from .kind import DMA, GPU, HOST, OUR_ROLES, ROLES, own_kinds
+from .kind import DMA, GPU, HOST, OUR_ROLES, ROLES, kinds_with_role
 from .ops import Kind
 from .system import System
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 Stream = tuple[int, int]  # (rank, stream)
-_STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of a communication op's stream
+_STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of communication, by kind of stream
 
 
 def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
@@ -57,14 +57,14 @@ def role_of_op(kind: Kind, streams: Mapping[Stream, str], stream: Stream) -> str
     return role_named_by_stream(streams.get(stream, "")) or kind.role
 
 
-def own_rows(
+def rows_by_role(
     kind: NDArray[np.uint8],
     rank: NDArray[np.int32],
     stream: NDArray[np.int32],
     streams: Mapping[Stream, str],
 ) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Roles, each with the rows of ops that it runs for their rank; later ones replace earlier."""
-    for one in own_kinds():
+    for one in kinds_with_role():
         yield one.role, np.flatnonzero(kind == one)
     yield from rows_of_named_streams(kind, rank, stream, streams).items()
 
@@ -80,7 +80,7 @@ def rows_of_named_streams(
     if not theirs:
         return {}
     named = {s: name for s, name in streams.items() if name in theirs}
-    rows = np.flatnonzero(np.isin(kind, own_kinds()))
+    rows = np.flatnonzero(np.isin(kind, kinds_with_role()))
     return _rows_on_streams(rank, stream, rows, named)
 
 
@@ -93,12 +93,12 @@ def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDA
     """
     own = {GPU: gpus}
     for role in ROLES.keys() - {GPU}:
-        part = system.played(role)[gpus]
+        part = system.components_in_role(role)[gpus]
         own[role] = np.where(part >= 0, part, gpus).astype(np.int32)
     return own
 
 
-def with_slots(
+def assign_slots(
     block: FlatGraph, system: System, gpus: NDArray[np.int32], streams: Mapping[Stream, str]
 ) -> FlatGraph:
     """Block with the component that each place queues for; -1 where it queues for none.
@@ -111,7 +111,7 @@ def with_slots(
     played = components_by_role(system, gpus)
     kind = block.ops.kind[block.op_of_place]
     slot = np.full(len(kind), -1, np.int32)
-    for role, rows in own_rows(kind, block.rank, block.stream, streams):
+    for role, rows in rows_by_role(kind, block.rank, block.stream, streams):
         slot[rows] = played[role][block.rank[rows]]
     network = np.flatnonzero(np.isin(kind, NETWORK))
     held = {s: of for s in streams if (of := stream_role(streams, s)) is not None}

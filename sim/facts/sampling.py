@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .backend import Spread
 
-MAIN = "main"  # the job of a run that names none
-FRACTION = 20  # a factor is an integer in units of 2^-20
+MAIN = "main"  # the job of a run without named jobs
+FRACTION = 20  # factors are integers in units of 2^-20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -153,7 +153,7 @@ def random_factors(
     period: NDArray[np.integer],
     seed: int,
     replica: int,
-    which: tuple[int, ...] = (),
+    draw_key: tuple[int, ...] = (),
 ) -> Iterator[NDArray[np.int64]]:
     """Random factors of the durations of rows, in 2^-20: at most two, to apply one after the other.
 
@@ -163,14 +163,14 @@ def random_factors(
     Parameters
     ----------
     rank : (n,) of the job
-    which : what else keys both, see :func:`submission_key`
+    draw_key : what else keys both, see :func:`submission_key`
     """
     step, op = fixed_point_spread_tables(spread, seed, replica)
     if len(step):
-        yield interpolated_factors(step, random_bits(seed, replica, 1, rank, period, *which))
+        yield interpolated_factors(step, random_bits(seed, replica, 1, rank, period, *draw_key))
     if len(op):
         graph = zlib.crc32(name.encode())
-        yield interpolated_factors(op, random_bits(seed, replica, 2, graph, row, *which))
+        yield interpolated_factors(op, random_bits(seed, replica, 2, graph, row, *draw_key))
 
 
 def submission_key(job: str, number: int) -> tuple[int, ...]:

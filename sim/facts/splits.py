@@ -44,7 +44,7 @@ class Splits:
     parts: NDArray[np.int64]
 
     @cached_property
-    def whole(self) -> int:
+    def total(self) -> int:
         """All parts together: ``n`` times the bytes of the op."""
         return int(self.parts.sum())
 
@@ -53,12 +53,12 @@ class Splits:
         """Bytes that the busiest member sends to others, or gets from them, per byte of the op."""
         own = np.diagonal(self.parts)
         moved = max(int((self.parts.sum(axis) - own).max()) for axis in (0, 1))
-        return moved * len(self.parts) / self.whole
+        return moved * len(self.parts) / self.total
 
     @property
     def own(self) -> float:
         """Bytes of the largest part that a member has for itself, per byte of the op."""
-        return float(np.diagonal(self.parts).max()) * len(self.parts) / self.whole
+        return float(np.diagonal(self.parts).max()) * len(self.parts) / self.total
 
     def ordered(self, order: Sequence[int]) -> Splits:
         """The same parts of members in another order."""
@@ -74,7 +74,7 @@ class CollectiveName(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def read_collective(name: str, members: int) -> CollectiveName:
+def parse_collective_name(name: str, members: int) -> CollectiveName:
     """Read the name of a collective's signature.
 
     Raises
@@ -85,34 +85,38 @@ def read_collective(name: str, members: int) -> CollectiveName:
 
     Examples
     --------
-    >>> read_collective("all-to-all receive=3,1,0,0", 4).splits.parts[0].tolist()
+    >>> parse_collective_name("all-to-all receive=3,1,0,0", 4).splits.parts[0].tolist()
     [3, 1, 0, 0]
-    >>> read_collective("all-to-all send=1,1 receive=2,2", 2).splits is None
+    >>> parse_collective_name("all-to-all send=1,1 receive=2,2", 2).splits is None
     True
-    >>> read_collective("all-to-all receive=3,1", 4)
+    >>> parse_collective_name("all-to-all receive=3,1", 4)
     Traceback (most recent call last):
     ValueError: receive=3,1 has 2 numbers for 4 members; write one for each
     """
     signature = Signature("collective", name)
-    told = signature.attributes
-    kernel = told.pop(KERNEL, "") if signature.op == SPLIT else ""
+    attributes = signature.attributes
+    kernel = attributes.pop(KERNEL, "") if signature.op == SPLIT else ""
     if kernel not in ("", LOW_LATENCY):
-        raise ValueError(f"{KERNEL}={kernel} is unknown; take {LOW_LATENCY}, or leave it out")
-    for key in told:
+        raise ValueError(f"{KERNEL}={kernel} is unknown; write {LOW_LATENCY}, or leave it out")
+    for key in attributes:
         if signature.op != SPLIT:
             raise ValueError(f"only {SPLIT} has unequal parts; leave {key!r} out")
         if key not in (SEND, RECEIVE, PAIRS):
-            raise ValueError(f"attribute {key!r} is unknown; take {SEND}, {RECEIVE} or {PAIRS}")
-    if not told:
+            raise ValueError(f"attribute {key!r} is unknown; write {SEND}, {RECEIVE} or {PAIRS}")
+    if not attributes:
         return CollectiveName(signature.op, None, kernel)
-    parts = _read_pairs(told, members) if PAIRS in told else _read_product(told, members)
+    parts = (
+        _read_pairs(attributes, members)
+        if PAIRS in attributes
+        else _read_product(attributes, members)
+    )
     if not parts.any():
-        raise ValueError(f"{_text(told)}: the parts add up to 0; give some member a part")
+        raise ValueError(f"{_text(attributes)}: the parts add up to 0; give some member a part")
     equal = bool(np.all(parts == parts[0, 0]))
     return CollectiveName(signature.op, None if equal else Splits(parts), kernel)
 
 
-def split_name(
+def all_to_all_name(
     send: Sequence[int] = (),
     receive: Sequence[int] = (),
     pairs: Sequence[Sequence[int]] = (),
@@ -120,8 +124,10 @@ def split_name(
 ) -> str:
     """Name of an all-to-all of such splits, by such a kernel; equal ones are left out.
 
-    >>> split_name(receive=(3, 1)), split_name(send=(2, 2)), split_name(pairs=[(0, 2), (1, 0)])
-    ('all-to-all receive=3,1', 'all-to-all', 'all-to-all splits=0,2/1,0')
+    >>> all_to_all_name(receive=(3, 1)), all_to_all_name(send=(2, 2))
+    ('all-to-all receive=3,1', 'all-to-all')
+    >>> all_to_all_name(pairs=[(0, 2), (1, 0)])
+    'all-to-all splits=0,2/1,0'
     """
     words = [SPLIT, f"{KERNEL}={kernel}"] if kernel else [SPLIT]
     for key, numbers in ((SEND, send), (RECEIVE, receive)):
@@ -132,21 +138,21 @@ def split_name(
     return " ".join(words)
 
 
-def _read_product(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+def _read_product(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
     """(n, n) parts of what members send and get."""
     send, receive = (
-        _read_numbers(key, told[key], members) if key in told else [1] * members
+        _read_numbers(key, attributes[key], members) if key in attributes else [1] * members
         for key in (SEND, RECEIVE)
     )
     _refuse_huge(sum(send) * sum(receive), members)
     return np.outer(np.array(send, np.int64), np.array(receive, np.int64))
 
 
-def _read_pairs(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+def _read_pairs(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
     """(n, n) parts, row by row."""
-    if len(told) > 1:
-        raise ValueError(f"{PAIRS} says what {SEND} and {RECEIVE} say; leave them out")
-    rows = told[PAIRS].split("/")
+    if len(attributes) > 1:
+        raise ValueError(f"{PAIRS} cannot be combined with {SEND} or {RECEIVE}; leave those out")
+    rows = attributes[PAIRS].split("/")
     if len(rows) != members:
         raise ValueError(f"{PAIRS} has {len(rows)} rows for {members} members; write one for each")
     parts = [_read_numbers(PAIRS, row, members) for row in rows]
@@ -174,5 +180,5 @@ def _refuse_huge(whole: int, members: int) -> None:
         )
 
 
-def _text(told: Mapping[str, str]) -> str:
-    return " ".join(f"{key}={value}" for key, value in told.items())
+def _text(attributes: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in attributes.items())

@@ -21,14 +21,14 @@ from .component import UNCOUNTED as UNCOUNTED
 from .component import Component as Component
 from .component import Location as Location
 from .component_list import ComponentList
-from .part_names import ChosenNames, PartsByRole
+from .part_names import NameSubset, PartsByRole
 
-FEW = 32  # flows that are quicker one by one, from the cache of routes
+FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
     "machine",
     "_matches",
-    "_players_by_role",
+    "_components_by_role",
     "_route_cache",
     "_share_cache",
 )
@@ -92,7 +92,7 @@ class FlowRouter(Protocol):
         """Components, and the amounts that all flows together send over each."""
         ...
 
-    def longest(
+    def highest_route_cost(
         self, source: NDArray[np.int64], target: NDArray[np.int64], cost: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """(flows,) most that the costs of components add up to along a way; NaN without one."""
@@ -125,7 +125,7 @@ class AvoidingRouter(Protocol):
         """Routes of one pair."""
         ...
 
-    def around(self, components: Iterable[int]) -> AvoidingRouter:
+    def avoiding(self, components: Iterable[int]) -> AvoidingRouter:
         """The same router with ways around these as well; a GraphError where there are none."""
         ...
 
@@ -186,7 +186,7 @@ class System:
         """Number of each component by name."""
         return self.components.by_name
 
-    def with_facts(self, components: ComponentList) -> System:
+    def with_components(self, components: ComponentList) -> System:
         """The same machine with other rates, latencies and capacities of its parts, in order.
 
         It is itself where none differs; names, roles and routes that are known stay known.
@@ -196,10 +196,10 @@ class System:
         >>> wire = Component("wire", "link", rate=1e9)
         >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
         >>> system = System((wire, *gpus), ("gpu0", "gpu1"), router=lambda a, b: (0,))
-        >>> faster = system.components.replaced({0: replace(wire, rate=2e9)})
-        >>> system.with_facts(faster).bandwidth(1, 2)
+        >>> faster = system.components.with_replaced({0: replace(wire, rate=2e9)})
+        >>> system.with_components(faster).bandwidth(1, 2)
         2000000000.0
-        >>> system.with_facts(system.components.replaced({0: wire})) is system
+        >>> system.with_components(system.components.with_replaced({0: wire})) is system
         True
         """
         if components is self.components:
@@ -221,7 +221,9 @@ class System:
         """
         if name not in self.index:
             near = difflib.get_close_matches(name, self.index, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {list(self.index)[:12]}"
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"the first are {list(self.index)[:12]}"
+            )
             raise GraphError("unknown component", f"no component is named {name!r}; {hint}")
         return self.index[name]
 
@@ -244,7 +246,7 @@ class System:
             return np.array([self.index[pattern]])
         if pattern not in self._matches:
             self._matches[pattern] = self.components.matching(
-                lambda part: fits(pattern, part), by_digits=tells_digits(pattern)
+                lambda part: matches_pattern(pattern, part), by_digits=depends_on_digits(pattern)
             )
         return self._matches[pattern]
 
@@ -294,7 +296,7 @@ class System:
             if not np.any(told == value):
                 known = ", ".join([t for t in dict.fromkeys(told.tolist()) if t][:12]) or "none"
                 raise GraphError(
-                    "unknown component", f"no component has {fact} {value!r}; there is {known}"
+                    "unknown component", f"no component has {fact} {value!r}; known are {known}"
                 )
             found = found[told[found] == value]
         return tuple(self.components.names.name(i) for i in found.tolist())
@@ -307,19 +309,19 @@ class System:
 
     def part(self, gpu: int, role: str) -> int:
         """The component that plays a role for a GPU; -1 where there is none."""
-        return int(self.played(role)[gpu])
+        return int(self.components_in_role(role)[gpu])
 
-    def likeness(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
+    def equivalence_classes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) equal for components of one kind, rate, limit and delays, in machines or between.
 
         >>> wires = [Component(f"wire{i}", "link", rate=r) for i, r in enumerate((1e9, 2e9, 1e9))]
-        >>> System(tuple(wires)).likeness(np.array([0, 1, 2])).tolist()
+        >>> System(tuple(wires)).equivalence_classes(np.array([0, 1, 2])).tolist()
         [0, 1, 0]
         """
-        return self._likenesses[components]
+        return self._equivalence_classes[components]
 
     @cached_property
-    def _likenesses(self) -> NDArray[np.int64]:
+    def _equivalence_classes(self) -> NDArray[np.int64]:
         seen: dict[object, int] = {}
 
         def number(p: Component) -> int:
@@ -331,39 +333,39 @@ class System:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """Numbers of the GPUs, in rank order."""
-        if isinstance(self.gpus, ChosenNames):
+        if isinstance(self.gpus, NameSubset):
             return tuple(self.gpus.numbers.tolist())
         return tuple(self.number(name) for name in self.gpus)
 
-    def played(self, role: str) -> NDArray[np.int32]:
+    def components_in_role(self, role: str) -> NDArray[np.int32]:
         """(components,) component that plays the role for each one, as of :meth:`part`."""
-        if role not in self._players_by_role:
-            self._players_by_role[role] = self._find_players(role)
-        return self._players_by_role[role]
+        if role not in self._components_by_role:
+            self._components_by_role[role] = self._find_components_in_role(role)
+        return self._components_by_role[role]
 
-    def _find_players(self, role: str) -> NDArray[np.int32]:
+    def _find_components_in_role(self, role: str) -> NDArray[np.int32]:
         if isinstance(self.parts, PartsByRole):
-            return self.parts.played(role, len(self.components))
+            return self.parts.components_in_role(role, len(self.components))
         found = np.full(len(self.components), -1, np.int32)
         for name, parts in self.parts.items():
             if role in parts:
                 found[self.number(name)] = self.number(parts[role])
         return found
 
-    def players(self, role: str) -> dict[int, int]:
+    def parts_by_gpu(self, role: str) -> dict[int, int]:
         """The component that plays a role for each GPU that has one, by number.
 
         >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
-        >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).players("hbm")
+        >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).parts_by_gpu("hbm")
         {0: 1}
         """
         gpus = np.array(self.numbers, np.int64)
-        part = self.played(role)[gpus]
+        part = self.components_in_role(role)[gpus]
         has = part >= 0
         return dict(zip(gpus[has].tolist(), part[has].tolist(), strict=True))
 
     @cached_property
-    def _players_by_role(self) -> dict[str, NDArray[np.int32]]:
+    def _components_by_role(self) -> dict[str, NDArray[np.int32]]:
         return {}
 
     def node_of(self, component: int) -> str:
@@ -399,7 +401,7 @@ class System:
         ...     router=lambda a, b: [Route((0,), 3), Route((1,), 1)])
         >>> system.routes(2, 3)
         (Route(components=(0,), weight=0.75), Route(components=(1,), weight=0.25))
-        >>> system.pinned({("gpu0", "gpu1"): 1}).routes(2, 3)
+        >>> system.with_pinned_routes({("gpu0", "gpu1"): 1}).routes(2, 3)
         (Route(components=(1,), weight=1.0),)
         """
         if (a, b) not in self._route_cache:
@@ -412,7 +414,7 @@ class System:
         """Rate components of the first of the routes, in order."""
         return self.routes(a, b)[0].components
 
-    def shares(self, a: int, b: int) -> Mapping[int, float]:
+    def crossing_fractions(self, a: int, b: int) -> Mapping[int, float]:
         """Share of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
         if (a, b) in self._share_cache:
             return self._share_cache[a, b]
@@ -442,7 +444,7 @@ class System:
         """Whether the ways of a pair are too many to list."""
         return self._flow_router is not None and self._flow_router.sprays
 
-    def delays(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
+    def zero_byte_latencies(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
         """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
 
         Of several routes, the longest: the message is there when all of it is.  NaN for none.
@@ -452,12 +454,12 @@ class System:
         >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
         >>> wire = Component("wire", "link", rate=1e9, latency=2.0, overhead=1.0)
         >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
-        >>> system.delays([0, 1], [1, 1]).tolist()
+        >>> system.zero_byte_latencies([0, 1], [1, 1]).tolist()
         [3.0, 0.0]
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
         if self._flow_router is not None and (self._sprays or len(here) > FEW):
-            return self._flow_router.longest(here, there, self._delay_of_each)
+            return self._flow_router.highest_route_cost(here, there, self._delay_of_each)
         of = self.components
         pairs = zip(here.tolist(), there.tolist(), strict=True)
         ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
@@ -492,7 +494,7 @@ class System:
         rows = [
             (flow, c, share)
             for flow, pair in enumerate(zip(here.tolist(), there.tolist(), strict=True))
-            for c, share in self.shares(*pair).items()
+            for c, share in self.crossing_fractions(*pair).items()
         ]
         columns = np.array(rows, np.float64).reshape(-1, 3)
         return Crossings(
@@ -519,7 +521,7 @@ class System:
             return self._flow_router.loads(here, there, sent)
         found: dict[int, float] = {}
         for a, b, much in zip(here.tolist(), there.tolist(), sent.tolist(), strict=True):
-            for c, share in self.shares(a, b).items():
+            for c, share in self.crossing_fractions(a, b).items():
                 found[c] = found.get(c, 0.0) + share * much
         return np.array(list(found), np.int64), np.array(list(found.values()))
 
@@ -534,7 +536,7 @@ class System:
             return None
         return self.router.exchange_loads(np.asarray(members, np.int64), amount)
 
-    def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
+    def with_pinned_routes(self, pins: Mapping[tuple[str, str], int]) -> System:
         """The same machine in which data between some GPUs take one of their routes alone.
 
         Parameters
@@ -553,8 +555,8 @@ class System:
             if not 0 <= pick < len(routes):
                 raise GraphError(
                     "no route",
-                    f"route {pick} from {here} to {there} is asked for, and there are "
-                    f"{len(routes)}; take 0 to {len(routes) - 1}",
+                    f"route {pick} from {here} to {there} does not exist; choose 0 to "
+                    f"{len(routes) - 1}",
                 )
             by_number[pair] = routes[pick]._replace(weight=1.0)
 
@@ -563,7 +565,7 @@ class System:
 
         return replace(self, router=router)
 
-    def around(self, components: Iterable[int]) -> System:
+    def avoiding(self, components: Iterable[int]) -> System:
         """The same machine in which data are led around some components.
 
         Raises
@@ -577,25 +579,28 @@ class System:
             if c not in avoidable:
                 raise GraphError(
                     "no route",
-                    f"nothing leads around {self.components[c].name}: there is no other way, or "
-                    "uplinks are one pool (routing: ecmp or spray makes each a link of its own)",
+                    f"{self.components[c].name}: no other route exists, or its uplinks are "
+                    f"modelled as "
+                    "one pool; set routing: ecmp or spray to make each uplink a separate link",
                 )
         if not down:
             return self
         assert isinstance(router, AvoidingRouter)  # noqa: S101  it can avoid them
-        return replace(self, router=router.around(down))
+        return replace(self, router=router.avoiding(down))
 
     def latency(self, a: int, b: int) -> Seconds:
         """Latencies along the longest route, added up."""
         if self._flow_router is not None and self._sprays:
             cost = self.components.column(lambda part: part.latency, np.float64)
-            return float(self._flow_router.longest(np.array([a]), np.array([b]), cost)[0])
+            return float(
+                self._flow_router.highest_route_cost(np.array([a]), np.array([b]), cost)[0]
+            )
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
         """Largest rate from ``a`` to ``b``: the first component to saturate; infinite for none."""
-        rates = {c: self.components[c].rate or 0.0 for c in self.shares(a, b)}
-        shares = self.shares(a, b)
+        rates = {c: self.components[c].rate or 0.0 for c in self.crossing_fractions(a, b)}
+        shares = self.crossing_fractions(a, b)
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
 
 
@@ -605,32 +610,36 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
     if not routes:
         return (Route(tuple(c for c in ways if not isinstance(c, Route))),)
     if len(routes) < len(ways):
-        raise GraphError("routes", f"a router says numbers or routes, and not both: {ways}")
+        raise GraphError(
+            "routes",
+            f"a router returned component numbers and Route objects together ({ways}); return "
+            f"one of the two",
+        )
     if len(routes) == 1:
         return (routes[0]._replace(weight=1.0) if routes[0].weight != 1 else routes[0],)
     if not all(r.weight > 0 for r in routes):
         raise GraphError(
             "routes",
-            f"weights are {[r.weight for r in routes]}; give each above 0, or leave it out",
+            f"weights are {[r.weight for r in routes]}; give each route a weight above 0",
         )
     total = math.fsum(r.weight for r in routes)
     return tuple(Route(tuple(r.components), r.weight / total) for r in routes)
 
 
 SELECTED = "kind:"
-DIGITS = re.compile(r"[0-9?\[]")  # what tells names apart that differ in digits alone
+DIGITS = re.compile(r"[0-9?\[]")  # glob characters that distinguish names by digits
 
 
-def tells_digits(pattern: str) -> bool:
+def depends_on_digits(pattern: str) -> bool:
     """Whether of two names that differ in digits alone a glob may mean one.
 
-    >>> [tells_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
+    >>> [depends_on_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
     [False, True, False]
     """
     return not pattern.startswith(SELECTED) and DIGITS.search(pattern) is not None
 
 
-def fits(pattern: str, component: Component, name: str = "") -> bool:
+def matches_pattern(pattern: str, component: Component, name: str = "") -> bool:
     """Whether a glob means a component: by name, or by its machine or the kind of that.
 
     Parameters
@@ -640,9 +649,10 @@ def fits(pattern: str, component: Component, name: str = "") -> bool:
     Examples
     --------
     >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, location=Location("node5", "store"))
-    >>> [fits(p, nic) for p in ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")]
+    >>> patterns = ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")
+    >>> [matches_pattern(pattern, nic) for pattern in patterns]
     [True, True, True, False]
-    >>> fits("node5", nic), fits("node", nic)
+    >>> matches_pattern("node5", nic), matches_pattern("node", nic)
     (True, False)
     """
     name = name or component.name

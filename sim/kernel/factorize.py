@@ -57,7 +57,7 @@ def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
 
 
 def equal_multisets(
-    order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like: Numbers
+    order: Numbers, begins: Numbers, of: Numbers, left: Numbers, right: Numbers
 ) -> bool:
     """Whether each multiset of numbers equals the one that it is compared with.
 
@@ -66,7 +66,7 @@ def equal_multisets(
     order : members of one bag after the other
     begins : (bags + 1,) where each begins
     of : number of each member
-    alike, like : (bags,) a bag, and the one that it should equal
+    left, right : (bags,) a bag, and the one that it should equal
 
     Examples
     --------
@@ -75,7 +75,7 @@ def equal_multisets(
     True
     """
     counts = np.zeros(int(of.max(initial=0)) + 1, np.int64)
-    return bool(_equal_multisets(order, begins, of, alike, like, counts))
+    return bool(_equal_multisets(order, begins, of, left, right, counts))
 
 
 @jit
@@ -96,9 +96,9 @@ def _number_keys(keys: Any, table: Any, numbers: Any, first: Any) -> int:
 
 
 @jit
-def _equal_multisets(order: Any, begins: Any, of: Any, alike: Any, like: Any, counts: Any) -> bool:
-    for k in range(len(alike)):
-        a, b = alike[k], like[k]
+def _equal_multisets(order: Any, begins: Any, of: Any, left: Any, right: Any, counts: Any) -> bool:
+    for k in range(len(left)):
+        a, b = left[k], right[k]
         if begins[a + 1] - begins[a] != begins[b + 1] - begins[b]:
             return False
         for i in range(begins[b], begins[b + 1]):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
-Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word compiled
+Int = Any  # 64-bit integer in a kernel: np.int64 if interpreted, a machine word if compiled
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,8 @@ KNOWN = "numba>={}.{},<{}.{}".format(*OLDEST, *AFTER)  # as in setup.cfg
 
 try:
     import numba
-except ImportError:  # no wheel for this platform: the same kernels, interpreted
-    INTERPRETED = True  # then unsigned numbers wrap with a warning
+except ImportError:  # no wheel for this platform: kernels are interpreted
+    INTERPRETED = True  # then unsigned overflow gives a warning
 else:
     INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
@@ -35,7 +35,7 @@ def _is_linking_available() -> bool:
     known: bool = OLDEST <= numba.version_info.short < AFTER
     if not known:
         log.warning(
-            "numba %s: its private API is not known, so the engine compiles for a minute in each "
+            "numba %s: this version is untested, so the engine compiles for a minute in each "
             "process; pip install '%s'",
             numba.__version__,
             KNOWN,
@@ -51,15 +51,15 @@ if not LINKED:
         """Kernel compiled at its first call in this process; the function itself without numba."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
-    jit_without_refcounts = passed_jit = jit
+    jit_without_refcounts = jit_as_argument = jit
 
 else:
     from numba.core import event
 
-    from .numba_linking import LinkedKernel, PassedKernel
+    from .numba_linking import KernelArgument, LinkedKernel
 
     _SIM = Path(__file__).parents[1]
-    _ROOMS = ("kernel", "core", "media")  # all that kernels are made of, with what they read:
+    _ROOMS = ("kernel", "core", "media")  # all sources of kernels, and the modules that they read
     _READ = ("engine_api/interface.py", "facts/sampling.py", "facts/spmd/program_encoding.py")
     _SOURCES = [f for room in _ROOMS for f in (_SIM / room).rglob("*.py")]
     _SOURCES += [_SIM / name for name in _READ]
@@ -73,7 +73,7 @@ else:
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
         own = Path(kernel.__code__.co_filename)
-        if own.exists():  # else it was typed in, and there is no place for a cache
+        if own.exists():  # otherwise it has no file, and no cache
             stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
             made.enable_caching()
             made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)
@@ -97,7 +97,7 @@ else:
         """
         return _compile_kernel(kernel, _nrt=False)
 
-    def passed_jit(kernel: Kernel) -> Kernel:
+    def jit_as_argument(kernel: Kernel) -> Kernel:
         """The same of a kernel that may be an argument of another: see `as_argument`."""
         return _compile_kernel(kernel, passed=True, _nrt=False)
 
@@ -131,4 +131,4 @@ def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
 
 def as_argument(kernel: Callable[..., Any], *arguments: object) -> object:
     """Kernel as an argument of others, to be given arguments like these."""
-    return PassedKernel(cast(LinkedKernel, kernel), arguments) if LINKED else kernel
+    return KernelArgument(cast(LinkedKernel, kernel), arguments) if LINKED else kernel

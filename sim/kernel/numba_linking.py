@@ -38,7 +38,7 @@ class LinkedKernel(CPUDispatcher):
     Parameters
     ----------
     function : the kernel
-    passed : whether it may be an argument of other kernels: see `PassedKernel`
+    passed : whether it may be an argument of other kernels: see `KernelArgument`
     options : of ``numba.njit``
     """
 
@@ -51,7 +51,7 @@ class LinkedKernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compiled kernel for these argument types."""
-        with _no_collection():
+        with _without_garbage_collection():
             return super().compile(sig)
 
     @property
@@ -68,7 +68,7 @@ class _Part(CPUDispatcher):
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Keep the garbage collector from going through what a compilation makes, again and again."""
     was_on = gc.isenabled()
     gc.disable()
@@ -79,7 +79,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-class PassedKernel(types.WrapperAddressProtocol):
+class KernelArgument(types.WrapperAddressProtocol):
     """Kernel as an argument of another one, which calls it by its address.
 
     Whoever calls it is compiled once for all kernels of one signature.
@@ -101,7 +101,7 @@ class PassedKernel(types.WrapperAddressProtocol):
                 "int64 on every path, by np.int64(...) where it is a constant"
             )
         if kernel.targetoptions.get("no_cfunc_wrapper", False):
-            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with passed_jit")
+            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with jit_as_argument")
         self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
 
     def signature(self) -> Any:
@@ -145,7 +145,7 @@ def _prepare_lowering(state: Any) -> None:
     """Make indices unsigned, and read numba's registries for the last time."""
     state.calltypes = _without_wraparound(state.calltypes)
     state.targetctx.refresh()
-    state.targetctx.refresh = lambda: None  # else again at each access of an array
+    state.targetctx.refresh = lambda: None  # otherwise it is repeated at each array access
 
 
 def _without_wraparound(call_types: dict[Any, Any]) -> dict[Any, Any]:
@@ -157,15 +157,15 @@ def _with_unsigned_index(call: Any, made: Any) -> Any:
     is_load = isinstance(call, ir.Expr) and call.op == "getitem"
     if (is_load or isinstance(call, ir.SetItem)) and isinstance(made.args[0], types.Array):
         array, index, *value = made.args
-        return made.replace(args=(array, _unsigned(index), *value))
+        return made.replace(args=(array, _unsigned_index(index), *value))
     return made
 
 
-def _unsigned(index: Any) -> Any:
+def _unsigned_index(index: Any) -> Any:
     """Unsigned type of an index or a tuple of them; of constants the sign is known."""
     if isinstance(index, types.BaseTuple):
         members: Any = index
-        return types.Tuple([_unsigned(one) for one in members])
+        return types.Tuple([_unsigned_index(one) for one in members])
     is_constant = isinstance(index, types.Literal)
     return types.uint64 if isinstance(index, types.Integer) and not is_constant else index
 
@@ -180,7 +180,7 @@ class _LowerPart(NativeLowering):
         state.flags.no_compile = True
         super().run_pass(state)
         lowered = state["cr"]
-        key = [].clear  # numba knows compiled functions by a built-in; nobody calls this one
+        key = [].clear  # numba keys compiled functions by a built-in; this one is never called
         state.targetctx.insert_user_function(key, lowered.fndesc, [state.library])
         state["cr"] = lowered._replace(cfunc=key)
         return True
@@ -198,7 +198,7 @@ class _LowerWhole(NativeLowering):
         return True
 
 
-class _RememberingContext(Context):
+class _CachingContext(Context):
     """Numba's typing context, which remembers the signatures of functions other than kernels.
 
     Numba tries some ten templates for each ``+`` of a kernel.
@@ -210,7 +210,7 @@ class _RememberingContext(Context):
         self.__dict__ = context.__dict__
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        is_plain = all(isinstance(one, types.Type) for one in args)  # others: slices of constants
+        is_plain = all(isinstance(one, types.Type) for one in args)  # else a slice of constants
         if kws or not is_plain or isinstance(func, types.Dispatcher):
             return super().resolve_function_type(func, args, kws)
         call = func, tuple(args)
@@ -228,7 +228,7 @@ class _Compiler(CompilerBase):
     lowering: type[NativeLowering]
 
     def define_pipelines(self) -> list[Any]:
-        self.state.typingctx = _RememberingContext(self.state.typingctx)
+        self.state.typingctx = _CachingContext(self.state.typingctx)
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
         theirs = (NativeLowering, NativeParforLowering)
         made.passes = [(self.lowering if p in theirs else p, text) for p, text in made.passes]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ..engine_api.interface import NEVER
 
 KEEP = ("none", "ranks", "ops")
-MOST_OPS = 5_000_000  # more are kept only on request
+MOST_OPS = 5_000_000  # above this number, rows are kept only on request
 # By benchmarks/commands/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a
 # Zen 4 VM.
-BYTES_PER_OP_RUN = 510.0  # at the peak of a simulation, ops being held one by one
+BYTES_PER_OP_RUN = 510.0  # peak memory of a simulation, per expanded op
 BOXES = (
     "compute",
     "overlapped",
@@ -92,7 +92,7 @@ class RunAggregates:
         """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
-    def with_box_times(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
+    def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
         """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found

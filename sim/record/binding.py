@@ -16,16 +16,16 @@ from ..facts.backend import Backend, Spread, Timing, check_timing
 from ..facts.csr import Csr
 from ..facts.doubt import Doubt
 from ..facts.graph import Graph
-from ..facts.merge import Merge
-from ..facts.op_times import SAID, OpTimes
+from ..facts.op_time_overrides import SAID, OpTimeOverrides
 from ..facts.ops import Kind, Ops
 from ..facts.part_names import Names
-from ..facts.place import component_asked_per_op
+from ..facts.place import timing_component_per_op
 from ..facts.roles import NETWORK
 from ..facts.system import System
+from ..facts.timing_merge import Merge
 
 AS_RECORDED = "recorded: delay or gap of the trace"
-NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
+NOBODY, TOLD = -1, -2  # component codes of ops that no backend times: as recorded, or overridden
 
 
 class Bindings(Sequence[Backend | None]):
@@ -34,18 +34,18 @@ class Bindings(Sequence[Backend | None]):
     Parameters
     ----------
     backends : each once
-    which : (components,) number of each one's; -1 for none
+    backend_index : (components,) number of each one's; -1 for none
 
     Examples
     --------
     >>> model = Backend()
     >>> bound = Bindings.of([model, None, model])
-    >>> bound.which.tolist(), bound[1], bound[2] is model
+    >>> bound.backend_index.tolist(), bound[1], bound[2] is model
     ([0, -1, 0], None, True)
     """
 
-    def __init__(self, backends: Sequence[Backend], which: NDArray[np.int32]):
-        self.backends, self.which = tuple(backends), which
+    def __init__(self, backends: Sequence[Backend], backend_index: NDArray[np.int32]):
+        self.backends, self.backend_index = tuple(backends), backend_index
 
     @classmethod
     def of(cls, bound: Sequence[Backend | None]) -> Bindings:
@@ -57,7 +57,7 @@ class Bindings(Sequence[Backend | None]):
         return cls(tuple(once.values()), np.array([number.get(id(b), -1) for b in bound], np.int32))
 
     def __len__(self) -> int:
-        return len(self.which)
+        return len(self.backend_index)
 
     @overload
     def __getitem__(self, at: int) -> Backend | None: ...
@@ -67,26 +67,26 @@ class Bindings(Sequence[Backend | None]):
         """Backend of a component, or of several."""
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
-        which = int(self.which[at])
+        which = int(self.backend_index[at])
         return None if which < 0 else self.backends[which]
 
-    def first_of_each(self, components: Sequence[int]) -> list[int]:
+    def first_component_per_backend(self, components: Sequence[int]) -> list[int]:
         """The first of some components that each backend, or none, is bound to."""
         numbers = np.asarray(components, np.int64)
-        _, first = np.unique(self.which[numbers], return_index=True)
+        _, first = np.unique(self.backend_index[numbers], return_index=True)
         return [int(i) for i in numbers[first]]
 
-    def used(self) -> Bindings:
+    def without_unused(self) -> Bindings:
         """The same without backends of no component, in the order of the first of each."""
-        used, first = np.unique(self.which[self.which >= 0], return_index=True)
+        used, first = np.unique(self.backend_index[self.backend_index >= 0], return_index=True)
         order = used[np.argsort(first)]
-        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
+        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last one: no backend
         place[order] = np.arange(len(order))
-        return Bindings([self.backends[i] for i in order.tolist()], place[self.which])
+        return Bindings([self.backends[i] for i in order.tolist()], place[self.backend_index])
 
-    def others(self, other: Callable[[Backend], Backend]) -> Bindings:
+    def map_backends(self, function: Callable[[Backend], Backend]) -> Bindings:
         """The same with another backend in place of each."""
-        return Bindings([other(b) for b in self.backends], self.which)
+        return Bindings([function(b) for b in self.backends], self.backend_index)
 
 
 class BackendsByName(Mapping[str, Backend]):
@@ -111,7 +111,7 @@ class BackendsByName(Mapping[str, Backend]):
 
     @cached_property
     def _numbers(self) -> list[int]:
-        return [int(i) for i in np.flatnonzero(self.bound.which >= 0)]
+        return [int(i) for i in np.flatnonzero(self.bound.backend_index >= 0)]
 
     def __getitem__(self, name: str) -> Backend:
         """Backend of the component of a name."""
@@ -132,18 +132,18 @@ class BackendsByName(Mapping[str, Backend]):
         """Backends, each once."""
         return dict(enumerate(self.bound.backends)).values()
 
-    def others(self, other: Callable[[Backend], Backend]) -> BackendsByName:
+    def map_backends(self, function: Callable[[Backend], Backend]) -> BackendsByName:
         """The same with another backend in place of each."""
-        return BackendsByName(self.names, self.bound.others(other))
+        return BackendsByName(self.names, self.bound.map_backends(function))
 
 
-def other_backends(
-    backends: Mapping[str, Backend], other: Callable[[Backend], Backend]
+def map_backends(
+    backends: Mapping[str, Backend], function: Callable[[Backend], Backend]
 ) -> Mapping[str, Backend]:
     """The same names with another backend in place of each, asked once for each."""
     if isinstance(backends, BackendsByName):
-        return backends.others(other)
-    made = {id(b): other(b) for b in backends.values()}
+        return backends.map_backends(function)
+    made = {id(b): function(b) for b in backends.values()}
     return {name: made[id(b)] for name, b in backends.items()}
 
 
@@ -171,11 +171,11 @@ def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
         there = system.matching(pattern)
         which[there if len(there) else system.number(pattern)] = number[id(backends[pattern])]
-    return Bindings(tuple(once.values()), which).used()
+    return Bindings(tuple(once.values()), which).without_unused()
 
 
 @dataclass(frozen=True)
-class Answers:
+class OpTimings:
     """Timing of every op of a graph, merged from the answers of all backends.
 
     Parameters
@@ -203,7 +203,9 @@ class Answers:
     doubts: tuple[Doubt, ...] = ()
 
 
-def ask(graph: Graph, bound: Sequence[Backend | None], system: System | None = None) -> Answers:
+def time_graph(
+    graph: Graph, bound: Sequence[Backend | None], system: System | None = None
+) -> OpTimings:
     """Answers to a graph, from one question to each backend about all its ops.
 
     Parameters
@@ -218,62 +220,64 @@ def ask(graph: Graph, bound: Sequence[Backend | None], system: System | None = N
         An impossible answer.
     """
     system = system or graph.system
-    component = component_asked_per_op(graph)
+    component = timing_component_per_op(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    return ask_all(
+    return time_ops(
         graph.ops, component, communication_endpoints(graph), system, bound, times=graph.times
     )
 
 
-def ask_all(
+def time_ops(
     ops: Ops,
     component: NDArray[np.int32],
     members: Csr,
     system: System,
     bound: Sequence[Backend | None],
-    called: NDArray[np.int64] | None = None,
-    times: OpTimes | None = None,
-) -> Answers:
-    """Answers to a table of ops, from one question to each backend; see :func:`ask`.
+    row_names: NDArray[np.int64] | None = None,
+    times: OpTimeOverrides | None = None,
+) -> OpTimings:
+    """Answers to a table of ops, from one question to each backend; see :func:`time_graph`.
 
     Parameters
     ----------
     component : (n,) who is asked, -1 for nobody
     members : (n,) GPUs of each send and collective
-    called : (n,) what errors call each op; its row in the table
+    row_names : (n,) what errors call each op; its row in the table
     times : that are said whatever a backend says
     """
     merge, asked_about = Merge(len(ops)), component
     if times is not None:
-        told = np.flatnonzero(times.told)
+        told = np.flatnonzero(times.is_given)
         merge.add(told, Timing.of(times.time[told]), component[told], SAID)
-        asked_about = _components_to_ask(component, times)
-    _timing_of_unasked(ops, asked_about, merge)
+        asked_about = _components_to_time(component, times)
+    _add_recorded_timings(ops, asked_about, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
     for who, rows in _rows_by_backend(asked_about, bound, system, ops):
-        whole = len(rows) == len(ops)  # then nothing has to be copied
+        whole = len(rows) == len(ops)  # then no copy is needed
         own = ops if whole else ops.take(rows)
-        table = own.asked(system, component[rows], members if whole else members.take(rows))
+        table = own.with_placement(
+            system, component[rows], members if whole else members.take(rows)
+        )
         if who.online:
             online[rows] = len(drivers)
             drivers.append(who)
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
         said = who.timing(table)
-        names = rows if called is None else called[rows]
+        names = rows if row_names is None else row_names[rows]
         check_timing(said, table, system.components[component[rows[0]]].name, names)
         merge.add(rows, said, component[rows], who.source)
     timing = merge.timing()
     if times is not None:
-        timing = times.applied(timing)
-    return Answers(
+        timing = times.apply_to(timing)
+    return OpTimings(
         timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
         tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
     )  # fmt: skip
 
 
-def questions_by_backend(
+def ops_by_backend(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
     """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
@@ -285,13 +289,13 @@ def questions_by_backend(
     """
     system, component, members = (
         graph.system,
-        component_asked_per_op(graph),
+        timing_component_per_op(graph),
         communication_endpoints(graph),
     )
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    asked_about = component if graph.times is None else _components_to_ask(component, graph.times)
+    asked_about = component if graph.times is None else _components_to_time(component, graph.times)
     for who, rows in _rows_by_backend(asked_about, bound, system, graph.ops):
-        ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
+        ops = graph.ops.take(rows).with_placement(system, component[rows], members.take(rows))
         yield who, rows, ops
 
 
@@ -309,7 +313,7 @@ def backend_refusals(
     GraphError
         An op whose component has no backend.
     """
-    for who, rows, ops in questions_by_backend(graph, bound):
+    for who, rows, ops in ops_by_backend(graph, bound):
         known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
         key = (ops.signature.astype(np.int64) * len(Kind) + ops.kind) * 8 + known
         _, first, alike = np.unique(key, return_index=True, return_inverse=True)
@@ -318,7 +322,7 @@ def backend_refusals(
 
         def why(at: NDArray[np.int64], who: Backend = who, ops: Ops = ops) -> str:
             try:
-                free = who.timing(ops.part(at)).unbounded()
+                free = who.timing(ops.take_with_placement(at)).rows_without_rate_bound()
             except BackendError as error:
                 return str(error)
             if not len(free):
@@ -345,12 +349,12 @@ def communication_endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _components_to_ask(component: NDArray[np.int32], times: OpTimes) -> NDArray[np.int32]:
+def _components_to_time(component: NDArray[np.int32], times: OpTimeOverrides) -> NDArray[np.int32]:
     """(n,) component that is asked about each op, TOLD where its time is given."""
-    return np.where(times.told, TOLD, component).astype(np.int32)
+    return np.where(times.is_given, TOLD, component).astype(np.int32)
 
 
-def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
+def _add_recorded_timings(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
     """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
     rows = np.flatnonzero(component == NOBODY)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
@@ -358,13 +362,16 @@ def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> 
         row = int(strange[0])
         raise GraphError(
             "no fabric",
-            f"op {row} ({ops.kind_names[row]}) crosses the network, but the system has no fabric; "
-            "give the cluster a fabric",
+            f"op {row} ({ops.kind_names[row]}) needs the network, but the system has no fabric; "
+            "give the cluster one",
             (row,),
         )
     unknown = rows[np.isnan(ops.duration[rows])]
     if len(unknown):
-        raise BackendError(f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no duration")
+        raise BackendError(
+            f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no recorded duration; give it "
+            f"one"
+        )
     merge.add(rows, Timing.of(ops.duration[rows]), component[rows], AS_RECORDED)
 
 
@@ -374,7 +381,7 @@ def _rows_by_backend(
     """Rows of each backend, in the order of their first row."""
     rows = np.flatnonzero(component >= 0)
     made = Bindings.of(bound)
-    group = made.which[component[rows]]
+    group = made.backend_index[component[rows]]
     if np.any(group < 0):
         row = int(rows[np.argmax(group < 0)])
         name = system.components[component[row]].name

@@ -43,11 +43,11 @@ class BoundSystem(Protocol):
         """Backend of each component."""
 
     @property
-    def answerers(self) -> Sequence[Backend]:
+    def distinct_backends(self) -> Sequence[Backend]:
         """Backends, each once."""
 
     @property
-    def alike(self) -> NDArray[np.int64]:
+    def timing_groups(self) -> NDArray[np.int64]:
         """(components,) number of each component's group of equally timed components; or -1."""
 
     @property

@@ -13,13 +13,13 @@ from ..facts.system import System
 
 
 def check_one_way(
-    parts: ComponentTable, ops: Ops, said: Timing, members: Csr, system: System
+    parts: ComponentTable, ops: Ops, timing: Timing, members: Csr, system: System
 ) -> None:
     """Refuse flows that do not go one way, where the plugged medium wants that.
 
     Parameters
     ----------
-    said : with usage written out, one row per op
+    timing : with usage written out, one row per op
     members : (n,) GPUs of each send and collective
 
     Raises
@@ -29,7 +29,7 @@ def check_one_way(
     """
     if parts.medium is None or not parts.medium.one_way:
         return
-    usage = said.usage
+    usage = timing.usage
     assert usage is not None  # noqa: S101  answers have it written out
     row = np.repeat(np.arange(len(ops)), np.diff(usage.indptr))
     inside = np.unique(row[parts.plugged[usage.component]])
@@ -38,14 +38,16 @@ def check_one_way(
         if ops.kind[one] == Kind.COLLECTIVE:
             raise GraphError(
                 "medium",
-                f"op {one} ({what}) is one op over all links of its members, and '{name}' carries "
-                "messages; write it out as its sends (cluster.fabric.expand: ring, pairwise)",
+                f"op {one} ({what}) uses all links of its members at once, but medium '{name}' "
+                "carries messages from GPU to GPU; expand it into sends (cluster.fabric.expand: "
+                "ring, "
+                "pairwise)",
                 (one,),
             )
         if (system.crossings(*members[one][[0, -1]]).share < 1).any():
             raise GraphError(
                 "medium",
-                f"op {one} ({what}) is sprayed over several ways, and '{name}' carries a message "
-                "over one; take routing: ecmp",
+                f"op {one} ({what}) is sprayed over several routes, but medium '{name}' carries "
+                "each message over one route; set routing: ecmp",
                 (one,),
             )

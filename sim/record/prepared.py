@@ -20,7 +20,7 @@ from ..facts.backend import Holds, Spread, Timing, Usage
 from ..facts.graph import Graph
 from ..facts.ops import Ops
 from ..facts.system import System
-from .binding import Answers
+from .binding import OpTimings
 from .schedule import SubmittedRun
 
 Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
@@ -28,11 +28,11 @@ T = TypeVar("T")
 Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
 
-MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
-MOST_STRUCTURES = 256  # variants of shape that it remembers
+MOST_KNOWN = 65_536  # size of a prepared graph's cache of row timings; then it is cleared
+MOST_STRUCTURES = 256  # size of its cache of variants
 
 
-class AnswerStructure(NamedTuple):
+class TimingStructure(NamedTuple):
     """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
 
     Parameters
@@ -51,26 +51,26 @@ class AnswerStructure(NamedTuple):
     spread: tuple[bytes, ...] = ()
 
 
-class RowAnswer(NamedTuple):
+class RowTiming(NamedTuple):
     """Answer of a backend for one row, in SI units and as integers."""
 
     fixed: float
     work: float
     limit: float
     amounts: tuple[int, ...]
-    structure: AnswerStructure
+    structure: TimingStructure
     ticks: int
     work_hi: int
     work_lo: int
     rate_limit: int
 
-    def is_like(self, other: RowAnswer) -> bool:
+    def uses_same(self, other: RowTiming) -> bool:
         """Whether an op takes the same of the same components."""
         mine, others = self.structure, other.structure
         return self[:4] == other[:4] and mine.usage == others.usage
 
 
-class Asking(NamedTuple):
+class PreparationCallbacks(NamedTuple):
     """Functions of a run that a prepared graph calls.
 
     Parameters
@@ -80,14 +80,14 @@ class Asking(NamedTuple):
     variant : what is to be known of those to hand them in
     """
 
-    rows: Callable[[NDArray[np.int64], Ops], tuple[Answers, EngineGraph]]
-    lower: Callable[[Graph, Answers], EngineGraph]
-    variant: Callable[[Graph, Answers, EngineGraph], NumberSet]
+    rows: Callable[[NDArray[np.int64], Ops], tuple[OpTimings, EngineGraph]]
+    lower: Callable[[Graph, OpTimings], EngineGraph]
+    variant: Callable[[Graph, OpTimings, EngineGraph], PreparedVariant]
 
 
 @dataclass(frozen=True, eq=False)
-class NumberSet:
-    """Prepared graph for one combination of :class:`AnswerStructure`, one of each op.
+class PreparedVariant:
+    """Prepared graph for one combination of :class:`TimingStructure`, one of each op.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class NumberSet:
     """
 
     graph: Graph
-    answers: Answers
+    answers: OpTimings
     lowered: EngineGraph
     ranks: NDArray[np.int32] | None
     shape: PreparedShape
@@ -143,11 +143,13 @@ class Prepared:
         By whose routes it was prepared.
     """
 
-    def __init__(self, run: object, variant: NumberSet, asking: Asking, routed: System):
-        self.run, self.variant, self._asking, self.routed = run, variant, asking, routed
-        self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
-        self._variants: dict[tuple[tuple[int, AnswerStructure], ...], NumberSet] = {}
-        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
+    def __init__(
+        self, run: object, variant: PreparedVariant, callbacks: PreparationCallbacks, routed: System
+    ):
+        self.run, self.variant, self._callbacks, self.routed = run, variant, callbacks, routed
+        self._known: dict[tuple[int, float | None, float | None], RowTiming] = {}
+        self._variants: dict[tuple[tuple[int, TimingStructure], ...], PreparedVariant] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowTiming]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
 
@@ -175,7 +177,7 @@ class Prepared:
         changed = self._changed_numbers(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers, {}, {})
-        by_row = self._ask_backends(
+        by_row = self._time_changed_rows(
             {row: pair for row, pair in changed.items() if not self._is_online(row)}
         )
         other = tuple(
@@ -183,7 +185,7 @@ class Prepared:
             for r, t in by_row.items()
             if t.structure != self._prepared_structures[r]
         )
-        variant = self._number_set_with(other, by_row) if other else self.variant
+        variant = self._variant_with(other, by_row) if other else self.variant
         numbers = variant.numbers.copy()
         for row, answer in by_row.items():
             numbers.fixed[row] = answer.ticks
@@ -195,7 +197,7 @@ class Prepared:
                 numbers.limit[k] = answer.rate_limit
         made = Submission(variant, numbers, changed, by_row)
         if any(self._is_online(row) for row in changed):
-            online = self._asking.lower(made.graph, variant.answers)
+            online = self._callbacks.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
         return made
 
@@ -203,7 +205,7 @@ class Prepared:
         return bool(self.variant.answers.online[row] >= 0)
 
     @cached_property
-    def _answer_pairs(self) -> list[Pair]:
+    def _flop_byte_pairs(self) -> list[Pair]:
         ops = self.graph.ops
         return list(zip(ops.flop.tolist(), ops.bytes.tolist(), strict=True))
 
@@ -219,9 +221,9 @@ class Prepared:
         return [found.setdefault(key, len(found)) for key in keys]
 
     @cached_property
-    def _prepared_structures(self) -> list[AnswerStructure]:
+    def _prepared_structures(self) -> list[TimingStructure]:
         """Way of each row as it was prepared."""
-        return answer_structures(self.variant.answers)
+        return timing_structures(self.variant.answers)
 
     def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
         """Rows whose numbers differ from those that were prepared."""
@@ -230,7 +232,7 @@ class Prepared:
             if values is None:
                 continue
             for row, value in self._checked_items(values):
-                pair = changed.get(row, self._answer_pairs[row])
+                pair = changed.get(row, self._flop_byte_pairs[row])
                 if pair[column] != value:
                     changed[row] = (value, pair[1]) if column == 0 else (pair[0], value)
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
@@ -243,20 +245,24 @@ class Prepared:
         else:
             if len(values) != n:
                 raise GraphError(
-                    "numbers", f"{self!r}: {len(values)} numbers; give one for each of its {n} ops"
+                    "numbers", f"{self!r}: {len(values)} values for {n} ops; give one per op"
                 )
             items = [(i, v) for i, v in enumerate(np.asarray(values, float).tolist()) if v == v]
         for row, value in items:
             if not 0 <= row < n:
-                raise GraphError("numbers", f"{self!r}: op {row}; its rows are 0 to {n - 1}")
+                raise GraphError(
+                    "numbers", f"{self!r}: op {row} does not exist; ops are 0 to {n - 1}"
+                )
             if not 0 <= value < np.inf:
-                raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
+                raise GraphError(
+                    "numbers", f"{self!r}: op {row}: value is {value}; give a number >= 0"
+                )
         return items
 
-    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+    def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for rows; backends are asked about combinations that are new."""
         if self._tied:
-            return self._ask_whole(changed)
+            return self._time_all_rows(changed)
         known, classes, seen = self._known, self._row_classes, {}
         for row, (flop, moved) in changed.items():
             seen[row] = (
@@ -272,14 +278,14 @@ class Prepared:
                 flop=[changed[r][0] for r in rows.tolist()],
                 bytes=[changed[r][1] for r in rows.tolist()],
             )
-            answers = row_answers(*self._asking.rows(rows, ops))
+            answers = row_timings(*self._callbacks.rows(rows, ops))
             if any(end >= 0 for one in answers for _, end in one.structure.holds):
                 self._tied = True
-                return self._ask_whole(changed)
+                return self._time_all_rows(changed)
             known.update(zip(new, answers, strict=True))
         return {row: known[key] for row, key in seen.items()}
 
-    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+    def _time_all_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
         """Answers for all rows from one question, as some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
@@ -290,32 +296,32 @@ class Prepared:
             for row, pair in changed.items():
                 flop[row], moved[row] = pair
             every = np.arange(len(self), dtype=np.int64)
-            answers = row_answers(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            answers = row_timings(*self._callbacks.rows(every, ops.replace(flop=flop, bytes=moved)))
             self._whole[key] = {
                 row: one
-                for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
+                for row, (one, was) in enumerate(zip(answers, self._prepared_timings, strict=True))
                 if one != was and not self._is_online(row)
             }
         return self._whole[key]
 
     @cached_property
-    def _first_answers(self) -> list[RowAnswer]:
+    def _prepared_timings(self) -> list[RowTiming]:
         """Answer for each row as it was prepared."""
-        return row_answers(self.variant.answers, self.variant.lowered)
+        return row_timings(self.variant.answers, self.variant.lowered)
 
-    def _number_set_with(
-        self, other: tuple[tuple[int, AnswerStructure], ...], by_row: Mapping[int, RowAnswer]
-    ) -> NumberSet:
+    def _variant_with(
+        self, other: tuple[tuple[int, TimingStructure], ...], by_row: Mapping[int, RowTiming]
+    ) -> PreparedVariant:
         """Number set in which some rows have other answer structures; cached."""
         if other not in self._variants:
             if len(self._variants) >= MOST_STRUCTURES:
                 self._variants.clear()
             graph = self.variant.graph
-            answers = merge_answers(
+            answers = replace_row_timings(
                 self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
             )
-            lowered = self._asking.lower(graph, answers)
-            self._variants[other] = self._asking.variant(graph, answers, lowered)
+            lowered = self._callbacks.lower(graph, answers)
+            self._variants[other] = self._callbacks.variant(graph, answers, lowered)
         return self._variants[other]
 
 
@@ -330,10 +336,10 @@ class Submission(NamedTuple):
     by_row : answers for them
     """
 
-    variant: NumberSet
+    variant: PreparedVariant
     numbers: Numbers
     changed: Mapping[int, Pair]
-    by_row: Mapping[int, RowAnswer]
+    by_row: Mapping[int, RowTiming]
 
     @property
     def graph(self) -> Graph:
@@ -347,7 +353,7 @@ class Submission(NamedTuple):
         return self.variant.graph.with_ops(ops.replace(flop=flop, bytes=moved))
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> OpTimings:
         """Answers with the submission's times."""
         answers = self.variant.answers
         if not self.by_row:
@@ -374,17 +380,17 @@ class PreparedRun(SubmittedRun):
         job: int = 0,
         at: int = 0,
         by: str = "",
-        which: tuple[int, ...] = (),
+        draw_key: tuple[int, ...] = (),
     ):
-        own = {"job": job, "at": at, "by": by, "which": which}
+        own = {"job": job, "at": at, "by": by, "draw_key": draw_key}
         ranks = submission.variant.ranks
         self.__dict__.update(submission=submission, first=first, ranks=ranks, **own)
 
     submission: Submission
 
-    def alone(self, first: int) -> PreparedRun:
+    def as_only_job(self, first: int) -> PreparedRun:
         """Submission as in the result of its job alone, where its row 0 has another id."""
-        return PreparedRun(self.submission, first, 0, self.at, self.by, self.which)
+        return PreparedRun(self.submission, first, 0, self.at, self.by, self.draw_key)
 
     @cached_property
     def graph(self) -> Graph:
@@ -392,7 +398,7 @@ class PreparedRun(SubmittedRun):
         return self.submission.graph
 
     @cached_property
-    def answers(self) -> Answers:
+    def answers(self) -> OpTimings:
         """What backends answered for the ops of this submission, with its flop and bytes."""
         return self.submission.answers
 
@@ -402,10 +408,10 @@ class PreparedRun(SubmittedRun):
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
-def answer_structures(answers: Answers) -> list[AnswerStructure]:
+def timing_structures(answers: OpTimings) -> list[TimingStructure]:
     """Way of each row."""
     timing, n = answers.timing, len(answers.source)
-    usage = timing.usage or Usage.same([], n)
+    usage = timing.usage or Usage.repeated([], n)
     pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
     ends = usage.indptr.tolist()
     limited = [False] * n if timing.limit is None else np.isfinite(timing.limit).tolist()
@@ -414,9 +420,9 @@ def answer_structures(answers: Answers) -> list[AnswerStructure]:
         key = (one.step.tobytes(), one.op.tobytes(), one.start.tobytes())
         for row in rows.tolist():
             spread[row] = key
-    held = holds_of(timing, n)
+    held = holds_by_row(timing, n)
     return [
-        AnswerStructure(
+        TimingStructure(
             tuple(pairs[ends[i] : ends[i + 1]]),
             limited[i],
             answers.sources[s],
@@ -427,7 +433,7 @@ def answer_structures(answers: Answers) -> list[AnswerStructure]:
     ]
 
 
-def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
+def holds_by_row(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
     """Holds of each row: (component, amount, row at whose end it is released or -1 for its own)."""
     holds = timing.holds
     if holds is None:
@@ -445,7 +451,7 @@ def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
     return found
 
 
-def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
+def row_timings(answers: OpTimings, lowered: EngineGraph) -> list[RowTiming]:
     """Answer for each row of a table."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
@@ -454,22 +460,22 @@ def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
     for k, row in enumerate(flows.op.tolist()):
         hi[row], lo[row] = int(flows.work_hi[k]), int(flows.work_lo[k])
         most[row] = int(flows.limit[k])
-    amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
+    amounts = [tuple(amount for _, amount, _ in held) for held in holds_by_row(timing, n)]
     columns = (
         timing.fixed.tolist(),
         work.tolist(),
         limit.tolist(),
         amounts,
-        answer_structures(answers),
+        timing_structures(answers),
     )
     return [
-        RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
+        RowTiming(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
     ]
 
 
-def merge_answers(
-    answers: Answers, base: Sequence[AnswerStructure], by_row: Mapping[int, RowAnswer]
-) -> Answers:
+def replace_row_timings(
+    answers: OpTimings, base: Sequence[TimingStructure], by_row: Mapping[int, RowTiming]
+) -> OpTimings:
     """Answers with those of some rows replaced."""
     n, timing = len(base), answers.timing
     row_ways = [by_row[i].structure if i in by_row else way for i, way in enumerate(base)]
@@ -489,7 +495,7 @@ def merge_answers(
         np.array([c for c, _ in uses], np.int32),
         np.array([w for _, w in uses], np.float64),
     )
-    held = holds_of(timing, n)
+    held = holds_by_row(timing, n)
     for row, answer in by_row.items():
         of = zip(answer.structure.holds, answer.amounts, strict=True)
         held[row] = [(component, amount, until) for (component, until), amount in of]

@@ -19,7 +19,7 @@ from ..facts.sampling import MAIN
 from ..facts.system import System
 from ..units import Seconds, seconds
 from .aggregates import RunAggregates
-from .emitted import Emitted
+from .emitted_values import EmittedValues
 from .schedule import Schedule, SubmittedRun
 
 
@@ -42,12 +42,12 @@ class RunRecord:
         One row per op, where that was kept.
     summary : RunAggregates or None
         What was kept where rows were not.
-    again : callable, or str
+    repeat_run : callable, or str
         Runs the same once more with one row per op; or why it cannot.
     replica : int or None
     jobs : tuple of str
         Names of its jobs, in the order in which they were given and launched.
-    emitted : Emitted
+    emitted : EmittedValues
         Values of metrics that processes emitted.
     rate_log : tuple of (tick, component, rate)
         Changes of rates by processes.
@@ -69,10 +69,10 @@ class RunRecord:
     seed: int
     written: Schedule | None = None
     summary: RunAggregates | None = None
-    again: Callable[[], Self] | str = field(default="nobody says how", repr=False)
+    repeat_run: Callable[[], Self] | str = field(default="no way to repeat it is known", repr=False)
     replica: int | None = None
     jobs: tuple[str, ...] = (MAIN,)
-    emitted: Emitted = field(default_factory=Emitted)
+    emitted: EmittedValues = field(default_factory=EmittedValues)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
@@ -96,7 +96,7 @@ class RunRecord:
         """
         if job not in self.jobs:
             near = difflib.get_close_matches(job, self.jobs, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(self.jobs)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"the jobs are {', '.join(self.jobs)}"
             raise KeyError(f"no job is named {job!r}; {hint}")
         return self if len(self.jobs) == 1 else self._records_by_job[job]
 
@@ -125,7 +125,8 @@ class RunRecord:
 
     def _not_kept_error(self, why: str) -> NotKeptError:
         return NotKeptError(
-            f"result: of {self.count:,} ops no rows were kept (keep={self.keep!r}), and {why}; "
+            f"result: rows of its {self.count:,} ops were not kept (keep={self.keep!r}), and "
+            f"{why}; "
             "run it with keep='ops'"
         )
 
@@ -145,7 +146,7 @@ class RunRecord:
     @property
     def _schedule_rows(self) -> Schedule:
         if self.written is None:
-            raise self._not_kept_error("this needs them")
+            raise self._not_kept_error("this analysis needs them")
         return self.written
 
     @property

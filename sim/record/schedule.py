@@ -13,7 +13,7 @@ from ..engine_api.interface import EngineColumns, EngineGraph
 from ..facts.graph import Graph
 from ..facts.ops import Ops
 from ..facts.sampling import MAIN
-from .binding import Answers
+from .binding import OpTimings
 
 
 class JobRecord(NamedTuple):
@@ -41,19 +41,19 @@ class SubmittedRun:
     """
 
     graph: Graph
-    answers: Answers
+    answers: OpTimings
     lowered: EngineGraph
     first: int
     ranks: NDArray[np.int32] | None = None
     job: int = 0
     at: int = 0
     by: str = ""
-    which: tuple[int, ...] = ()
+    draw_key: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.lowered)
 
-    def alone(self, first: int) -> SubmittedRun:
+    def as_only_job(self, first: int) -> SubmittedRun:
         """Graph as it appears in its job's own result, where its first op has id ``first``."""
         return replace(self, first=first, job=0)
 
@@ -138,7 +138,7 @@ class Schedule:
         first = 0
         for run in self.runs:
             if run.job == job:
-                own.append(run.alone(first))
+                own.append(run.as_only_job(first))
                 first += len(run)
         moved = frozenset(
             int(np.searchsorted(rows, op)) for op in self.moved if self.job[op] == job

@@ -21,9 +21,9 @@ from ..engine_api.interface import (
     Numbers,
     PreparedShape,
     State,
-    There,
+    TimingElsewhere,
 )
-from ..engine_api.moving import ALL
+from ..engine_api.remaining_work import ALL
 from ..engine_api.validation import check_graph, check_op, why_move_refused
 from .capacity import Claim
 from .deadlock_state import stuck_state
@@ -71,7 +71,7 @@ class ReferenceEngine(EventLoop):
         op_states(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
         return PreparedGraph(graph)
 
-    def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
+    def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
         return self._register_graph(numbers.put_into(shape.lowered))
 
@@ -86,7 +86,7 @@ class ReferenceEngine(EventLoop):
         self._note_action(lambda: self._join(batch))
         return batch
 
-    def give_back(self) -> HeldOpTimes:
+    def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped."""
         rows = [self._rows(batch) for batch in self.batches]
         found = held_op_times(self.batches, rows)
@@ -95,7 +95,7 @@ class ReferenceEngine(EventLoop):
                 self.held_ops -= batch.count
                 for row in own:
                     if row.state == State.CANCELLED:
-                        self.past.cancelled(row.id)
+                        self.past.add_cancelled(row.id)
                     del self.rows[row.id]
         self.batches = [b for b, over in zip(self.batches, found.over, strict=True) if not over]
         return found
@@ -184,7 +184,9 @@ class ReferenceEngine(EventLoop):
             )
             if holds or (row.state == State.RUNNING and component in row.usage):
                 self._halt(row, f"the failure of {self.parts.names[component]}")
-                row.batch.untold.append(LostOp(row.id, row.fixed_left, row.work_left, component))
+                row.batch.unreported.append(
+                    LostOp(row.id, row.fixed_left, row.work_left, component)
+                )
                 self.losing.add(row.batch)
 
     def _restore(self, component: int) -> None:
@@ -210,7 +212,7 @@ class ReferenceEngine(EventLoop):
         keep: bool,
         slots: Sequence[int] | None,
         usage: dict[int, int] | None,
-        there: There | None,
+        there: TimingElsewhere | None,
     ) -> None:
         row = self.rows.get(op)
         if row is None or not row.live:

@@ -41,7 +41,7 @@ class EventLoop(EngineControl):
     ):
         super().__init__(parts, env, per_second)
         self.at = [
-            ComponentState(int(s), int(r), parts.whole(c))
+            ComponentState(int(s), int(r), parts.capacity_of(c))
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
         self.lines = CapacityQueues(self.at)
@@ -252,7 +252,7 @@ class EventLoop(EngineControl):
         self.news = []
         for event, losses in self._losses_by_graph():
             fire_in_this_turn(self.env, event, losses)
-        for grant in self.ledger.granted(self.tick, self.fired):
+        for grant in self.ledger.note_grants(self.tick, self.fired):
             fire_in_this_turn(self.env, grant, None)
         self.fired = []
         for event in self.thresholds.reached():

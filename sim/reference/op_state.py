@@ -17,12 +17,12 @@ from ..engine_api.interface import (
     EngineColumns,
     EngineGraph,
     HeldOpTimes,
-    Online,
+    OnlineTiming,
     State,
-    There,
+    TimingElsewhere,
 )
-from ..engine_api.moving import ALL, RemainingWork
-from ..engine_api.simpy_adapter import HandedInGraph
+from ..engine_api.remaining_work import ALL, RemainingWork
+from ..engine_api.simpy_adapter import GraphHandle
 from ..errors import GraphError
 from .capacity import Claim
 
@@ -44,7 +44,7 @@ class ComponentState:
     line: list[Claim] = field(default_factory=list)  # who waits for an amount
 
 
-class SubmittedGraph(HandedInGraph):
+class SubmittedGraph(GraphHandle):
     """Graph that was handed in, and how many of its ops are open."""
 
     def __init__(
@@ -53,7 +53,7 @@ class SubmittedGraph(HandedInGraph):
         index: int,
         first: int,
         count: int,
-        backends: tuple[Online, ...],
+        backends: tuple[OnlineTiming, ...],
     ):
         super().__init__(env, index, first, count)
         self.open, self.backends, self.joined = count, backends, False
@@ -72,7 +72,9 @@ class OpState:
     def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
         self.id, self.batch = id, batch
         self.fixed, self.release, self.online = fixed, release, online
-        self.there: Online | None = None  # an online backend of its own, where it was moved to
+        self.there: OnlineTiming | None = (
+            None  # an online backend of its own, where it was moved to
+        )
         self.asks = online >= 0  # at its next start
         self.share = ALL  # fraction left of its next timing
         self.whole = fixed, 0  # fixed time and work of its last timing
@@ -114,7 +116,7 @@ class OpState:
         self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
         self.usage, self.limit = dict(answer.usage), answer.limit
 
-    def move(self, there: There, left: RemainingWork) -> None:
+    def move(self, there: TimingElsewhere, left: RemainingWork) -> None:
         """Go on at another place, with a share left to do."""
         self.online = -1
         if isinstance(there, Answer):
@@ -212,7 +214,7 @@ def held_op_times(
     made = HeldOpTimes(
         batches,
         np.cumsum([0, *map(len, places)])[:-1],
-        np.array([not b.open and b.joined and not b.untold for b in batches], np.bool_),
+        np.array([not b.open and b.joined and not b.unreported for b in batches], np.bool_),
         np.array([a for _, a, _ in flat], np.int64),
         np.array([row.start if first else NEVER for row, _, first in flat], np.int64),
         np.array([row.end if first else NEVER for row, _, first in flat], np.int64),

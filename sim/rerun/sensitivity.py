@@ -22,7 +22,7 @@ from ..run.simulation import Simulation
 if TYPE_CHECKING:
     from ..run.result import Result
 
-MOST = 2**63 - 1  # of a capacity without end
+MOST = 2**63 - 1  # of an unlimited capacity
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SpeedupEffect:
         return self.free / self.base - 1 if self.base else 0.0
 
 
-class AlteredBackend(Backend):
+class ScaledBackend(Backend):
     """Backend of a machine on which some components take ``1 / factor`` of the time.
 
     With an infinite factor their ops take no time and nobody has to share them.
@@ -68,9 +68,9 @@ class AlteredBackend(Backend):
         self.chosen, self.factor = list(chosen), factor
         self.online, self.source = inner.online, inner.source
 
-    def __copy__(self) -> AlteredBackend:
+    def __copy__(self) -> ScaledBackend:
         """Copy, with a copy of the altered backend."""
-        return AlteredBackend(self.inner, self.chosen, self.factor)
+        return ScaledBackend(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
         """Open the altered backend."""
@@ -80,9 +80,9 @@ class AlteredBackend(Backend):
         """What the altered backend knows."""
         return self.inner.knows(ops)
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """Groups of components that are answered alike for, split by whether they are altered."""
-        inner = self.inner.alike(system)
+        inner = self.inner.timing_groups(system)
         own = np.isin(np.arange(len(system.components)), self.chosen)
         return None if inner is None else 2 * inner + own
 
@@ -94,8 +94,8 @@ class AlteredBackend(Backend):
         fixed = np.where(own, said.fixed / self.factor, said.fixed)
         if said.work is None:
             return replace(said, fixed=fixed)
-        usage = said.usage or _usage_of_asked_component(ops.at.component)
-        work = np.where(own & _are_times(usage, ops), said.work / self.factor, said.work)
+        usage = said.usage or _own_component_usage(ops.at.component)
+        work = np.where(own & _works_are_core_times(usage, ops), said.work / self.factor, said.work)
         if np.isfinite(self.factor):
             return replace(said, fixed=fixed, work=work)
         row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
@@ -112,7 +112,7 @@ class AlteredBackend(Backend):
         )
 
 
-def _are_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
+def _works_are_core_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
     """(n,) whether the work of ops is a time of their own that they share a core for."""
     assert ops.at is not None  # noqa: S101
     parts = ops.at.system.components
@@ -123,20 +123,20 @@ def _are_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
     return found
 
 
-def _usage_of_asked_component(component: NDArray[np.int32]) -> Usage:
+def _own_component_usage(component: NDArray[np.int32]) -> Usage:
     """Usage in which each op takes only the component that was asked."""
     n = len(component)
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
 
 
-def faster(
+def speedup_effects(
     simulation: Simulation,
     run: Callable[[Simulation], Result],
     groups: Mapping[str, Sequence[int]],
     factor: float = 1.1,
-    each: Callable[..., Iterable[float]] = map,
+    map_function: Callable[..., Iterable[float]] = map,
     base: float | None = None,
-    of: Callable[[Result], float] = lambda result: result.makespan,
+    metric: Callable[[Result], float] = lambda result: result.makespan,
 ) -> list[SpeedupEffect]:
     """Change of the metric with each group of components ``factor`` times, then infinitely, faster.
 
@@ -145,9 +145,9 @@ def faster(
     run : how to run a simulation, e.g. ``lambda s: s.run(graph)``
     groups : numbers of components by a name for them
     factor : 1.1 is 10 % faster
-    each : goes over the runs; the ``map`` of a pool of threads has several under way
+    map_function : goes over the runs; the ``map`` of a pool of threads has several under way
     base : the number as it is, where it is known: one run less
-    of : number of a result that is compared; its makespan unless said
+    metric : number of a result that is compared; its makespan unless said
 
     Examples
     --------
@@ -161,23 +161,25 @@ def faster(
     >>> _ = build.op(Kind.COMPUTE)
     >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     >>> simulation = Simulation(system, {"node0.gpu0": Constant()}, engine="reference")
-    >>> change, = faster(simulation, lambda s: s.run(build.graph()), {"gpu": [0]})
+    >>> change, = speedup_effects(simulation, lambda s: s.run(build.graph()), {"gpu": [0]})
     >>> change.base, change.faster, change.free
     (1.1, 1.0, 0.0)
     """
     asked = [
-        altered(simulation, chosen, by) for chosen in groups.values() for by in (factor, np.inf)
+        scale_components(simulation, chosen, by)
+        for chosen in groups.values()
+        for by in (factor, np.inf)
     ]
     if base is None:
-        base = of(run(simulation))
-    found = [*each(lambda s: of(run(s)), asked)]
+        base = metric(run(simulation))
+    found = [*map_function(lambda s: metric(run(s)), asked)]
     return [
         SpeedupEffect(group, base, *both)
         for group, both in zip(groups, zip(found[::2], found[1::2], strict=True), strict=True)
     ]
 
 
-def altered(
+def scale_components(
     simulation: Simulation, chosen: Sequence[int], factor: float, rates_only: bool = False
 ) -> Simulation:
     """Simulation with some components ``factor`` times as fast; infinite is free.
@@ -186,12 +188,12 @@ def altered(
     ----------
     rates_only : latencies, overheads and what backends answer of fixed times stay
     """
-    components = simulation.system.components.changed(
+    components = simulation.system.components.with_changed(
         chosen, lambda part: _scaled_component(part, factor, rates_only)
     )
     own = () if rates_only else chosen
-    return simulation.with_answers(
-        simulation.system.with_facts(components), lambda b: AlteredBackend(b, own, factor)
+    return simulation.with_other_backends(
+        simulation.system.with_components(components), lambda b: ScaledBackend(b, own, factor)
     )
 
 

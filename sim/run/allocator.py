@@ -40,7 +40,7 @@ class Allocator:
         self._sim = sim
         self._taken: set[str] = set()
         self._waiting: list[tuple[simpy.Event, int]] = []
-        sim.enrol(self)
+        sim.register_allocator(self)
 
     @property
     def free(self) -> tuple[str, ...]:
@@ -60,8 +60,8 @@ class Allocator:
         if not 1 <= count <= len(self.pool):
             raise SimulationError(
                 "action",
-                f"allocator: {count} components are asked for, and the pool has {len(self.pool)}; "
-                f"ask for 1 to {len(self.pool)}",
+                f"allocator: {count} components requested, but the pool has {len(self.pool)}; "
+                f"request 1 to {len(self.pool)}",
             )
         event = simpy.Event(self._sim.env)
         self._waiting.append((event, count))
@@ -85,7 +85,11 @@ class Allocator:
         """
         for name in names:
             if name not in self._taken:
-                raise SimulationError("action", f"allocator: {name} is put back, but was not taken")
+                raise SimulationError(
+                    "action",
+                    f"allocator: {name} is returned, but was not handed out; return each "
+                    f"component once",
+                )
             self._taken.remove(name)
         self.serve()
 
@@ -102,8 +106,9 @@ class Allocator:
             down = ", ".join(name for name in self.pool if self._sim.failed(name)) or "none"
             raise SimulationError(
                 "deadlock",
-                f"allocator: the run ends while {self._waiting[0][1]} components are waited for; "
-                f"handed out and not put back: {held}; failed: {down}",
+                f"allocator: the run ended while a process waited for {self._waiting[0][1]} "
+                f"components; "
+                f"not returned: {held}; failed: {down}",
             )
 
     def serve(self, _: object = None) -> None:

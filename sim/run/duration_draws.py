@@ -33,14 +33,14 @@ class DurationDraws:
     seed: int
     replica: int | None
 
-    def repeated(self, run: SubmittedRun) -> Draw | None:
+    def draw_function(self, run: SubmittedRun) -> Draw | None:
         """Function that draws durations for submissions of a prepared graph; None for none."""
         if self.replica is None or not run.answers.spreads:
             return None
 
-        def plainly(numbers: Numbers, which: tuple[int, ...]) -> Numbers:
+        def plainly(numbers: Numbers, draw_key: tuple[int, ...]) -> Numbers:
             typical = replace(run, lowered=numbers.put_into(run.lowered))
-            return Numbers.of(self.of(typical, which))
+            return Numbers.of(self.of(typical, draw_key))
 
         if self.engine == "core":
             from ..core.programs.submission_draws import SubmissionDraws
@@ -54,11 +54,13 @@ class DurationDraws:
                 seed=self.seed,
                 replica=self.replica,
             )
-            return lambda numbers, which: draws.of(numbers, which) or plainly(numbers, which)
+            return lambda numbers, draw_key: (
+                draws.of(numbers, draw_key) or plainly(numbers, draw_key)
+            )
 
         return plainly
 
-    def of(self, run: SubmittedRun, which: tuple[int, ...]) -> EngineGraph:
+    def of(self, run: SubmittedRun, draw_key: tuple[int, ...]) -> EngineGraph:
         """Graph with the durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
@@ -74,7 +76,7 @@ class DurationDraws:
                 period=ops.period[rows],
                 seed=self.seed,
                 replica=self.replica,
-                which=which,
+                draw_key=draw_key,
             )
             shared = np.isin(rows, flows.op)
             at = np.searchsorted(flows.op, rows[shared])
@@ -104,5 +106,8 @@ def _check_draw_fits(
     """Raise an error for a draw beyond the range."""
     for row in rows[beyond][:1].tolist():
         raise GraphError(
-            "overflow", f"graph {name!r} op {row}: drew a {what} beyond the range; {cure}", (row,)
+            "overflow",
+            f"graph {name!r} op {row}: its drawn {what} does not fit in the engine's integers; "
+            f"{cure}",
+            (row,),
         )

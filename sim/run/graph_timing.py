@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import Answer, EngineGraph, Online
+from ..engine_api.interface import Answer, EngineGraph, OnlineTiming
 from ..engine_api.lowering import (
     lower,
     lower_answers,
@@ -23,7 +23,7 @@ from ..facts.csr import Csr
 from ..facts.graph import Graph
 from ..facts.ops import Ops
 from ..facts.place import place
-from ..record.binding import Answers, ask, ask_all, communication_endpoints
+from ..record.binding import OpTimings, communication_endpoints, time_graph, time_ops
 from ..record.bound_system import BoundSystem
 from ..record.one_way import check_one_way
 from ..units import seconds
@@ -34,7 +34,7 @@ class TimedGraph:
     """Placed graph with the answers of all backends, common to all replicas."""
 
     graph: Graph
-    answers: Answers
+    answers: OpTimings
     lowered: EngineGraph
 
 
@@ -66,7 +66,7 @@ class GraphTiming:
             )
         return graph
 
-    def ask(
+    def time_graph(
         self, graph: Graph, on: Sequence[str] | None = None, periodic: bool = True
     ) -> TimedGraph:
         """Graph placed, timed by its backends and rounded.
@@ -79,24 +79,24 @@ class GraphTiming:
         graph = self.place(graph, on)
         if not periodic:
             graph = _without_periods(graph)
-        said = ask(graph, self.bound, self.routed)
+        timings = time_graph(graph, self.bound, self.routed)
         if self.parts.medium is not None:
             members = communication_endpoints(graph)
-            check_one_way(self.parts, graph.ops, said.timing, members, self.routed)
-        return TimedGraph(graph, said, self.lower(graph, said))
+            check_one_way(self.parts, graph.ops, timings.timing, members, self.routed)
+        return TimedGraph(graph, timings, self.lower(graph, timings))
 
-    def lower(self, graph: Graph, said: Answers) -> EngineGraph:
+    def lower(self, graph: Graph, timings: OpTimings) -> EngineGraph:
         """Engine graph of a placed graph with these answers."""
         at, members = (
-            said.component,
-            communication_endpoints(graph) if said.drivers else Csr.empty(0),
+            timings.component,
+            communication_endpoints(graph) if timings.drivers else Csr.empty(0),
         )
-        asks = tuple(self.asks(graph, backend, at, members) for backend in said.drivers)
-        online = said.online if asks else None
+        asks = tuple(self.online_timing(graph, backend, at, members) for backend in timings.drivers)
+        online = timings.online if asks else None
         return lower(
             graph.name,
             graph.explicit,
-            said.timing,
+            timings.timing,
             self.system,
             self.scale,
             self.tick,
@@ -104,14 +104,14 @@ class GraphTiming:
             asks,
         )
 
-    def ask_rows(
+    def time_rows(
         self,
         graph: Graph,
         at: NDArray[np.int64],
         component: NDArray[np.int32],
         members: Csr,
         ops: Ops | None = None,
-    ) -> tuple[Answers, EngineGraph]:
+    ) -> tuple[OpTimings, EngineGraph]:
         """Answers for some rows of a graph, and the same as loose ops.
 
         Parameters
@@ -123,40 +123,42 @@ class GraphTiming:
         """
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
-        said = ask_all(table, component, members, self.routed, self.bound, at, times)
-        check_one_way(self.parts, table, said.timing, members, self.routed)
-        shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
-        fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
-        found = EngineGraph.loose(graph.name, fixed, shared, lower_claims(said.timing))
-        check_graph(self.parts, found.among(len(graph), at))
-        return said, found
+        timings = time_ops(table, component, members, self.routed, self.bound, at, times)
+        check_one_way(self.parts, table, timings.timing, members, self.routed)
+        shared = lower_flows(timings.timing, self.system, self.scale, self.tick, rows=at)
+        fixed = ticks_from_seconds(timings.timing.fixed, self.tick, at)
+        found = EngineGraph.of_independent_ops(
+            graph.name, fixed, shared, lower_claims(timings.timing)
+        )
+        check_graph(self.parts, found.scattered(len(graph), at))
+        return timings, found
 
-    def asks(
+    def online_timing(
         self,
         graph: Graph,
         backend: Backend,
-        asked: NDArray[np.int32] | Mapping[int, int],
+        component_by_row: NDArray[np.int32] | Mapping[int, int],
         members: Csr | Mapping[int, NDArray[np.int32]],
-    ) -> Online:
+    ) -> OnlineTiming:
         """Function that asks an online backend, from integers to SI units and back.
 
         Parameters
         ----------
-        asked : component by row
+        component_by_row : component by row
         members : GPUs of each send and collective, by row
         """
         ops = graph.ops
 
         def timing(rows: Sequence[int], now: int) -> list[Answer]:
             at = np.asarray(rows)
-            component = np.array([asked[row] for row in rows], np.int32)
+            component = np.array([component_by_row[row] for row in rows], np.int32)
             ends = Csr.of([members[row].tolist() for row in rows])
-            table = ops.take(at).asked(self.routed, component, ends)
+            table = ops.take(at).with_placement(self.routed, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))
             check_timing(found, table, self.system.components[component[0]].name, at)
             if graph.times is not None:
-                found = graph.times.take(at).applied(found)
-            written = found.written(component)
+                found = graph.times.take(at).apply_to(found)
+            written = found.with_explicit_usage(component)
             return lower_answers(written, self.system, self.scale, self.tick, at)
 
         return timing

@@ -12,10 +12,10 @@ from ..record.bound_system import BoundSystem
 from .relocation import Relocations
 from .run_interface import JobState, RunInterface
 
-# What a submitted graph takes while it is held, on Linux: 20,000 graphs of 1 op, 5,000 of 100.
+# Memory of a submitted graph, measured on Linux: 20,000 graphs of 1 op, 5,000 of 100.
 BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
-GRAPH_AS_OPS = 30  # a graph takes the memory of so many ops
-AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that ended are added up
+GRAPH_AS_OPS = 30  # memory of a graph, in ops
+AT_ONCE = 1 << 15  # size in ops above which ended graphs are freed
 
 
 def ops_in_memory(machine: Engine) -> int:
@@ -43,11 +43,11 @@ class HeldGraphs:
         self._compiled = bound.engine == "core"
         self.keep = keep
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
-        self.given: dict[int, int] = {}  # ops of what jobs were given and is held, by first id
-        self.sums: dict[int, StreamingSums] = {}  # of what was given back, by job
+        self.given: dict[int, int] = {}  # ops of the jobs' own graphs in memory, by first id
+        self.sums: dict[int, StreamingSums] = {}  # aggregates of freed graphs, by job
         self._fold_at = AT_ONCE
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job."""
         self.given[graph.first] = graph.count
 
@@ -74,13 +74,14 @@ class HeldGraphs:
 
     def _memory_error(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
         kept, machine = self.keep in (None, "ops"), self._run.machine
-        why = "rows of all that ended are kept" if kept else "they are not over"
+        why = "rows of ended ops are kept" if kept else "they have not ended"
         cure = ", keep fewer rows (keep='ranks')" if kept else ""
         return SimulationError(
             "memory",
-            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and no more fit into "
-            f"{most / 1e6:,.0f} MB: {machine.held_ops:,} ops in {machine.held_graphs:,} "
-            f"graphs are held, since {why}; let it end{cure}, or allow more memory",
+            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and the next does not fit "
+            f"into "
+            f"{most / 1e6:,.0f} MB: {machine.held_ops:,} ops of {machine.held_graphs:,} graphs are "
+            f"in memory, because {why}; wait for them to end{cure}, or allow more memory",
         )
 
     def _drops_ended_rows(self, held: int) -> bool:
@@ -91,8 +92,8 @@ class HeldGraphs:
         """Sum up and free what has ended; the number of ops still in memory."""
         run, machine = self._run, self._run.machine
         self.keep = self.keep or "ranks"
-        held = machine.give_back()
-        runs = self._relocations.settled(run.runs)
+        held = machine.collect_ended()
+        runs = self._relocations.with_final_places(run.runs)
         rows: list[list[int]] = [[] for _ in run.jobs]
         for k, one in enumerate(runs):
             rows[one.job].append(k)
@@ -100,7 +101,7 @@ class HeldGraphs:
             self.sums_of(job).add(held, own, runs, int(machine.env.now))
         runs = [r for r, over in zip(runs, held.over.tolist(), strict=True) if not over]
         run.runs = runs
-        self._relocations.keep(runs)
+        self._relocations.forget_freed(runs)
         held_yet = {one.first for one in runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
         left = ops_in_memory(machine)

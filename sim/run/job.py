@@ -18,7 +18,7 @@ from ..units import Seconds
 from .workload import Workload
 
 
-class JobLife(Protocol):
+class JobProgress(Protocol):
     """What of a job goes on in a run."""
 
     parent: Job | None
@@ -71,16 +71,16 @@ class Job:
         arrives: Seconds = 0.0,
     ):
         if not 0 <= arrives < float("inf"):
-            raise ValueError(f"job {name!r}: arrives is {arrives}; give 0 s or more")
+            raise ValueError(f"job {name!r}: arrives is {arrives}; give 0 s or a later time")
         self.name, self.workload, self.arrives = name, workload, arrives
         self.on = {pool: tuple(names) for pool, names in (on or {}).items()}
-        self._life: JobLife | None = None
+        self._life: JobProgress | None = None
 
     def __repr__(self) -> str:
         on = ", ".join(f"{pool}: {len(names)}" for pool, names in self.on.items())
         return f"<Job {self.name!r} {type(self.workload).__name__} on {on or 'what it needs'}>"
 
-    def begun(self, life: JobLife, system: System) -> Job:
+    def as_started(self, progress: JobProgress, system: System) -> Job:
         """Job under way, with its pools resolved.
 
         Raises
@@ -91,10 +91,10 @@ class Job:
             Pools that are not what the workload needs.
         """
         found = Job(self.name, self.workload, _pools_of_job(self, system), self.arrives)
-        found._life = life
+        found._life = progress
         return found
 
-    # Under way
+    # While the job is running.
 
     @property
     def parent(self) -> Job | None:
@@ -125,11 +125,9 @@ class Job:
         return np.random.default_rng([seed, replica, *key])
 
     @property
-    def _under_way(self) -> JobLife:
+    def _under_way(self) -> JobProgress:
         if self._life is None:
-            self._refuse_launch(
-                "it is not under way; ask the job that the workload was started with"
-            )
+            self._refuse_launch("it is not running; use the job object that start() receives")
         return self._life
 
     def _refuse_launch(self, why: str) -> NoReturn:
@@ -142,7 +140,7 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
     unknown = [pool for pool in job.on if pool not in needs]
     if unknown:
         job._refuse_launch(
-            f"has no pool {unknown[0]!r}; its workload needs {', '.join(needs) or 'none'}"
+            f"pool {unknown[0]!r} is unknown; its workload needs {', '.join(needs) or 'none'}"
         )
     found = {}
     for pool, need in needs.items():
@@ -154,7 +152,7 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
             system.number(name)
         if len(names) < (need.count or 0):
             job._refuse_launch(
-                f"pool {pool!r} has {len(names)} {need.kind}, its workload needs {need.count}; "
+                f"pool {pool!r} has {len(names)} {need.kind}, but its workload needs {need.count}; "
                 "give it more"
             )
         found[pool] = names

@@ -28,24 +28,24 @@ class Lost(NamedTuple):
     component: str
 
 
-def event_of_losses(stage: RunInterface, graph: Submitted) -> simpy.Event:
+def loss_event(run: RunInterface, graph: Submitted) -> simpy.Event:
     """Event that fires with a list of :class:`Lost`, in names and SI units."""
-    event = stage.machine.lost(graph)
+    event = run.machine.lost(graph)
 
     def translate(event: simpy.Event) -> None:
         """Replace engine losses by named ones, once."""
         losses: list[Any] = event.value  # type: ignore[assignment]
-        losses[:] = [x if isinstance(x, Lost) else _loss_of(stage, *x) for x in losses]
+        losses[:] = [x if isinstance(x, Lost) else _loss_of(run, *x) for x in losses]
 
     if event.callbacks is not None:
-        event.callbacks.insert(0, translate)  # before whoever waits reads the value
+        event.callbacks.insert(0, translate)  # before the waiting process reads the value
     return event
 
 
-def _loss_of(stage: RunInterface, op: int, fixed: int, work: int, component: int) -> Lost:
-    tick, parts = stage.tick, stage.system.components
-    units = [parts[c].unit for c in stage.machine.usage(op)]
+def _loss_of(run: RunInterface, op: int, fixed: int, work: int, component: int) -> Lost:
+    tick, parts = run.tick, run.system.components
+    units = [parts[c].unit for c in run.machine.usage(op)]
     left = float("nan") if work else 0.0
     if units:
-        left = work / (ticks_per_second(tick) << stage.scale[units[0]])
+        left = work / (ticks_per_second(tick) << run.scale[units[0]])
     return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)

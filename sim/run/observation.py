@@ -8,7 +8,7 @@ from ..engine_api.interface import State, Submitted
 from ..errors import SimulationError
 from ..facts.system import System
 from ..units import Seconds, ticks_per_second
-from .losses import event_of_losses
+from .losses import loss_event
 from .run_interface import RunInterface
 
 
@@ -17,12 +17,12 @@ class Observation:
 
     Parameters
     ----------
-    stage : RunInterface
+    run : RunInterface
     """
 
-    def __init__(self, stage: RunInterface):
-        self._stage, self._machine, self._system = stage, stage.machine, stage.system
-        self._per_second = ticks_per_second(stage.tick)
+    def __init__(self, run: RunInterface):
+        self._run, self._machine, self._system = run, run.machine, run.system
+        self._per_second = ticks_per_second(run.tick)
 
     @property
     def env(self) -> simpy.Environment:
@@ -55,7 +55,7 @@ class Observation:
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
-        return event_of_losses(self._stage, graph)
+        return loss_event(self._run, graph)
 
     @property
     def system(self) -> System:
@@ -105,7 +105,7 @@ class Observation:
     def rate(self, name: str) -> float:
         """Rate of a component, in its unit a second."""
         c = self._system.number(name)
-        unit = self._stage.scale[self._system.components[c].unit]
+        unit = self._run.scale[self._system.components[c].unit]
         return self._machine.capacity(c) / (1 << unit)
 
     def failed(self, name: str) -> bool:

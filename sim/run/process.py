@@ -95,7 +95,7 @@ class Running(ProcessActions):
 
     Parameters
     ----------
-    stage : RunInterface
+    run : RunInterface
     job : OwnJob
         Whose process it is.
     who : str
@@ -128,12 +128,12 @@ class Running(ProcessActions):
 
     def __init__(
         self,
-        stage: RunInterface,
+        run: RunInterface,
         job: OwnJob,
         who: str = "",
         touches: Sequence[str] | None = None,
     ):
-        super().__init__(stage, job.owner, who, touches)
+        super().__init__(run, job.owner, who, touches)
         self._job = job
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
@@ -148,15 +148,15 @@ class Running(ProcessActions):
     def wait(self, time: Seconds) -> simpy.Event:
         """Event that fires after a time in s."""
         if time < 0:
-            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
-        return self.env.timeout(ticks(time, self._stage.tick))
+            raise SimulationError("action", f"{self._who}: waits {time:g} s; wait 0 s or longer")
+        return self.env.timeout(ticks(time, self._run.tick))
 
     def open(self) -> bool:
         """Whether any op of this job has neither ended nor been cancelled.
 
         ``while sim.open(): ...`` is a loop that ends with the job's work.
         """
-        return self._machine.any_open() if len(self._stage.jobs) == 1 else self._job.open()
+        return self._machine.any_open() if len(self._run.jobs) == 1 else self._job.open()
 
     def prepare(
         self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
@@ -192,7 +192,7 @@ class Running(ProcessActions):
         >>> [round(value, 6) for _, _, value in simulation.run(None, serving).metrics]
         [0.001, 0.003]
         """
-        return self._stage.prepare(graph, self._job, gpus, rank)
+        return self._run.prepare(graph, self._job, gpus, rank)
 
     def submit(
         self,
@@ -219,7 +219,7 @@ class Running(ProcessActions):
             asked about numbers that they have not seen.
         """
         self._check_may_act("submit a graph")
-        return self._stage.submit(
+        return self._run.submit(
             graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes
         )
 
@@ -252,4 +252,4 @@ class Running(ProcessActions):
         unit : str
             Where its workload did not declare one.
         """
-        self._stage.emissions.add(self._job.number, metric, self.now, float(value), unit)
+        self._run.emissions.add(self._job.number, metric, self.now, float(value), unit)

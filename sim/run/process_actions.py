@@ -14,7 +14,7 @@ from ..engine_api.interface import State, Submitted
 from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
 from ..errors import SimulationError
 from .observation import Observation
-from .run_interface import RunInterface, WaitingLine
+from .run_interface import AllocatorInterface, RunInterface
 
 
 class ProcessActions(Observation):
@@ -22,7 +22,7 @@ class ProcessActions(Observation):
 
     Parameters
     ----------
-    stage : RunInterface
+    run : RunInterface
     owner : int
         Who holds amounts of capacities, unless said otherwise.
     who : str
@@ -32,9 +32,9 @@ class ProcessActions(Observation):
     """
 
     def __init__(
-        self, stage: RunInterface, owner: int, who: str = "", touches: Sequence[str] | None = None
+        self, run: RunInterface, owner: int, who: str = "", touches: Sequence[str] | None = None
     ):
-        super().__init__(stage)
+        super().__init__(run)
         self._owner, self._who, self._touches = owner, who, touches
 
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
@@ -86,12 +86,12 @@ class ProcessActions(Observation):
         if not 0 <= rate <= part.top:
             raise SimulationError(
                 "action",
-                f"{name}: rate {rate:g} {part.unit}/s; it must be within 0 and its max_rate "
+                f"{name}: rate is {rate:g} {part.unit}/s; it must be between 0 and its max_rate "
                 f"{part.top:g}",
             )
-        units = rate_units(rate, self._stage.scale[part.unit])
+        units = rate_units(rate, self._run.scale[part.unit])
         self._machine.set_rate(c, units)
-        self._stage.rate_log.append((int(self.env.now), c, units))
+        self._run.rate_log.append((int(self.env.now), c, units))
 
     def fail(self, name: str) -> None:
         """Fail a component: ops that run on it, use it, or hold a slot of it stop; see ``lost``.
@@ -105,12 +105,12 @@ class ProcessActions(Observation):
         """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
         for c in self._components_named(name):
             self._machine.restore(c)
-        for allocator in self._stage.allocators:
+        for allocator in self._run.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
 
-    def enrol(self, allocator: WaitingLine) -> None:
+    def register_allocator(self, allocator: AllocatorInterface) -> None:
         """Register an allocator that looks again whenever components are restored."""
-        self._stage.allocators.append(allocator)
+        self._run.allocators.append(allocator)
 
     def _components_named(self, name: str) -> list[int]:
         """Components of a name: itself, or all of a node."""
@@ -119,7 +119,7 @@ class ProcessActions(Observation):
         names = self._system.select(node=name) if is_node else (name,)
         return [self._may_touch(n) for n in names]
 
-    def lead_around(self, names: Sequence[str]) -> None:
+    def route_around(self, names: Sequence[str]) -> None:
         """Lead data around some components from now on, as routing does that knows them to be down.
 
         Open sends and collectives whose way changes go on by the new one with what is left of
@@ -131,12 +131,12 @@ class ProcessActions(Observation):
             One that nothing leads around.
         """
         down = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down | down)
+        self._run.relocations.set_avoided(self._run.relocations.down | down)
 
-    def lead_over(self, names: Sequence[str]) -> None:
-        """Lead data over components again that :meth:`lead_around` named."""
+    def route_over_again(self, names: Sequence[str]) -> None:
+        """Lead data over components again that :meth:`route_around` named."""
         up = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down - up)
+        self._run.relocations.set_avoided(self._run.relocations.down - up)
 
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
@@ -165,7 +165,7 @@ class ProcessActions(Observation):
         """
         self._check_may_act("resume an op")
         if slots is not None and instead is not None:
-            raise TypeError("resume() takes slots or instead: where an op queues, or by which GPUs")
+            raise TypeError("resume() takes either slots or instead; leave one out")
         number = self._system.number
         to = None if slots is None else [number(name) for name in slots]
         gpus = None if instead is None else {number(a): number(b) for a, b in instead.items()}
@@ -177,7 +177,7 @@ class ProcessActions(Observation):
         ops = [int(op)] if isinstance(op, SupportsIndex) else list(op)
         stays = to is None and gpus is None
         going = [] if stays else [one for one in ops if not self._is_over(one)]
-        moved = self._stage.relocations.move(going, to, gpus)
+        moved = self._run.relocations.move(going, to, gpus)
         for one in ops:
             where, there = moved.get(one, (None, None))
             self._machine.resume(one, keep, where, uses, there)
@@ -197,14 +197,17 @@ class ProcessActions(Observation):
         """Refuse an action of a process that declared to touch nothing (``touches = ()``)."""
         if self._touches is not None and not len(self._touches):
             raise SimulationError(
-                "action", f"{self._who}: wants to {what}, but its touches are (); declare them"
+                "action",
+                f"{self._who}: tries to {what}, but declares touches = (); list there what it "
+                f"alters",
             )
 
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
         if self._touches is not None and not any(self._glob_fits(t, name) for t in self._touches):
             raise SimulationError(
-                "action", f"{self._who}: alters {name}, which its touches do not name"
+                "action",
+                f"{self._who}: alters {name}, which its touches do not include; add it there",
             )
         return c
 
@@ -233,5 +236,5 @@ def _integer_amount(name: str, amount: int) -> int:
         return index(amount)
     except TypeError:
         raise SimulationError(
-            "action", f"{name}: amount {amount!r}; amounts of a capacity are whole numbers"
+            "action", f"{name}: amount is {amount!r}; give a whole number"
         ) from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Place = tuple[int, int]  # component, and how-manieth rank on it
+Place = tuple[int, int]  # component, and index of the rank on it
 
 
 class Ranks:

@@ -18,13 +18,13 @@ from weakref import proxy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import Answer, EngineGraph, State, There
+from ..engine_api.interface import Answer, EngineGraph, State, TimingElsewhere
 from ..errors import SimulationError
 from ..facts.csr import Csr
 from ..facts.kind import GPU, ROLES, Kind
 from ..facts.roles import NETWORK, role_of_op
 from ..facts.system import System
-from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
+from ..record.prepared import RowTiming, replace_row_timings, row_timings, timing_structures
 from ..record.schedule import SubmittedRun
 from .duration_draws import DurationDraws
 from .graph_timing import GraphTiming
@@ -50,15 +50,15 @@ class MovedOp(NamedTuple):
     """Op that goes on elsewhere, with what was said about it there, before any draw."""
 
     place: OpPlace
-    said: RowAnswer
+    timing: RowTiming
     online: bool
 
 
-def place_of(run: SubmittedRun, row: int) -> OpPlace:
+def original_place(run: SubmittedRun, row: int) -> OpPlace:
     """Where an op was placed."""
     block, gpus = run.graph.explicit, run.graph.gpus
     assert gpus is not None  # noqa: S101  submitted graphs are placed
-    places = places_of(run, row)
+    places = place_numbers(run, row)
     ranks = block.rank[places].tolist()
     peer = [int(block.peer[row])] if block.peer[row] >= 0 else []
     return OpPlace(
@@ -68,7 +68,7 @@ def place_of(run: SubmittedRun, row: int) -> OpPlace:
     )
 
 
-def places_of(run: SubmittedRun, row: int) -> NDArray[np.int64]:
+def place_numbers(run: SubmittedRun, row: int) -> NDArray[np.int64]:
     """Numbers of all places of an op."""
     further = run.lowered.further
     a, b = np.searchsorted(further, [row, row + 1])
@@ -81,7 +81,7 @@ def place_on_other_gpus(
     """Place of an op once other GPUs stand in for those of its ranks."""
     block, kind = run.graph.explicit, Kind(run.graph.ops.kind[row])
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
-    for k, p in enumerate(places_of(run, row).tolist()):
+    for k, p in enumerate(place_numbers(run, row).tolist()):
         if slots[k] >= 0 and gpus[k] != now.gpus[k]:
             stream = int(block.rank[p]), int(block.stream[p])
             role = role_of_op(kind, run.graph.streams, stream)
@@ -104,8 +104,8 @@ def place_in_slots(
     if len(slots) != len(now.slots):
         raise SimulationError(
             "action",
-            f"op {run.first + row}: cannot be resumed: {len(slots)} slots for "
-            f"{len(now.slots)} places",
+            f"op {run.first + row}: it cannot be resumed with {len(slots)} slots; it runs on "
+            f"{len(now.slots)} ranks: give one slot for each",
             (run.first + row,),
         )
     gpus = list(now.gpus)
@@ -137,16 +137,16 @@ class Relocations:
     """Moves of a run: asks backends about them, and puts them into its tables."""
 
     def __init__(self, run: RunInterface, timing: GraphTiming, draws: DurationDraws):
-        # They belong to it: two that hold each other stay until Python looks for such circles.
+        # A weak reference: a reference cycle would keep both in memory until Python collects it.
         self.run: RunInterface = proxy(run)
         self.timing, self.draws = timing, draws
-        self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
-        self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
-        self.ops: set[int] = set()  # all that were ever moved
+        self.moved: dict[int, MovedOp] = {}  # by op, of graphs in memory
+        self.unsettled: set[int] = set()  # moved ops whose new location is not in the tables yet
+        self.ops: set[int] = set()  # all ops that were moved so far
         self.down: frozenset[int] = frozenset()  # components that routes lead around
         self._systems = {self.down: run.system}
 
-    def lead(self, down: frozenset[int]) -> None:
+    def set_avoided(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others.
 
         Raises
@@ -155,7 +155,7 @@ class Relocations:
             One that nothing leads around.
         """
         if down not in self._systems:
-            self._systems[down] = self.run.system.around(down)
+            self._systems[down] = self.run.system.avoiding(down)
         self.down, self.timing.routed = down, self._systems[down]
         for run in self.run.runs:
             self.reroute(run)
@@ -168,13 +168,13 @@ class Relocations:
         rows = [r for r in rows if machine.state(run.first + r) not in over]
         if not rows:
             return
-        before = row_answers(run.answers, run.lowered)
+        before = row_timings(run.answers, run.lowered)
         places = []
         for row in rows:
             moved = self.moved.get(run.first + row)
-            places.append(place_of(run, row) if moved is None else moved.place)
-            before[row] = before[row] if moved is None else moved.said
-        for op, (slots, there) in self._ask(run, rows, places, before).items():
+            places.append(original_place(run, row) if moved is None else moved.place)
+            before[row] = before[row] if moved is None else moved.timing
+        for op, (slots, there) in self._time_moves(run, rows, places, before).items():
             machine.stop(op)
             machine.resume(op, True, slots, None, there)
 
@@ -183,7 +183,7 @@ class Relocations:
         ops: Sequence[int],
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """Slots of ops from now on, and what they take there; None where the place is the same.
 
         Raises
@@ -191,7 +191,7 @@ class Relocations:
         SimulationError
             An op that would hold other amounts of capacities than before.
         """
-        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         runs, system = self.run.runs, self.run.system
         by_run: dict[int, list[int]] = {}
         for op in ops:
@@ -200,7 +200,7 @@ class Relocations:
             run, rows, places = runs[k], [], []
             for op in own:
                 row = op - run.first
-                now = self.moved[op].place if op in self.moved else place_of(run, row)
+                now = self.moved[op].place if op in self.moved else original_place(run, row)
                 if instead is not None:
                     then = place_on_other_gpus(run, row, now, instead, system)
                 else:
@@ -210,16 +210,16 @@ class Relocations:
                     rows.append(row)
                     places.append(then)
             if rows:
-                found |= self._ask(run, rows, places)
+                found |= self._time_moves(run, rows, places)
         return found
 
-    def _ask(
+    def _time_moves(
         self,
         run: SubmittedRun,
         rows: Sequence[int],
         places: Sequence[OpPlace],
-        before: Sequence[RowAnswer] = (),
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+        before: Sequence[RowTiming] = (),
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """What backends say about rows at other places.
 
         Parameters
@@ -232,51 +232,54 @@ class Relocations:
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        said, loose = timing.ask_rows(run.graph, at, component, members)
+        timings, loose = timing.time_rows(run.graph, at, component, members)
         moved = [
-            MovedOp(place, _of_graph(one, rows), bool(online))
+            MovedOp(place, _with_graph_rows(one, rows), bool(online))
             for place, one, online in zip(
-                places, row_answers(said, loose), said.online >= 0, strict=True
+                places, row_timings(timings, loose), timings.online >= 0, strict=True
             )
         ]
-        spreads = tuple((at[local], spread) for local, spread in said.spreads)
-        among = loose.among(len(run), at)
+        spreads = tuple((at[local], spread) for local, spread in timings.spreads)
+        among = loose.scattered(len(run), at)
         there = SubmittedRun(
-            run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
+            run.graph, replace(timings, spreads=spreads), among, run.first, run.ranks, run.job
         )
-        drawn = self.draws.of(there, run.which)
-        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        drawn = self.draws.of(there, run.draw_key)
+        found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
-            if before and self._stays(run.first + row, one, before[row]):
+            if before and self._is_unaffected(run.first + row, one, before[row]):
                 continue
             if not one.online:
-                _check_holds(run, row, one.said, timing.parts.names)
-            backend = said.drivers[said.online[k]] if one.online else None
-            asks = None if backend is None else timing.asks(
+                _check_holds(run, row, one.timing, timing.parts.names)
+            backend = timings.drivers[timings.online[k]] if one.online else None
+            asks = None if backend is None else timing.online_timing(
                 run.graph, backend, {row: int(component[k])}, {row: members[k]}
             )  # fmt: skip
             self.moved[run.first + row] = one
             self.ops.add(run.first + row)
             self.unsettled.add(run.first + row)
-            found[run.first + row] = one.place.slots, asks or _answer(drawn, row)
+            found[run.first + row] = one.place.slots, asks or _engine_timing(drawn, row)
         return found
 
-    def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
+    def _is_unaffected(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
         """Whether an op is not concerned by a change of routes."""
-        if moved.online:  # it is asked when it starts; who started may be on what is down
+        if moved.online:  # timed at its start; a started op may use a failed component
             return self.down.isdisjoint(self.run.machine.usage(op))
-        return moved.said.is_like(before)
+        return moved.timing.uses_same(before)
 
-    def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
+    def with_final_places(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Graphs of the run, with what was moved where it ran last."""
         by_run: dict[int, dict[int, MovedOp]] = {}
         for op in sorted(self.unsettled):
             k = bisect_right(runs, op, key=lambda run: run.first) - 1
             by_run.setdefault(k, {})[op - runs[k].first] = self.moved[op]
         self.unsettled.clear()
-        return [self._settled(run, by_run[k]) if k in by_run else run for k, run in enumerate(runs)]
+        return [
+            self._with_final_places(run, by_run[k]) if k in by_run else run
+            for k, run in enumerate(runs)
+        ]
 
-    def keep(self, runs: Sequence[SubmittedRun]) -> None:
+    def forget_freed(self, runs: Sequence[SubmittedRun]) -> None:
         """Keep what is known of moves in these graphs alone: others are held no more."""
         held = {run.first: run.first + len(run) for run in runs}
         firsts = list(held)
@@ -285,32 +288,32 @@ class Relocations:
             if at < 0 or op >= held[firsts[at]]:
                 del self.moved[op]
 
-    def _settled(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
+    def _with_final_places(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
         rows = np.array(sorted(moved), np.int64)
-        said = merge_answers(
-            run.answers, answer_structures(run.answers), {r: m.said for r, m in moved.items()}
+        timings = replace_row_timings(
+            run.answers, timing_structures(run.answers), {r: m.timing for r, m in moved.items()}
         )
-        component, online = said.component.copy(), said.online.copy()
+        component, online = timings.component.copy(), timings.online.copy()
         component[rows] = [moved[r].place.component for r in rows.tolist()]
-        online[rows] = -1  # nobody asks them any more
-        said = replace(said, component=component, online=online)
+        online[rows] = -1  # they are not timed again
+        timings = replace(timings, component=component, online=online)
         again = SubmittedRun(
-            run.graph, said, self.timing.lower(run.graph, said), run.first, run.ranks, run.job,
-            run.at, run.by, run.which,
+            run.graph, timings, self.timing.lower(run.graph, timings), run.first, run.ranks,
+            run.job, run.at, run.by, run.draw_key,
         )  # fmt: skip
-        lowered, slot = self.draws.of(again, run.which), run.lowered.slot.copy()
+        lowered, slot = self.draws.of(again, run.draw_key), run.lowered.slot.copy()
         for row, one in moved.items():
-            slot[places_of(run, row)] = one.place.slots
+            slot[place_numbers(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))
 
 
-def _of_graph(said: RowAnswer, rows: Sequence[int]) -> RowAnswer:
+def _with_graph_rows(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
     """Answer from a table of some rows, with the ops that it holds until by their row."""
-    holds = tuple((c, until if until < 0 else rows[until]) for c, until in said.structure.holds)
-    return said._replace(structure=said.structure._replace(holds=holds))
+    holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
+    return timings._replace(structure=timings.structure._replace(holds=holds))
 
 
-def _answer(lowered: EngineGraph, row: int) -> Answer:
+def _engine_timing(lowered: EngineGraph, row: int) -> Answer:
     """Answer about a row, in the numbers of an engine."""
     flows, fixed = lowered.flows, int(lowered.fixed[row])
     at = int(np.searchsorted(flows.op, row))
@@ -319,18 +322,18 @@ def _answer(lowered: EngineGraph, row: int) -> Answer:
     return Answer(fixed, 0, {})
 
 
-def _check_holds(run: SubmittedRun, row: int, said: RowAnswer, names: Sequence[str]) -> None:
+def _check_holds(run: SubmittedRun, row: int, timings: RowTiming, names: Sequence[str]) -> None:
     """Raise an error for an op that would hold something else at its new place."""
     claims = run.lowered.claims
     at = np.flatnonzero(claims.op == row).tolist()
     held = [(int(claims.component[k]), int(claims.amount[k]), int(claims.until[k])) for k in at]
-    pairs = zip(said.structure.holds, said.amounts, strict=True)
+    pairs = zip(timings.structure.holds, timings.amounts, strict=True)
     wants = [(component, amount, until) for (component, until), amount in pairs]
     if wants != held:
         what = ", ".join(sorted({names[c] for c, _, _ in (*wants, *held)}))
         raise SimulationError(
             "action",
-            f"op {run.first + row}: cannot be resumed: there it would hold another amount than it "
-            f"does ({what}); cancel it, and submit its work anew",
+            f"op {run.first + row}: it cannot be resumed there, where it would hold another "
+            f"amount of {what}; cancel it, and submit its work again",
             (run.first + row,),
         )

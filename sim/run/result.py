@@ -53,7 +53,7 @@ class Result(RunRecord):
 
     def _repr_html_(self) -> str:
         """HTML table for notebooks: first numbers, and the largest charges of the critical path."""
-        # Looking at a result repeats no run: who is charged is shown where it is known.
+        # Displaying a result repeats no run: charges are shown only if rows were kept.
         blamed = {} if self.written is None else self.blame().seconds
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
         rows = [
@@ -65,17 +65,19 @@ class Result(RunRecord):
         ]
         return html_table(repr(self), rows)
 
-    def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
+    def without_rows(self, keep: str, repeat_run: Callable[[], Result] | str) -> Result:
         """Result with aggregates in place of one row per op, job by job.
 
         Parameters
         ----------
-        again : runs the same with one row per op, or why nothing does
+        repeat_run : runs the same with one row per op, or why nothing does
         """
         several = self.jobs if len(self.jobs) > 1 else ()
-        by_job = tuple(self.of(name).without_rows(keep, again) for name in several)
+        by_job = tuple(self.of(name).without_rows(keep, repeat_run) for name in several)
         summary = aggregates_of_op_rows(self, keep)
-        return replace(self, written=None, summary=summary, again=again, by_job=by_job, whole=None)
+        return replace(
+            self, written=None, summary=summary, repeat_run=repeat_run, by_job=by_job, whole=None
+        )
 
     @cached_property
     def detail(self) -> Result:
@@ -90,10 +92,10 @@ class Result(RunRecord):
         """
         if self.written is not None:
             return self
-        if isinstance(self.again, str):
-            raise self._not_kept_error(f"the run cannot be repeated: {self.again}")
+        if isinstance(self.repeat_run, str):
+            raise self._not_kept_error(f"the run cannot be repeated: {self.repeat_run}")
         log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
-        return self.again()
+        return self.repeat_run()
 
     @cached_property
     def kept(self) -> RunAggregates:
@@ -189,7 +191,7 @@ class Result(RunRecord):
 
         for point in entry_points(group="foretrace.plots", name="result"):
             return point.load()(self)
-        raise ForetraceError("plot: nobody draws results here; install foretrace again")
+        raise ForetraceError("plot: the installation registers no plots; install foretrace again")
 
     def compare(self, other: Result) -> dict[str, Difference]:
         """Differences in makespan, period time and busy times; equal numbers are left out.

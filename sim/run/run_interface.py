@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ..engine_api.interface import ComponentTable, Engine, Submitted, There
+from ..engine_api.interface import ComponentTable, Engine, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
-from ..record.emitted import Emissions
+from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
 from ..record.schedule import SubmittedRun
 from ..units import Seconds
@@ -46,11 +46,11 @@ class JobState(Protocol):
     def next_submission(self, name: str, key: int | None = None) -> int:
         """Number of earlier graphs of a name in this job, or the key."""
 
-    def handed_in(self, graph: Submitted) -> None:
+    def note_submitted(self, graph: Submitted) -> None:
         """Count a submitted graph as open until all its ops are over."""
 
 
-class WaitingLine(Protocol):
+class AllocatorInterface(Protocol):
     """Queue outside the machine: of components that are handed out."""
 
     def check(self) -> None:
@@ -60,14 +60,14 @@ class WaitingLine(Protocol):
         """Grant what can be granted."""
 
 
-class Moves(Protocol):
+class RelocationInterface(Protocol):
     """Moves of ops to other places and routes."""
 
     @property
     def down(self) -> frozenset[int]:
         """Components that routes lead around."""
 
-    def lead(self, down: frozenset[int]) -> None:
+    def set_avoided(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others."""
 
     def move(
@@ -75,7 +75,7 @@ class Moves(Protocol):
         ops: Sequence[int],
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
-    ) -> dict[int, tuple[Sequence[int], There | None]]:
+    ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
         """Slots of ops from now on, and what they take there."""
 
 
@@ -85,8 +85,8 @@ class RunInterface(Protocol):
     system: System
     tick: Seconds
     runs: list[SubmittedRun]
-    emissions: Emissions
-    allocators: list[WaitingLine]
+    emissions: EmissionRecorder
+    allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
 
     @property
@@ -110,7 +110,7 @@ class RunInterface(Protocol):
         """Jobs of the run, in the order in which they were added."""
 
     @property
-    def relocations(self) -> Moves:
+    def relocations(self) -> RelocationInterface:
         """Moves of its ops."""
 
     def ticks(self, at: Seconds) -> int:
@@ -138,5 +138,5 @@ class RunInterface(Protocol):
     ) -> Submitted:
         """Place, time and hand in a graph of a process."""
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job, not submitted by a process."""

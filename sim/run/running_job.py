@@ -16,11 +16,11 @@ from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
 from .job import Job
-from .losses import Lost, event_of_losses
+from .losses import Lost, loss_event
 from .process import Process, Running, Steps
 from .ranks import Ranks
 from .run_interface import RunInterface
-from .workload import check_started
+from .workload import check_start_result
 
 STOPPED = "its job was stopped"
 
@@ -28,7 +28,7 @@ STOPPED = "its job was stopped"
 class RunOfJobs(RunInterface, Protocol):
     """Run in progress that further jobs may join."""
 
-    def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
+    def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
         """Add a job to the run."""
 
 
@@ -48,16 +48,16 @@ class RunningJob:
 
     def __init__(self, session: RunOfJobs, number: int, job: Job, parent: Job | None = None):
         self.session, self.number, self.parent = session, number, parent
-        self.job = job.begun(self, session.system)
+        self.job = job.as_started(self, session.system)
         self.arrived = session.ticks(job.arrives)
-        self.given: int | None = None  # rows of the graph whose periods count
-        self.opening: int | None = None  # its number
-        self.count = 0  # ops that were handed in
+        self.given: int | None = None  # number of ops of the job's own graph
+        self.opening: int | None = None  # number of that graph
+        self.count = 0  # ops submitted so far
         self.ranks = Ranks()
-        self.times: dict[str, int] = {}  # how often a graph of a name was submitted
+        self.times: dict[str, int] = {}  # number of submissions by graph name
         self.stopped = False
-        self._graphs: dict[int, Submitted] = {}  # that have not ended, by their number
-        self.processes: dict[simpy.Process, None] = {}  # that have not returned, and monitors
+        self._graphs: dict[int, Submitted] = {}  # open graphs, by number
+        self.processes: dict[simpy.Process, None] = {}  # not returned, or monitors
         self._going = 0  # processes that may act and have not returned
         self._done: simpy.Event | None = None
         self._lost: simpy.Event | None = None
@@ -92,7 +92,7 @@ class RunningJob:
     @cached_property
     def what(self) -> Graph | Process:
         """Graph or process that its workload starts in this run."""
-        return check_started(self.job.workload.start(self.job), f"job {self.name}")
+        return check_start_result(self.job.workload.start(self.job), f"job {self.name}")
 
     def begin(self, processes: Sequence[Process] = ()) -> None:
         """Arrive: begin at once, or when it has what it holds of capacities."""
@@ -143,7 +143,7 @@ class RunningJob:
                 raise SimulationError(
                     "capacity",
                     f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
-                    f"{component}, and others hold too much; let it wait, or run it elsewhere",
+                    f"{component}, but other jobs hold too much; let it wait, or run it elsewhere",
                 )
 
     def _begin(self, processes: Sequence[Process]) -> None:
@@ -152,14 +152,14 @@ class RunningJob:
             self.given = len(self.what)
             handle = self.session.submit(self.what, self)
             self.opening = handle.index
-            self.session.note_given(handle)
+            self.session.note_job_graph(handle)
         else:
             self.start([self.what])
         self.start(processes)
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
         """Start another job on behalf of a process of this one."""
-        entered = self.session.enter(job, self.job)
+        entered = self.session.add_job(job, self.job)
         entered.begin(processes)
         return entered.job
 
@@ -190,7 +190,7 @@ class RunningJob:
         self.times[name] = number + 1
         return number if key is None else key
 
-    def handed_in(self, graph: Submitted) -> None:
+    def note_submitted(self, graph: Submitted) -> None:
         """Count a submitted graph of this job as open until all its ops are over."""
         self.count += graph.count
         self._graphs[graph.index] = graph
@@ -227,7 +227,9 @@ class RunningJob:
         env, machine = self.session.machine.env, self.session.machine
         if env.active_process in self.processes:
             raise SimulationError(
-                "action", f"job {self.name}: is stopped by its own process; let that return"
+                "action",
+                f"job {self.name}: its own process tries to stop it; let that process return "
+                f"instead",
             )
         self.stopped = True
         for process in tuple(self.processes):
@@ -238,7 +240,7 @@ class RunningJob:
         self._give_back()
 
     def _listen_to_graph(self, graph: Submitted) -> None:
-        event = event_of_losses(self.session, graph)
+        event = loss_event(self.session, graph)
         if event.callbacks is not None and self._was_lost not in event.callbacks:
             event.callbacks.append(self._was_lost)
 

@@ -27,10 +27,10 @@ from ..facts.ops import Ops
 from ..facts.place import place
 from ..facts.sampling import MAIN, submission_key
 from ..record.aggregates import MOST_OPS
-from ..record.binding import Answers, communication_endpoints
+from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
-from ..record.emitted import Emissions
-from ..record.prepared import Asking, NumberSet, Prepared, PreparedRun, Values
+from ..record.emitted_values import EmissionRecorder
+from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
@@ -40,7 +40,7 @@ from .job import Job
 from .process import Process
 from .relocation import Relocations
 from .result import Result
-from .run_interface import JobState, WaitingLine
+from .run_interface import AllocatorInterface, JobState
 from .running_job import RunningJob
 from .workload import GivenGraphWorkload
 
@@ -54,18 +54,18 @@ class Session:
         self.simulation, self.replica = simulation, replica
         self.system, self.tick = simulation.system, simulation.tick
         self.scale, self.parts = simulation.scale, simulation.parts
-        for backend in simulation.answerers:
+        for backend in simulation.distinct_backends:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
-        self.emissions = Emissions()
-        self.allocators: list[WaitingLine] = []
+        self.emissions = EmissionRecorder()
+        self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.timing = GraphTiming(simulation)
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
         self.relocations = Relocations(self, self.timing, self.draws)
         self.held = HeldGraphs(self, simulation, self.relocations, keep)
-        self.columns: EngineColumns | None = None  # of a run that no machine of the session did
+        self.columns: EngineColumns | None = None  # from another engine, of a folded graph
 
     @cached_property
     def machine(self) -> Engine:
@@ -85,7 +85,7 @@ class Session:
         """Ticks of a time in s."""
         return round(at * ticks_per_second(self.tick))
 
-    def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
+    def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
         """Add a job to the run.
 
         Raises
@@ -95,7 +95,7 @@ class Session:
         """
         if any(job.name == other.name for other in self.jobs):
             raise SimulationError(
-                "action", f"job {job.name}: there is one of that name; give each a name of its own"
+                "action", f"job {job.name}: another job has this name; give each job its own name"
             )
         entered = RunningJob(self, len(self.jobs), job, parent)
         for metric in job.workload.metrics:
@@ -107,7 +107,7 @@ class Session:
     def main(self) -> RunningJob:
         """Job of processes and graphs that belong to no other."""
         found = next((job for job in self.jobs if job.name == MAIN), None)
-        return found or self.enter(Job(MAIN, GivenGraphWorkload()))
+        return found or self.add_job(Job(MAIN, GivenGraphWorkload()))
 
     def only_graph(self) -> Graph | None:
         """Graph that is all of this run; None where there is more to it."""
@@ -118,18 +118,18 @@ class Session:
             return None
         return only.what if isinstance(only.what, Graph) else None
 
-    def finish(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+    def finish(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of the run, and the end of the session.
 
         A job knows its session, and the session its jobs: the engine and the graphs go here, since
         they would stay until cycles are collected; of runs side by side, those of many.
         """
-        result = self.result(keep, again)
+        result = self.result(keep, repeat_run)
         self.runs, self.columns = [], None
         vars(self).pop("machine", None)
         return result
 
-    def steered(
+    def run_jobs(
         self, processes: Sequence[Process], until: Seconds | None, keep: str | None
     ) -> Result:
         """Result of all jobs, run as they arrive, with processes of ``main``.
@@ -151,13 +151,13 @@ class Session:
         if until is None:
             for allocator in self.allocators:
                 allocator.check()
-        return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
+        return self.finish(keep, "it was stopped" if until is not None else "processes steered it")
 
-    def ask(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
+    def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
         """Graph of a job placed, timed by its backends and rounded."""
         if job is None:
-            return self.timing.ask(graph)
-        return self.timing.ask(graph, job.placement, job.periodic)
+            return self.timing.time_graph(graph)
+        return self.timing.time_graph(graph, job.placement, job.periodic)
 
     def prepare(
         self,
@@ -176,20 +176,26 @@ class Session:
         """
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
-        asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
-        graph, members = asked.graph, communication_endpoints(asked.graph)
+        timed_graph = self.time_graph(
+            graph if gpus is None else place(graph, self.system, gpus), job
+        )
+        graph, members = timed_graph.graph, communication_endpoints(timed_graph.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
-        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[Answers, EngineGraph]:
-            component = asked.answers.component[at]
-            return self.timing.ask_rows(graph, at, component, members.take(at), ops)
+        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[OpTimings, EngineGraph]:
+            component = timed_graph.answers.component[at]
+            return self.timing.time_rows(graph, at, component, members.take(at), ops)
 
-        def variant(graph: Graph, said: Answers, lowered: EngineGraph) -> NumberSet:
-            draw = self.draws.repeated(SubmittedRun(graph, said, lowered, 0, ranks))
-            return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
+        def variant(graph: Graph, timings: OpTimings, lowered: EngineGraph) -> PreparedVariant:
+            draw = self.draws.draw_function(SubmittedRun(graph, timings, lowered, 0, ranks))
+            return PreparedVariant(
+                graph, timings, lowered, ranks, self.machine.prepare(lowered), draw
+            )
 
-        made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self.timing.lower, variant), self.timing.routed)
+        made = variant(graph, timed_graph.answers, timed_graph.lowered)
+        return Prepared(
+            job, made, PreparationCallbacks(rows, self.timing.lower, variant), self.timing.routed
+        )
 
     def submit(
         self,
@@ -222,29 +228,31 @@ class Session:
         if job.stopped:
             raise SimulationError(
                 "action",
-                f"{who}: submits a graph for job {job.name}, which was stopped; start its "
-                "processes with sim.start(), so that they stop with it",
+                f"{who}: submits a graph for job {job.name}, which was stopped; start "
+                "its processes with sim.start(), so that they stop with the job",
             )
         self.held.make_room(who, len(graph))
         if isinstance(graph, Prepared):
             if rank is not None:
-                raise TypeError("a prepared graph has its ranks; say rank= to prepare()")
+                raise TypeError("a prepared graph already has its ranks; pass rank= to prepare()")
             return self._submit_repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
-            raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
+            raise TypeError("flop= and bytes= need a prepared graph; call prepare() first")
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
-            log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
-        run = self.numbered_and_drawn(self.ask(graph, job), job, rank, key)
+            log.info(
+                "%s: all %s ops are expanded, since processes steer the run", graph.name, len(graph)
+            )
+        run = self.with_ranks_and_draws(self.time_graph(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
         self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
-        job.handed_in(handle)
+        job.note_submitted(handle)
         return handle
 
-    def note_given(self, graph: Submitted) -> None:
+    def note_job_graph(self, graph: Submitted) -> None:
         """Count a graph as given to a job, not submitted by a process."""
-        self.held.note_given(graph)
+        self.held.note_job_graph(graph)
 
     @property
     def _acting_process(self) -> str:
@@ -262,31 +270,36 @@ class Session:
     ) -> Submitted:
         if graph.run is not job:
             raise SimulationError(
-                "action", f"{graph!r}: prepared in another run or job; prepare it here"
+                "action",
+                f"{graph!r}: it was prepared in another run or job; prepare it in this one",
             )
         made = graph.submission(flop, bytes)
         variant, number = made.variant, job.next_submission(graph.graph.name, key)
-        which = submission_key(job.name, number)
+        draw_key = submission_key(job.name, number)
         if variant.draw is not None:
-            made = made._replace(numbers=variant.draw(made.numbers, which))
-        handle = self.machine.repeat(variant.shape, made.numbers)
+            made = made._replace(numbers=variant.draw(made.numbers, draw_key))
+        handle = self.machine.submit_prepared(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
+        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, draw_key)
         self.runs.append(run)
         if graph.routed is not self.timing.routed:
             self.relocations.reroute(run)
-        job.handed_in(handle)
+        job.note_submitted(handle)
         return handle
 
-    def numbered_and_drawn(
-        self, asked: TimedGraph, job: JobState, rank: int | None = None, key: int | None = None
+    def with_ranks_and_draws(
+        self,
+        timed_graph: TimedGraph,
+        job: JobState,
+        rank: int | None = None,
+        key: int | None = None,
     ) -> SubmittedRun:
         """Graph of a job with its ranks numbered and its durations drawn."""
-        graph = asked.graph
+        graph = timed_graph.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
-        run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
-        which = submission_key(job.name, job.next_submission(graph.name, key))
-        return replace(run, lowered=self.draws.of(run, which), which=which)
+        run = SubmittedRun(graph, timed_graph.answers, timed_graph.lowered, 0, ranks, job.number)
+        draw_key = submission_key(job.name, job.next_submission(graph.name, key))
+        return replace(run, lowered=self.draws.of(run, draw_key), draw_key=draw_key)
 
     def _begin_job(self, job: RunningJob) -> None:
         """Begin a job at its arrival time."""
@@ -296,33 +309,33 @@ class Session:
         event = self.machine.env.timeout(self.ticks(job.job.arrives))
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
 
-    def result(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
+    def result(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of the run, with or without one row per op.
 
         Parameters
         ----------
         keep : None decides by size
-        again : runs the same with one row per op, or why nothing does
+        repeat_run : runs the same with one row per op, or why nothing does
         """
         if self.held.sums:
-            return self._aggregated_result(again)
+            return self._aggregated_result(repeat_run)
         columns = self.machine.columns() if self.columns is None else self.columns
         jobs = tuple(JobRecord(job.name, job.arrived, job.given) for job in self.jobs)
-        runs = tuple(self.relocations.settled(self.runs))
+        runs = tuple(self.relocations.with_final_places(self.runs))
         written = Schedule(runs, columns, frozenset(self.relocations.ops), jobs)
-        found = replace(self.bare_result(), written=written)
+        found = replace(self.result_without_times(), written=written)
         keep = keep or ("ops" if found.count <= MOST_OPS else "ranks")
         if keep == "ops":
             return found
-        self.__dict__.pop("machine", None)  # its state takes more room than what follows
+        self.__dict__.pop("machine", None)  # free its state before the next steps need memory
         if any(run.answers.drivers for run in self.runs):
-            again = "a backend was asked during it"
-        return found.without_rows(keep, again)
+            repeat_run = "a backend was asked during it"
+        return found.without_rows(keep, repeat_run)
 
-    def _aggregated_result(self, again: Callable[[], Result] | str) -> Result:
+    def _aggregated_result(self, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of a run of which graphs were given back."""
         self.held.release_ended()
-        found = replace(self.bare_result(), again=again)
+        found = replace(self.result_without_times(), repeat_run=repeat_run)
         self.__dict__.pop("machine", None)
         sums = [self.held.sums_of(job) for job in self.jobs]
         kept = [own.aggregates(job.count) for own, job in zip(sums, self.jobs, strict=True)]
@@ -334,7 +347,7 @@ class Session:
         )
         return replace(found, summary=merge_job_aggregates(sums, kept), by_job=by_job)
 
-    def bare_result(self) -> Result:
+    def result_without_times(self) -> Result:
         """Result without times of ops, nor sums of them."""
         holds = len(self.parts.capacity) and "machine" in self.__dict__
         return Result(

@@ -17,7 +17,7 @@ from ..facts.graph import Graph
 from ..facts.sampling import MAIN
 from ..facts.system import System
 from ..record.aggregates import KEEP
-from ..record.binding import Bindings, bind, other_backends
+from ..record.binding import Bindings, bind, map_backends
 from ..units import PICOSECOND, Bytes, Seconds, ticks_per_second
 from .job import Job
 from .process import Process
@@ -82,8 +82,8 @@ class Simulation:
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
-            raise ValueError(f"engine is {self.engine!r}; it is one of {ENGINES}")
-        ticks_per_second(self.tick)  # refuses what is no tick
+            raise ValueError(f"engine is {self.engine!r}; give one of {ENGINES}")
+        ticks_per_second(self.tick)  # raises an error for an invalid tick
 
     @cached_property
     def bound(self) -> Bindings:
@@ -91,12 +91,12 @@ class Simulation:
         return bind(self.system, self.backends)
 
     @cached_property
-    def answerers(self) -> tuple[Backend, ...]:
+    def distinct_backends(self) -> tuple[Backend, ...]:
         """Backends, each once."""
         return self.bound.backends
 
     @cached_property
-    def alike(self) -> NDArray[np.int64]:
+    def timing_groups(self) -> NDArray[np.int64]:
         """(components,) number of each component's group of equally timed components; or -1."""
         from ..spmd.query import equal_timing_groups
 
@@ -112,7 +112,9 @@ class Simulation:
         """The components as an engine reads them."""
         return component_table(self.system, self.scale, self.media)
 
-    def with_answers(self, system: System, other: Callable[[Backend], Backend]) -> Simulation:
+    def with_other_backends(
+        self, system: System, function: Callable[[Backend], Backend]
+    ) -> Simulation:
         """The same simulation with other answers, on a machine of the same parts.
 
         What does not change with them is not looked up again: who answers for whom, and, where the
@@ -121,12 +123,12 @@ class Simulation:
         Parameters
         ----------
         system : of components of the same names, in the same order
-        other : the backend in place of each, asked once for each
+        function : the backend in place of each, asked once for each
         """
-        made = {id(b): other(b) for b in self.backends.values()}
-        backends = other_backends(self.backends, lambda b: made[id(b)])
+        made = {id(b): function(b) for b in self.backends.values()}
+        backends = map_backends(self.backends, lambda b: made[id(b)])
         found = replace(self, system=system, backends=backends)
-        known: dict[str, object] = {"bound": self.bound.others(lambda b: made[id(b)])}
+        known: dict[str, object] = {"bound": self.bound.map_backends(lambda b: made[id(b)])}
         if system is self.system:
             known |= {"scale": self.scale, "parts": self.parts}
         vars(found).update(known)
@@ -170,10 +172,10 @@ class Simulation:
         _check_keep(keep)
         session = Session(self, replica, keep)
         for job in _jobs_of_work(work):
-            session.enter(job)
+            session.add_job(job)
         graph = session.only_graph() if not processes and until is None else None
         if graph is None:
-            return session.steered(processes, until, keep)
+            return session.run_jobs(processes, until, keep)
         return run_graph(session, graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
 
     def replicas(
@@ -194,11 +196,11 @@ class Simulation:
         _check_keep(keep)
         if processes or not isinstance(work, Graph) or runs_as_spmd(work, keep):
             return lambda k: self.run(work, *processes, replica=k, keep=keep)
-        asked = Session(self, None).ask(work)
+        timed_graph = Session(self, None).time_graph(work)
 
         def run(replica: int) -> Result:
             session = Session(self, replica)
-            run_timed(session, asked, session.main)
+            run_timed(session, timed_graph, session.main)
             kept = detail_by_size(keep, work)
             return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
@@ -207,7 +209,7 @@ class Simulation:
 
 def _check_keep(keep: str | None) -> None:
     if keep is not None and keep not in KEEP:
-        raise ValueError(f"keep is {keep!r}; it is one of {KEEP}")
+        raise ValueError(f"keep is {keep!r}; give one of {KEEP}")
 
 
 def _jobs_of_work(work: Work) -> Sequence[Job]:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
-MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
+SHARING = 4  # fold if at least one op in four shares a rate: the search takes 0.8 us per op
+MOST_WRITTEN = 20_000_000  # largest SPMD graph that is expanded to find an op at fault
 
 
 def runs_as_spmd(graph: Graph, keep: str | None) -> bool:
@@ -41,21 +41,23 @@ def detail_by_size(keep: str | None, graph: Graph) -> str:
 
 
 def run_graph(
-    session: Session, graph: Graph, keep: str | None, again: Callable[[], Result]
+    session: Session, graph: Graph, keep: str | None, repeat_run: Callable[[], Result]
 ) -> Result:
     """Result of one graph without processes; run as an SPMD graph where possible."""
     if runs_as_spmd(graph, keep):
         assert graph.template is not None  # noqa: S101
-        found = _run_as_spmd(session, graph, graph.template, detail_by_size(keep, graph), again)
+        found = _run_as_spmd(
+            session, graph, graph.template, detail_by_size(keep, graph), repeat_run
+        )
         if found is not None:
             return found
     only = session.jobs[0]
-    run_timed(session, session.ask(graph, only), only)
-    return session.finish(detail_by_size(keep, graph), again)
+    run_timed(session, session.time_graph(graph, only), only)
+    return session.finish(detail_by_size(keep, graph), repeat_run)
 
 
 def _run_as_spmd(
-    session: Session, graph: Graph, template: SpmdGraph, keep: str, again: Callable[[], Result]
+    session: Session, graph: Graph, template: SpmdGraph, keep: str, repeat_run: Callable[[], Result]
 ) -> Result | None:
     """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
     from ..spmd.query import NotUniform
@@ -63,32 +65,32 @@ def _run_as_spmd(
 
     try:
         if session.simulation.engine != "core":
-            raise NotUniform("that is how the reference runs")
+            raise NotUniform("the reference engine runs every op")
         if not session.jobs[0].job.workload.periodic:
             raise NotUniform("its job has no periods")
         if graph.times is not None:
-            raise NotUniform("rules give some of its ops other times")
+            raise NotUniform("rules override the times of some ops")
         graph = session.timing.place(graph, session.jobs[0].placement)
         spmd = SpmdRun.of(session.simulation, graph, template, session.replica)
         kept = spmd.aggregates(keep)
     except NotUniform as why:
         _require_room_to_write(session, graph, str(why))
-        log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
+        log.info("%s: all %s ops are expanded, since %s", graph.name, len(graph), why)
         return None
     except (GraphError, BackendError, SimulationError) as error:
         if len(graph) > MOST_WRITTEN:
             raise
-        log.info("%s: written out, to say which op is at fault: %s", graph.name, error)
+        log.info("%s: expanded, to find the op at fault: %s", graph.name, error)
         return None
     log.info(
-        "%s: %s ops as a template, %s of %s ranks run", graph.name, len(graph),
+        "%s: %s ops as an SPMD graph, %s of %s ranks run", graph.name, len(graph),
         spmd.template.ranks, template.ranks,
     )  # fmt: skip
     written = spmd.reason_not_expanded()
-    found = replace(session.bare_result(), summary=kept)
+    found = replace(session.result_without_times(), summary=kept)
     if spmd.shares_rates and not written:
-        return replace(found, again=again)
-    return replace(found, again=written or (lambda: _write_spmd_result(session, spmd)))
+        return replace(found, repeat_run=repeat_run)
+    return replace(found, repeat_run=written or (lambda: _write_spmd_result(session, spmd)))
 
 
 def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
@@ -97,26 +99,26 @@ def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
     if most is not None and needed > most:
         raise SimulationError(
             "memory",
-            f"{graph.name}: has to be written out, since {why}; its {len(graph):,} ops need "
-            f"about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; take fewer ranks "
+            f"{graph.name}: every op has to be expanded, since {why}; its {len(graph):,} ops "
+            f"need about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; use fewer ranks "
             "or periods, or allow more memory",
         )
 
 
 def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
     """Result with one row per op of one rank of each class."""
-    again = Session(session.simulation, session.replica)
-    again.enter(session.jobs[0].job)
+    repeat_run = Session(session.simulation, session.replica)
+    repeat_run.add_job(session.jobs[0].job)
     graph, said, lowered = spmd.expand_representatives()
-    again.runs.append(SubmittedRun(graph, said, lowered, 0))
-    _run_lowered(again, lowered)
-    found = again.result("ops", "it is a part of a run")
+    repeat_run.runs.append(SubmittedRun(graph, said, lowered, 0))
+    _run_lowered(repeat_run, lowered)
+    found = repeat_run.result("ops", "it is only a part of a run")
     return replace(found, copies=spmd.ranks_represented())
 
 
-def run_timed(session: Session, asked: TimedGraph, job: RunningJob) -> None:
+def run_timed(session: Session, timed_graph: TimedGraph, job: RunningJob) -> None:
     """Run one graph that nobody steers."""
-    run = session.numbered_and_drawn(asked, job)
+    run = session.with_ranks_and_draws(timed_graph, job)
     session.runs.append(run)
     _run_lowered(session, run.lowered)
 
@@ -130,7 +132,7 @@ def _run_lowered(session: Session, lowered: EngineGraph) -> None:
             machine.submit(folded.graph)
             machine.run()
         except (GraphError, SimulationError):
-            log.info("%s: again with every op, to say which is at fault", lowered.name)
+            log.info("%s: repeated with every op, to find the one at fault", lowered.name)
         else:
             session.columns = folded.expand(machine.columns())
             return
@@ -148,7 +150,7 @@ def fold_graph(session: Session, lowered: EngineGraph) -> Quotient | None:
     if session.simulation.engine != "core" or SHARING * works < len(lowered):
         return None
     if session.parts.medium is not None:
-        return None  # equal ops that queue are not equal: one comes first
+        return None  # equal ops in a queue are not equal: one is first
     from ..core.quotient import fold_identical_ops
 
     found = fold_identical_ops(session.parts, lowered)

@@ -125,7 +125,9 @@ class Workload:
 
     def start(self, job: Job) -> Graph | Process:
         """Graph of this job, or a process that submits graphs."""
-        raise TypeError(f"{type(self).__name__} does not say what must be done: write start()")
+        raise TypeError(
+            f"{type(self).__name__}: start() is missing; write it, to return a graph or a process"
+        )
 
     def holds(self, job: Job, system: System) -> Mapping[str, int]:
         """Amounts of capacities, by component, that a job has from its start to its end.
@@ -183,24 +185,26 @@ def workload(name: str) -> Callable[[W], W]:
     return register(WORKLOADS, "workloads", name, "registered_name")
 
 
-def check_started(found: Any, who: str) -> Graph | Process:
-    """Raise an error for what ``start`` cannot return.
+def check_start_result(found: Any, who: str) -> Graph | Process:
+    """Raise an error if ``start`` returned neither a graph nor a process.
 
     Raises
     ------
     TypeError
-        Neither a graph nor a process.
+        The value is neither a graph nor a process.
 
     Examples
     --------
-    >>> check_started(3, "job a")
+    >>> check_start_result(3, "job a")
     Traceback (most recent call last):
     TypeError: job a: start returned a int; return a Graph, or a process: a generator function \
 that is given the running simulation
     """
     name = type(found).__name__
     if name == "CompiledProcess":
-        raise TypeError(f"{who}: start returned a {name}, which is not built yet; return a process")
+        raise TypeError(
+            f"{who}: start returned a {name}, which is not supported yet; return a process"
+        )
     if isinstance(found, Graph) or callable(found):
         return found  # type: ignore[no-any-return]
     raise TypeError(

@@ -18,7 +18,7 @@ from ..facts.ops import Ops
 from ..facts.roles import components_by_role
 from ..facts.spmd.spmd_graph import SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_pairs
-from ..record.binding import Answers, ask_all
+from ..record.binding import OpTimings, time_ops
 from ..record.bound_system import BoundSystem
 
 Numbers = NDArray[np.int64]
@@ -40,7 +40,7 @@ class RankAnswers(NamedTuple):
     flow: Numbers  # of each question; -1 for none
 
     @classmethod
-    def of(cls, answers: Answers, simulation: BoundSystem, name: str) -> RankAnswers:
+    def of(cls, answers: OpTimings, simulation: BoundSystem, name: str) -> RankAnswers:
         """Answers to all questions about a graph of this name.
 
         Raises
@@ -69,7 +69,7 @@ class RankAnswers(NamedTuple):
 
 
 def _flows_of_questions(
-    answers: Answers, simulation: BoundSystem, name: str, fixed: Numbers
+    answers: OpTimings, simulation: BoundSystem, name: str, fixed: Numbers
 ) -> tuple[Flows, Numbers]:
     """Flows of the questions whose ops have work, and the flow of each question; -1 for none."""
     timing, parts = answers.timing, simulation.parts
@@ -79,7 +79,7 @@ def _flows_of_questions(
     if timing.usage is not None:
         warn_of_weights(name, timing.usage, simulation.system)
     flows = lower_flows(timing, simulation.system, simulation.scale, simulation.tick)
-    check_graph(parts, EngineGraph.loose(name, fixed, flows))
+    check_graph(parts, EngineGraph.of_independent_ops(name, fixed, flows))
     work = np.flatnonzero((flows.work_hi != 0) | (flows.work_lo != 0))
     number[flows.op[work]] = np.arange(len(work))
     flows = flows.take(work)
@@ -110,9 +110,13 @@ class QuestionTable:
         self.component = np.stack(
             [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
         )
-        self.alike, self.ask_every_rank = simulation.alike, ask_every_rank
+        self.timing_groups, self.ask_every_rank = simulation.timing_groups, ask_every_rank
         self.fabric = system.number(system.fabric) if system.fabric else -1
-        if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
+        if (
+            self.fabric >= 0
+            and self.timing_groups[self.fabric] < 0
+            and bound[self.fabric] is not None
+        ):
             raise NotUniform(reason_to_ask_every_op(bound[self.fabric]))
         self._tables: list[Ops] = []
         self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
@@ -152,7 +156,7 @@ class QuestionTable:
         self._n += n * m
         return self._n - n * m + np.arange(n * m).reshape(m, n)
 
-    def ask(self) -> Answers:
+    def ask(self) -> OpTimings:
         """Answers of every backend to all questions of the table, in one call each."""
         ops = Ops.concat(self._tables)
         counts = np.concatenate([m.counts for m in self._members])
@@ -160,7 +164,7 @@ class QuestionTable:
             np.concatenate([[0], np.cumsum(counts)]),
             np.concatenate([m.values for m in self._members]),
         )
-        return ask_all(ops, np.concatenate(self._component), members, self.system, self.bound)
+        return time_ops(ops, np.concatenate(self._component), members, self.system, self.bound)
 
 
 def equal_timing_groups(simulation: BoundSystem) -> Numbers:
@@ -168,11 +172,11 @@ def equal_timing_groups(simulation: BoundSystem) -> Numbers:
     bound = simulation.bound
     found = np.full(len(bound), -1, np.int64)
     used = 0
-    for i, backend in enumerate(simulation.answerers):
-        numbers = backend.alike(simulation.system)
+    for i, backend in enumerate(simulation.distinct_backends):
+        numbers = backend.timing_groups(simulation.system)
         if numbers is None or backend.online:
             continue
-        own = bound.which == i
+        own = bound.backend_index == i
         mine = numbers[own]
         if len(mine) and np.all(mine == mine[0]):
             compact, count = np.zeros(1, np.int64), 1

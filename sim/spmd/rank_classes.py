@@ -19,7 +19,7 @@ from ..engine_api.interface import ComponentTable, Flows
 from ..facts.backend import Spread
 from ..facts.csr import Csr
 from ..facts.graph import Graph
-from ..facts.kind import OUR_KINDS, Kind, own_kinds
+from ..facts.kind import OUR_KINDS, Kind, kinds_with_role
 from ..facts.roles import NETWORK, role_named_by_stream
 from ..facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
@@ -106,7 +106,9 @@ def classify(
         answers += tables
         source += columns
         source_of += each
-    parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
+    parted = replace(
+        template, programs=tuple(programs), program=program, lead=template.group_leaders
+    )
     _check_slots(parted, answers, question_table.component, simulation.parts)
     return RankClasses(
         parted,
@@ -194,12 +196,12 @@ class _ProgramClasses:
     def _own_op_questions(self) -> list[_ProgramQuestions]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
-        for kind in own_kinds():
+        for kind in kinds_with_role():
             of = np.flatnonzero(self.kind == kind)
             if not len(of):
                 continue
             component = self.question_table.component[PLAYED.index(kind.role)][self.ranks]
-            same = self.question_table.alike[component]
+            same = self.question_table.timing_groups[component]
             if np.any(same < 0):
                 who = self.question_table.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # otherwise the query itself raises the error
@@ -223,7 +225,7 @@ class _ProgramClasses:
         """Questions about collectives, each as the first member of its group has them."""
         found = []
         for f, (groups, leads) in enumerate(
-            zip(self.template.groups, self.template.leads, strict=True)
+            zip(self.template.groups, self.template.group_leaders, strict=True)
         ):
             of = np.flatnonzero((self.kind == Kind.COLLECTIVE) & (self.family == f))
             if not len(of):
@@ -282,7 +284,7 @@ class _ProgramClasses:
             asks = np.flatnonzero(a.who >= 0)
             if len(a.of) and self.kind[a.of[0]] == Kind.COLLECTIVE:
                 f = self.family[a.of[0]]
-                leads = self.template.leads[f][self.template.groups[f]]
+                leads = self.template.group_leaders[f][self.template.groups[f]]
                 asks = asks[leads[self.ranks[asks]] == self.ranks[asks]]
             found[np.ix_(asks, a.of)] = rank_answers.flow[a.rows[a.who[asks]]]
         return found

@@ -108,7 +108,8 @@ def _refine_colours(
     colour, first = number_by_first_appearance(template.program)
     link_colour, link = number_by_first_appearance(_NONE if links is None else links.rate)
     families = [
-        _GroupFamily.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
+        _GroupFamily.of(of, lead)
+        for of, lead in zip(template.groups, template.group_leaders, strict=True)
     ]
     joint: list[Numbers | None] = [None] * len(families)
     while True:
@@ -175,7 +176,7 @@ def _quotient_groups(
     """Groups of the quotient, one for each class of groups, and their leads."""
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
-    for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
+    for f, (of, lead) in enumerate(zip(template.groups, template.group_leaders, strict=True)):
         kinds, one = number_by_first_appearance(
             _GroupFamily.of(of, lead).group_classes(colour)[first]
         )

@@ -135,7 +135,7 @@ class SharedLinks:
         ranks = np.bincount(colour)
         led = [
             np.bincount(colour[leads[leads >= 0]], minlength=len(ranks))
-            for leads in self.template.leads
+            for leads in self.template.group_leaders
         ]
         asking = np.stack([*led, ranks])[
             self.family, colour[self.template_flows.rank]

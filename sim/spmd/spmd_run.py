@@ -31,7 +31,7 @@ from ..facts.ops import Kind
 from ..facts.spmd.expansion import Expansion
 from ..facts.spmd.spmd_graph import SpmdGraph
 from ..record.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
-from ..record.binding import Answers
+from ..record.binding import OpTimings
 from ..record.bound_system import BoundSystem
 from ..units import seconds, ticks_per_second
 from .bottlenecks import flows_over_bottlenecks
@@ -109,11 +109,11 @@ class SpmdRun:
             kept = self._sum_aggregates(run_times)
             boxes = breakdown.boxes(kept.last)
             if boxes is not None:
-                return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+                return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
         run_times = run_programs(template, answered, meet, draws, keep_collective_times=True)
         kept = self._sum_aggregates(run_times)
         boxes = breakdown_of_ranks(template, answered, meet, draws, run_times, kept.marks)
-        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+        return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     @property
     def shares_rates(self) -> bool:
@@ -160,7 +160,7 @@ class SpmdRun:
             boxes = _boxes_of_chains(run_times, kept.edges)
         else:
             boxes = breakdown_of_threads(template, plan, partners, draws, run_times, kept.marks)
-        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+        return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     def _ticks_of_threads_by_source(
         self, run_times: ThreadTimes, partners: Partners
@@ -170,7 +170,7 @@ class SpmdRun:
         colour = self._spread_to_ranks(np.arange(self.template.ranks))
         group = [
             of[colour[who[who >= 0]]]
-            for of, who in zip(partners.groups[0], whole.leads, strict=True)
+            for of, who in zip(partners.groups[0], whole.group_leaders, strict=True)
         ]
         found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
         for ticks in (run_times.sources[colour], *(run_times.collective_ticks[g] for g in group)):
@@ -272,7 +272,7 @@ class SpmdRun:
             at = program.family[rows], table[program.encoded.question[rows], 0]
             np.add.at(ticks[c], *at)
         found = np.zeros(template.ranks, np.int64)
-        for f, leads in enumerate(template.leads):
+        for f, leads in enumerate(template.group_leaders):
             who = leads[leads >= 0]
             np.add.at(found, who, ticks[template.program[who], f])
         return found
@@ -290,7 +290,7 @@ class SpmdRun:
             return f"it still has {len(self.template):,} ops after folding"
         return ""
 
-    def expand_representatives(self) -> tuple[Graph, Answers, EngineGraph]:
+    def expand_representatives(self) -> tuple[Graph, OpTimings, EngineGraph]:
         """Graph with one rank of each class written out, under its own number."""
         assert self.folded is not None  # noqa: S101  see reason_not_expanded
         made = Expansion(self.template)
@@ -312,7 +312,7 @@ class SpmdRun:
         found[self.folded.first] = np.bincount(self.folded.colour)
         return found
 
-    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
+    def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, OpTimings]:
         """Ticks and answers of each op that was written out."""
         classes, template = self.classes, self.template
         assert self.folded is not None  # noqa: S101
@@ -331,7 +331,7 @@ class SpmdRun:
             np.maximum.at(source, rows, np.where(joint, classes.source[LED, c], told))
         none = np.full(n, -1, np.int16)
         timing = Timing.of(seconds(ticks, self.simulation.tick))
-        return ticks, Answers(
+        return ticks, OpTimings(
             timing, component.astype(np.int32), source.astype(np.int32), classes.sources, (),
             none, (),
         )  # fmt: skip

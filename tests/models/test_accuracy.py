@@ -26,7 +26,7 @@ from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.setting_groups import construct
+from foretrace.sim.setting_groups import construct_with_groups
 from foretrace.sim.units import quantity
 
 LARGE = 16 * 2**20
@@ -37,7 +37,7 @@ def part(kind, name, cls, **more):
     """A backend with the values of the catalog, and more settings."""
     told = entry_model(kind).model_validate(to_dict(installed().entry(kind, name)))
     known = settings_taken(constructor_model(cls), plain_settings(told, given=True))
-    return construct(cls, {**known, **more})
+    return construct_with_groups(cls, {**known, **more})
 
 
 def all_reduce(library, link, size, n=8, dispatch=0.0, algorithms=None):
@@ -51,7 +51,7 @@ def all_reduce(library, link, size, n=8, dispatch=0.0, algorithms=None):
         kind=Kind.COLLECTIVE, bytes=size, signature=0, signatures=("collective:all-reduce fp32[1]",)
     )
     members = Csr.of([list(range(n))] * len(ops))
-    return fabric.timing(ops.asked(system, system.number("fabric"), members)).fixed
+    return fabric.timing(ops.with_placement(system, system.number("fabric"), members)).fixed
 
 
 def h200(data):
@@ -172,7 +172,7 @@ def test_long_products_of_random_numbers_run_under_the_power_limit(data, gpu):
     name = "h100-sxm5-80g" if gpu == "h100" else "h200-sxm-141g"
     ops, s = products(data, f"{gpu}_sxm/gemm/sglang/0.5.9", "bfloat16")
     long = np.flatnonzero(s > 2e-3)
-    found = part("gpu", name, Roofline, caches="alone").timing(ops.part(long)).fixed
+    found = part("gpu", name, Roofline, caches="alone").timing(ops.take_with_placement(long)).fixed
     assert len(long) > 300
     assert PredictionErrors.of(found, s[long]).median <= 0.035
 

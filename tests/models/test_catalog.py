@@ -11,7 +11,11 @@ import pytest
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.part_specs import Part
 from foretrace.scenarios.config.settings import known_backends
-from foretrace.sim.setting_groups import construct, group_of, nested
+from foretrace.sim.setting_groups import (
+    construct_with_groups,
+    group_in_annotation,
+    unflatten_settings,
+)
 from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 
@@ -54,7 +58,7 @@ def annotation(cls, key):
     """Annotation of a setting, of a group by dotted name; None for no setting."""
     head, _, rest = key.partition(".")
     hint = get_type_hints(cls.__init__, include_extras=True).get(head)
-    return annotation(group_of(hint), rest) if rest else hint
+    return annotation(group_in_annotation(hint), rest) if rest else hint
 
 
 def entries():
@@ -128,7 +132,7 @@ def test_every_key_means_something_and_every_value_has_its_unit(file, kind, name
 
 @PARTS
 def test_a_part_has_all_that_its_backend_needs(file, kind, name, values):
-    made = construct(backend(kind, values), nested(settings(kind, values)))
+    made = construct_with_groups(backend(kind, values), unflatten_settings(settings(kind, values)))
     assert made.source
     needed = {
         p.name

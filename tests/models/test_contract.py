@@ -47,7 +47,7 @@ TEXTS = ("compute:mm bf16[8x8]", "compute:mm bf16[8x16]", "compute:mm fp8[64x64]
 def on(name, members=None, **columns):
     """Ops asked of one component, 24 rows."""
     ops = Ops.of(**{"signatures": TEXTS, "signature": np.arange(24) % 3} | columns)
-    return ops.asked(SYSTEM, SYSTEM.number(name), members)
+    return ops.with_placement(SYSTEM, SYSTEM.number(name), members)
 
 
 GPU = on(
@@ -108,7 +108,7 @@ def test_a_registered_backend_keeps_its_contract(name):
     if name == "carried":
         slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peaks": {"bf16": 3e14}})
         quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peaks": {"bf16": 1e15}})
-        known = GPU.part(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
+        known = GPU.take_with_placement(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
         table = dict(signatures=tuple(f"{t} bf16[8x8]" for t in TEXTS))
         check_backend(lambda: CrossGpuScaling(here=slow, there=quick), replace(known, **table))
         return
@@ -127,9 +127,9 @@ def test_a_registered_backend_keeps_its_contract(name):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda n: np.zeros(n), r"answered a ndarray; write Timing\.of\(seconds\)"),
-        (lambda n: None, "answered a NoneType; write"),
-        (lambda n: Timing.of([0.0] * 3), "answered 3 fixed for 24 ops; answer one for each op"),
+        (lambda n: np.zeros(n), r"returned a ndarray; return Timing\.of\(seconds\)"),
+        (lambda n: None, "returned a NoneType; return"),
+        (lambda n: Timing.of([0.0] * 3), "fixed has 3 values for 24 ops; return one per op"),
         (lambda n: Timing.of([-1.0] * n), r"fixed of op 0 .* is -1\.0; it must be finite"),
     ],
 )

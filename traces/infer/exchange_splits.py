@@ -13,7 +13,7 @@ import numpy as np
 
 from ...sim.errors import TraceError
 from ...sim.facts.signature import WIDTH, Operand, Signature
-from ...sim.facts.splits import SPLIT, split_name
+from ...sim.facts.splits import SPLIT, all_to_all_name
 from .ranks.collective import RecordedCollective
 
 Numbers = Sequence[int]
@@ -63,16 +63,16 @@ def joint_exchange(
     rows = [_sent_to_each(c, n, place) for c, place in zip(members, places, strict=True)]
     if all(c.sent_splits for c in members):
         _refuse_other_ends(members, rows, places)
-        name = split_name(pairs=_reduced(*rows))
+        name = all_to_all_name(pairs=_reduced(*rows))
     elif min(received) < 0:
-        name = split_name(send=_reduced(sent)[0])
+        name = all_to_all_name(send=_reduced(sent)[0])
     else:
         if sum(sent) != sum(received):
             raise TraceError(
                 f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and got "
                 f"{sum(received)}; record the same steps on every rank"
             )
-        name = split_name(send=_reduced(sent)[0], receive=_reduced(received)[0])
+        name = all_to_all_name(send=_reduced(sent)[0], receive=_reduced(received)[0])
     if name == SPLIT:
         return None
     mean = sum(sent) / n

@@ -7,7 +7,7 @@ Communication Nets, 1964). What is stopped on its way is sent again from its fir
 
 from foretrace.sim.engine_api.interface import NO_LIMIT, ONE
 from foretrace.sim.engine_api.medium_api import Kernels, Medium, medium
-from foretrace.sim.kernel.jit import jit_without_refcounts, passed_jit
+from foretrace.sim.kernel.jit import jit_as_argument, jit_without_refcounts
 from foretrace.sim.media import flow, queues
 from foretrace.sim.media.queues import FIRST, NONE, PORT, RATE
 
@@ -97,7 +97,7 @@ def leave(s, own, f, now):
         send(s, own, port, now)
 
 
-@passed_jit
+@jit_as_argument
 def settle(s, own, began, now):
     for f in began:
         own[1][f, AT] = flow.uses(s, f)[0]
@@ -105,7 +105,7 @@ def settle(s, own, began, now):
     return queues.next_tick(own[0])
 
 
-@passed_jit
+@jit_as_argument
 def advance(s, own, over, now):
     count = 0
     while NONE < queues.next_tick(own[0]) <= now:

@@ -20,7 +20,7 @@ from ....sim.facts.backend import Backend, Timing, Usage, backend
 from ....sim.facts.csr import Csr
 from ....sim.facts.ops import Kind, Ops, require
 from ....sim.facts.signature import parse_signature
-from ....sim.facts.splits import SPLIT, CollectiveName, Splits, read_collective
+from ....sim.facts.splits import SPLIT, CollectiveName, Splits, parse_collective_name
 from ....sim.facts.system import Router, System
 from ....sim.units import Ratio, Seconds
 from . import nccl
@@ -135,7 +135,7 @@ class Fabric(Backend):
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
     ...     signatures=("collective:all-reduce fp32[250000000]",))
     >>> fabric = Fabric(algorithms="ring")
-    >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
+    >>> timing = fabric.timing(ops.with_placement(system, 12, Csr.of([[0, 1, 2, 3]])))
     >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
     (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
     >>> timing.source[0]
@@ -572,7 +572,7 @@ def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, S
 
 def _read_name(name: str, members: int) -> CollectiveName:
     try:
-        return read_collective(name, members)
+        return parse_collective_name(name, members)
     except ValueError as error:
         what = name.partition(" ")[0]
         raise BackendError(f"fabric: {what} of {members} members: {error}") from error

@@ -19,10 +19,10 @@ from ....sim.errors import GraphError
 from ....sim.facts.csr import Csr
 from ....sim.facts.flat_graph import FlatGraph, Participants
 from ....sim.facts.graph import Graph, Label
-from ....sim.facts.op_times import OpTimes
+from ....sim.facts.op_time_overrides import OpTimeOverrides
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import parse_signature
-from ....sim.facts.splits import Splits, read_collective
+from ....sim.facts.splits import Splits, parse_collective_name
 from .algorithms import ALGORITHMS
 from .messages import Messages, Waits
 from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
@@ -159,11 +159,11 @@ class _Expansion:
             times=self._times(),
         )
 
-    def _times(self) -> OpTimes | None:
+    def _times(self) -> OpTimeOverrides | None:
         """What is said of times, for the end of each op."""
         if self.old.times is None:
             return None
-        said = OpTimes.none(len(self.op))
+        said = OpTimeOverrides.none(len(self.op))
         said.time[self.last], said.factor[self.last] = self.old.times.time, self.old.times.factor
         return said
 
@@ -199,7 +199,7 @@ class _Expansion:
     def _write_out(self, op: int) -> _WrittenCollective:
         """Messages of a collective."""
         times = self.old.times
-        if times is not None and (times.told[op] or times.factor[op] != 1):
+        if times is not None and (times.is_given[op] or times.factor[op] != 1):
             raise GraphError(
                 "expand",
                 f"op {op} ({self.old.label(op).name}): a rule sets its time, but the sends that "
@@ -221,7 +221,7 @@ class _Expansion:
         said = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         n = len(ranks)
         try:
-            name, splits, kernel = read_collective(said, n)
+            name, splits, kernel = parse_collective_name(said, n)
         except ValueError as error:
             what = said.partition(" ")[0]
             raise GraphError(

@@ -192,7 +192,7 @@ def _first_occurrences(table: Ints) -> Ints:
 
 def _kind_numbers(ends: Ints, system: System) -> Ints:
     """Table of numbers that are equal where components are alike; 0 for none."""
-    kind = np.append(1 + system.likeness(np.arange(len(system.components))), 0)
+    kind = np.append(1 + system.equivalence_classes(np.arange(len(system.components))), 0)
     return np.asarray(kind[ends])  # -1 selects the last entry, which is none
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....sim.facts.system import System
-from ....sim.setting_groups import construct, merged, nested
+from ....sim.setting_groups import construct_with_groups, merge_settings, unflatten_settings
 from .collectives import Fabric
 from .load import AlgorithmLoad, Members
 from .protocols import Floats
@@ -64,7 +64,9 @@ class LibraryTimes:
         ----------
         changed : settings by dotted name
         """
-        fabric = construct(_CachedLoadFabric, merged(self.settings, nested(changed)))
+        fabric = construct_with_groups(
+            _CachedLoadFabric, merge_settings(self.settings, unflatten_settings(changed))
+        )
         fabric.loads = self.loads
         members = tuple(self.system.numbers[r] for r in ranks)
         return fabric.seconds(collective, members, size, self.system)

@@ -43,8 +43,8 @@ class LoadedParts(NamedTuple):
         return cls(
             used,
             np.fromiter(uses.values(), float, len(uses)),
-            of.facts(used, lambda part: part.rate or 0.0, float),
-            of.facts(used, _is_wire, bool),
+            of.column_of(used, lambda part: part.rate or 0.0, float),
+            of.column_of(used, _is_wire, bool),
         )
 
     def stretch(self, link: float, wire: float) -> NDArray[np.float64]:
@@ -135,11 +135,11 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         uses = _loads(_sends(algorithm, orders, shape), system)
     path = algorithm.latency_path(*shape)
     ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
-    latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
+    latency = sum(system.zero_byte_latencies(ends[:, 0], ends[:, 1]).tolist())
     latency += (algorithm.max_sends_per_step(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     loaded = np.fromiter(used, np.int64, len(used))
-    bounds = system.components.facts(loaded, lambda part: part.limit, float)
+    bounds = system.components.column_of(loaded, lambda part: part.limit, float)
     bounded = loaded[bounds < np.inf].tolist()
     most = {}
     if bounded:
@@ -241,7 +241,7 @@ def compute_message_loads(
     >>> loads.latency.tolist(), loads.message.tolist(), loads.parts.share.tolist()
     ([1e-06, 1e-06], [0, 0, 1, 1], [1.0, 1.0, 1.0, 1.0])
     """
-    latency = system.delays(sender, receiver)
+    latency = system.zero_byte_latencies(sender, receiver)
     for lost in np.flatnonzero(np.isnan(latency))[:1].tolist():
         require_route(int(sender[lost]), int(receiver[lost]), system)
     flow, crossed, share = system.crossings(sender, receiver)
@@ -254,11 +254,11 @@ def compute_message_loads(
     share = np.bincount(one.ravel(), share, len(first))[order].astype(np.float64)
     used, which = np.unique(component, return_inverse=True)
     of = system.components
-    rate = of.facts(used, lambda part: part.rate or 0.0, float)[which]
-    bound = of.facts(used, lambda part: part.limit, float)[which]
+    rate = of.column_of(used, lambda part: part.rate or 0.0, float)[which]
+    bound = of.column_of(used, lambda part: part.limit, float)[which]
     limit = np.full(len(sender), np.inf)
     np.minimum.at(limit, message, bound / share)
-    parts = LoadedParts(component, share, rate, of.facts(used, _is_wire, bool)[which])
+    parts = LoadedParts(component, share, rate, of.column_of(used, _is_wire, bool)[which])
     across = system.machine[sender] != system.machine[receiver]
     return MessageLoads(latency, across, limit, message, parts)
 
@@ -301,7 +301,7 @@ def sender_rate_limit(most: Mapping[int, float], system: System) -> float:
 
 def _require_joined(members: Members, system: System) -> None:
     """Refuse members that nothing joins to the first."""
-    lost = np.isnan(system.delays(np.full(len(members), members[0]), members))
+    lost = np.isnan(system.zero_byte_latencies(np.full(len(members), members[0]), members))
     if lost.any():
         require_route(members[0], members[int(np.argmax(lost))], system)
 
@@ -393,12 +393,12 @@ def hop_latency(a: int, b: int, system: System) -> Seconds:
     Of several routes, the longest: the message is there when all of it is.
     """
     require_route(a, b, system)
-    return float(system.delays(a, b)[0])
+    return float(system.zero_byte_latencies(a, b)[0])
 
 
 def posting_cost(members: Members, system: System) -> Seconds:
     """Cost in s of posting one more message while others are on their way."""
-    crossed = system.shares(members[0], members[-1])
+    crossed = system.crossing_fractions(members[0], members[-1])
     return max((system.components[c].overhead for c in crossed), default=0.0)
 
 
@@ -422,7 +422,7 @@ def require_route(a: int, b: int, system: System) -> None:
     BackendError
         Names them.
     """
-    if a != b and not system.shares(a, b):
+    if a != b and not system.crossing_fractions(a, b):
         names = system.components[a].name, system.components[b].name
         raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
 
@@ -475,5 +475,5 @@ def _crossed_shares(
     """Share of a flow to or from the switch that crosses each component, on the member's side."""
     x, y = [m for m in others if m != member][:2]
     ends = [(member, x), (member, y)] if to_switch else [(x, member), (y, member)]
-    one, other = (system.shares(*end) for end in ends)
+    one, other = (system.crossing_fractions(*end) for end in ends)
     return {c: share for c, share in one.items() if c in other}

@@ -323,10 +323,10 @@ def split_step(step: Step, splits: Splits | None) -> Step:
     n = len(splits.parts)
     parts = splits.parts.ravel()[step.source * n + step.target] * n
     if parts.all():
-        return step._replace(parts=parts, of=splits.whole)
+        return step._replace(parts=parts, of=splits.total)
     some = np.flatnonzero(parts)
     source, target = step.source[some], step.target[some]
-    return step._replace(source=source, target=target, parts=parts[some], of=splits.whole)
+    return step._replace(source=source, target=target, parts=parts[some], of=splits.total)
 
 
 def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:

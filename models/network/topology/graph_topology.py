@@ -100,7 +100,7 @@ class GraphTopology(Topology):
         """Components that ways can lead around, by number: links between switches."""
         return frozenset(self.network.columns[2].tolist()) - {-1}
 
-    def around(self, components: Iterable[int]) -> Self:
+    def avoiding(self, components: Iterable[int]) -> Self:
         """The same topology with ways around some of its components as well.
 
         Raises
@@ -214,11 +214,13 @@ class GraphTopology(Topology):
             raise made.no_route_error(error.at, error.to) from error
         return self._loads_of_components(link, to_nic.astype(np.float64)) * amount
 
-    def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
+    def highest_route_cost(
+        self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats
+    ) -> Floats:
         """(flows,) most that costs of components add up to along a way between two NICs."""
         made, cost = self.network, np.append(cost, 0.0)  # last entry: links without cost
         try:
-            return cost[made.port[b]] + self.routing.longest(
+            return cost[made.port[b]] + self.routing.highest_route_cost(
                 made.next_links, made.home[a], made.home[b], source, target, cost[made.columns[2]]
             )
         except NoRouteError as error:

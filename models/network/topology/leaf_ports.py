@@ -67,7 +67,7 @@ class LeafPorts(Names):
         """Number of a name; -1 for none."""
         return self._numbers.get(name, -1) if NAME.fullmatch(name) else -1
 
-    def alike(self) -> tuple[Ints, Ints]:
+    def names_up_to_digits(self) -> tuple[Ints, Ints]:
         """A port to a NIC, and an up- and a downlink."""
         which = np.zeros(len(self), np.int64)
         behind = self.first + self._counts

@@ -137,7 +137,7 @@ class GraphRouter(MachineRouter):
         """Components that ways can lead around: links of the topology, each its own."""
         return frozenset(c + self.first for c in self.graph.avoidable)
 
-    def around(self, components: Iterable[int]) -> GraphRouter:
+    def avoiding(self, components: Iterable[int]) -> GraphRouter:
         """The same router whose ways lead around these components as well.
 
         Raises
@@ -146,7 +146,7 @@ class GraphRouter(MachineRouter):
             NICs that nothing joins any more.
         """
         found = copy(self)
-        found.graph = found.topology = self.graph.around(c - self.first for c in components)
+        found.graph = found.topology = self.graph.avoiding(c - self.first for c in components)
         return found
 
     def ends(self, gpus: Ints) -> Ints:
@@ -289,7 +289,7 @@ class GraphRouter(MachineRouter):
         a, b = np.divmod(pair, len(members))
         return a[a != b], b[a != b]
 
-    def longest(self, source: Ints, target: Ints, cost: Floats) -> Floats:
+    def highest_route_cost(self, source: Ints, target: Ints, cost: Floats) -> Floats:
         """(flows,) longest way of each flow, as :meth:`System.delays` says."""
         found = np.where(source == target, 0.0, np.nan)
         for out, into, far in self._ends_of_flows(source, target):
@@ -300,7 +300,7 @@ class GraphRouter(MachineRouter):
             if len(far):
                 a, b, within = source[far], target[far], cost[self.first : self.count]
                 here, there = self.links.nic[a], self.links.nic[b]
-                found[far] += self.graph.longest(here, there, a, b, within)
+                found[far] += self.graph.highest_route_cost(here, there, a, b, within)
             for flow, component, _ in into:
                 found[flow] += cost[component]
         return found

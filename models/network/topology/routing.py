@@ -122,7 +122,7 @@ class Routing(NamedTuple):
             found[one] = found.get(one, 0.0) + 1 / self.paths_per_flow
         return found
 
-    def longest(
+    def highest_route_cost(
         self, links: NextLinks, at: Ints, to: Ints, source: Ints, target: Ints, cost: Floats
     ) -> Floats:
         """(flows,) most that the costs of links add up to along one way of each flow."""

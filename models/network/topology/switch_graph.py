@@ -78,7 +78,7 @@ class SwitchGraph:
     def components(self) -> ComponentList:
         """Ports and links, by number."""
         if self._known is None:
-            self._known = ComponentList.joined(self._blocks)
+            self._known = ComponentList.concatenate(self._blocks)
         return self._known
 
     @cached_property

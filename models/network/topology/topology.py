@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ....sim.errors import GraphError
 from ....sim.facts.component_list import ComponentList
-from ....sim.facts.part_names import ChosenNames, PartsByRole
+from ....sim.facts.part_names import NameSubset, PartsByRole
 from ....sim.facts.system import Component, System
 from ..part.link import Link as Link
 from ..part.nic import Nic as Nic
@@ -209,11 +209,11 @@ class _SystemBuilder:
         switch = self.fabric.switch if self.size > 1 else None
         ports = ComponentList.of(topology.components(adapters, switch))
         if self.fabric.part:
-            ports = ports.changed(
+            ports = ports.with_changed(
                 np.arange(len(ports)),
                 lambda port: port if port.part else port.renamed(port.name, part=self.fabric.part),
             )
-        every = ComponentList.joined(
+        every = ComponentList.concatenate(
             [*blocks, ports, ComponentList.of((Component("fabric", "fabric"),))]
         )
         links = self._links(len(every))
@@ -222,7 +222,7 @@ class _SystemBuilder:
             if isinstance(topology, GraphTopology)
             else MachineRouter(links, adapters, topology, ports.names, first)
         )
-        gpus = ChosenNames(every.names, self._numbers([m.gpus for _, m in self.machines]))
+        gpus = NameSubset(every.names, self._numbers([m.gpus for _, m in self.machines]))
         roles = {
             role: self._numbers([m.played.get(role, m.gpus * 0 - 1) for _, m in self.machines])
             for role in dict.fromkeys(role for _, m in self.machines for role in m.played)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....sim.facts.signature import WIDTH
-from ....sim.facts.splits import split_name
+from ....sim.facts.splits import all_to_all_name
 from ..description.description import Experts, Transformer
 from .operations import (
     EXPERT,
@@ -239,7 +239,7 @@ def _to_experts(
 ) -> tuple[Work, ...]:
     """Exchange towards the experts, in an element type of its own: cast before, once a row."""
     plain, dtype = split.precision.activations, split.precision.to_experts
-    name = split_name(receive=split.shares, kernel=_kernel(split))
+    name = all_to_all_name(receive=split.shares, kernel=_kernel(split))
     there = _all_to_all(pairs, hidden, split, name, dtype, then)
     cast = quantize_works(what, rows, hidden, split.precision, plain, dtype, copies=1)
     if not cast and dtype != plain:
@@ -251,7 +251,7 @@ def _to_experts(
 
 
 def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work:
-    name = split_name(send=split.shares, kernel=_kernel(split))
+    name = all_to_all_name(send=split.shares, kernel=_kernel(split))
     return _all_to_all(pairs, hidden, split, name, split.precision.activations, then)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union
 from pydantic import Field, PlainValidator
 
 from ....sim.engine_api.medium_api import Medium
-from ....sim.setting_groups import construct
+from ....sim.setting_groups import construct_with_groups
 from ..choice import Choice, ChoiceKind
 from ..schema import register
 from ..settings import known_media
@@ -35,7 +35,7 @@ MEDIUM = ChoiceKind(
 
 def make_medium(choice: Choice) -> Medium:
     """The medium of a choice that is not max-min; it holds no state of a run."""
-    return construct(known_media()[choice.use], choice.settings)
+    return construct_with_groups(known_media()[choice.use], choice.settings)
 
 
 def _media() -> Any:

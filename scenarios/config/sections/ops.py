@@ -29,7 +29,7 @@ class OpMatchSection(Section):
 
     @model_validator(mode="after")
     def _names_something(self) -> OpMatchSection:
-        if not OpFilter(**dict(self)).given():
+        if not OpFilter(**dict(self)).criteria():
             keys = ", ".join(type(self).model_fields)
             raise validation_error("missing-key", f"'where' says nothing; give one of {keys}")
         return self

@@ -14,7 +14,7 @@ from ....models.memory.host_stream import HostStream
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import SELECTED, Component
-from ....sim.setting_groups import construct, merged
+from ....sim.setting_groups import construct_with_groups, merge_settings
 from ...config.binding import Binding
 from ...config.part_specs import Part
 from ...config.scenario import Scenario
@@ -35,7 +35,8 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         return _carried_backend(binding, scenario, part)
     try:
         return Binding(
-            binding.use, merged(_settings_from_part(binding, scenario, part), binding.settings)
+            binding.use,
+            merge_settings(_settings_from_part(binding, scenario, part), binding.settings),
         ).make()
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
@@ -101,7 +102,10 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     there : with all that a roofline needs
     here : that recorded the ops; None where no catalog knows it
     """
-    links: list[Backend] = [construct(Roofline, there.of(ROOFLINE)), Recorded.of_another_gpu()]
+    links: list[Backend] = [
+        construct_with_groups(Roofline, there.of(ROOFLINE)),
+        Recorded.of_another_gpu(),
+    ]
     return Chain(
         links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
     )
@@ -148,7 +152,7 @@ def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
 def _communication_library(part: Part, fidelity: str) -> Backend:
     """Backend of the fabric: that of the communication library, by the settings it gives."""
     name = part.backend()
-    return construct(known_backends()[name], {**part.of(name), "fidelity": fidelity})
+    return construct_with_groups(known_backends()[name], {**part.of(name), "fidelity": fidelity})
 
 
 class DefaultBackends:

@@ -18,8 +18,8 @@ from ....sim.facts.graph import Graph
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import parse_signature
 from ....sim.facts.system import System
-from ....sim.record.binding import questions_by_backend
-from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.record.binding import ops_by_backend
+from ....sim.rerun.sensitivity import ScaledBackend
 
 LISTED = 5  # of the largest ops that only a recording answers
 Shares = dict[str, Any]
@@ -38,7 +38,7 @@ def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> di
     """
     asked: dict[str, list[tuple[Chain, Ops]]] = {}
     for graph in (g for g in graphs if g.template is None):
-        for who, _, ops in questions_by_backend(graph, bound):
+        for who, _, ops in ops_by_backend(graph, bound):
             if (chain := _chain_inside(who)) is not None and not chain.online:
                 for kind, own in _ops_by_component_kind(ops):
                     asked.setdefault(kind, []).append((chain, own))
@@ -61,7 +61,7 @@ def has_chain(backend: Backend) -> bool:
 
 
 def _chain_inside(backend: Backend) -> Chain | None:
-    if isinstance(backend, AlteredBackend):
+    if isinstance(backend, ScaledBackend):
         return _chain_inside(backend.inner)
     return backend if isinstance(backend, Chain) else None
 
@@ -71,7 +71,7 @@ def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
     assert ops.at is not None  # noqa: S101  questions() places them
     kinds = ops.at.system.components.column(lambda c: c.kind, object)[ops.at.component]
     for kind in dict.fromkeys(kinds.tolist()):
-        yield kind, ops.part(np.flatnonzero(kinds == kind))
+        yield kind, ops.take_with_placement(np.flatnonzero(kinds == kind))
 
 
 def _op_kind_and_name(text: str) -> str:

@@ -12,7 +12,7 @@ from ....sim.facts.graph import Graph
 from ....sim.facts.system import System
 from ....sim.run.job import Job
 from ....sim.run.process import Process
-from ....sim.run.workload import Needs, Workload, check_started
+from ....sim.run.workload import Needs, Workload, check_start_result
 from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.sections.placement import PlacementSection
@@ -130,9 +130,9 @@ def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Pr
     if size is not None:
         require_memory(estimated_memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
     life: Any = _JobBeforeRun((scenario.run.seed, 0))
-    start = job.workload.start(job.begun(life, on))
+    start = job.workload.start(job.as_started(life, on))
     try:
-        start = check_started(start, f"workload {job.workload.registered_name!r}")
+        start = check_start_result(start, f"workload {job.workload.registered_name!r}")
     except TypeError as error:
         raise ScenarioError(str(error)) from error
     if isinstance(start, Graph):

@@ -38,7 +38,7 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
         return made
     for glob, binding in scenario.backends.items():
         asked = numbers_meant(glob, made)
-        if len(asked) and np.all(made.components.facts(asked, _has_rate, bool)):
+        if len(asked) and np.all(made.components.column_of(asked, _has_rate, bool)):
             _refuse_non_link(answerer(binding, scenario, made.components[asked[0]]), scenario, glob)
     components = made.components
     entry = entry_numbers(scenario.backends, made)
@@ -48,8 +48,8 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
             return _with_link_numbers(answerer(binding, scenario, part), part)
 
         rated = (entry == k) & made.components.column(_has_rate, bool)
-        components = components.changed(np.flatnonzero(rated), changed)
-    return made.with_facts(components)
+        components = components.with_changed(np.flatnonzero(rated), changed)
+    return made.with_components(components)
 
 
 def _has_rate(part: Component) -> bool:

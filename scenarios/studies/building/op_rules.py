@@ -122,7 +122,7 @@ def _rule_effects_to_dict(
     """What each rule is and changed, as plain data; no share where no time was recorded."""
     return [
         {
-            "where": rule.where.given(),
+            "where": rule.where.criteria(),
             **{key: value for key in ("time", "scale", "stream", "rank")
                if (value := getattr(rule, key)) is not None},
             **({"remove": True} if rule.remove else {}),

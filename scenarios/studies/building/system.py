@@ -20,9 +20,9 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.record.binding import BackendsByName, Bindings
-from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.rerun.sensitivity import ScaledBackend
 from ....sim.run.workload import Workload
-from ....sim.setting_groups import construct
+from ....sim.setting_groups import construct_with_groups
 from ....sim.units import Bytes
 from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
@@ -177,7 +177,7 @@ def _core_count(host: Part | None, path: str) -> int:
 def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) -> T:
     """Instance of a part's class, from its settings."""
     try:
-        return construct(cls, settings)
+        return construct_with_groups(cls, settings)
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(
@@ -258,7 +258,7 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             )
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
-    return machine.with_facts(machine.components.replaced(components))
+    return machine.with_components(machine.components.with_replaced(components))
 
 
 def _with_slower_rates(part: Component, factor: float) -> Component:
@@ -285,7 +285,7 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
     made: dict[tuple[int, str, str], Backend | None] = {}
     answerer: dict[int, int] = {}
     backends: list[Backend] = []
-    alike = (entry + 1) * len(of.parts) + of.which
+    alike = (entry + 1) * len(of.parts) + of.part_index
     _, first, which = np.unique(alike, return_index=True, return_inverse=True)
     place = np.full(len(first), -1, np.int32)
     for i in np.argsort(first).tolist():
@@ -327,14 +327,14 @@ def _with_slowed_slots(
     bound: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    backends, which = list(bound.bound.backends), bound.bound.which.copy()
+    backends, which = list(bound.bound.backends), bound.bound.backend_index.copy()
     for number, override in sorted(entries_by_component(described.override, machine).items()):
         if which[number] < 0 or override.slowdown == 1:
             continue
-        slowed = AlteredBackend(backends[which[number]], [number], 1 / override.slowdown)
+        slowed = ScaledBackend(backends[which[number]], [number], 1 / override.slowdown)
         which[number] = len(backends)
         backends.append(slowed)
-    return BackendsByName(bound.names, Bindings(backends, which).used())
+    return BackendsByName(bound.names, Bindings(backends, which).without_unused())
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:

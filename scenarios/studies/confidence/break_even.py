@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....sim.facts.system import System
-from ....sim.rerun.sensitivity import altered
+from ....sim.rerun.sensitivity import scale_components
 from ....sim.run.workload import Samples
 from ..variants.samples import deciding_samples
 from ..variants.statistics import statistic_of
@@ -127,7 +127,7 @@ def _answer(base: Variant, found: Sequence[Mapping[str, Samples]]) -> Answer:
 def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
     if error:
         simulation = point.simulation
-        point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
+        point = point.on(scale_components(simulation, chosen(simulation.system), 1 / (1 + error)))
     return deciding_samples(point, point.run_for_answer())
 
 

@@ -30,9 +30,13 @@ from ....models.value_doubts import (
 from ....sim.facts.backend import Backend
 from ....sim.facts.graph import Graph
 from ....sim.facts.ops import Kind
-from ....sim.record.binding import bind, other_backends
-from ....sim.rerun.erring import doubted_seconds, interval_factors, simulation_with_doubts
-from ....sim.rerun.sensitivity import AlteredBackend, altered
+from ....sim.record.binding import bind, map_backends
+from ....sim.rerun.model_errors import (
+    interval_factors,
+    seconds_by_error_family,
+    simulation_with_errors,
+)
+from ....sim.rerun.sensitivity import ScaledBackend, scale_components
 from ....sim.run.result import Result
 from ....sim.run.simulation import Simulation
 from ...config.hil_settings import devices_drive_run
@@ -106,13 +110,13 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     whole: dict[str, float] = {}
     for point in points:
         if devices_drive_run(point.scenario) or all(
-            map(_never_tells_doubts, point.simulation.answerers)
+            map(_never_tells_doubts, point.simulation.distinct_backends)
         ):
             continue
         graphs = known_graphs(point)
         if len(graphs) < len(point.built.graphs) or any(map(_copies_in_template, graphs)):
             return ((),)
-        for name, seconds in doubted_seconds(graphs, point.simulation.bound).items():
+        for name, seconds in seconds_by_error_family(graphs, point.simulation.bound).items():
             whole[name] = whole.get(name, 0.0) + seconds
     names = sorted(whole, key=lambda name: (-whole[name], name))
     rest = tuple(names[ALONE:])
@@ -131,7 +135,9 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     NaN for ops whose backend does not say; None where none does.
     """
     simulation = point.simulation
-    if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
+    if devices_drive_run(point.scenario) or all(
+        map(_never_tells_doubts, simulation.distinct_backends)
+    ):
         return None
     each = [
         interval_factors(run.graph, simulation.bound, doubt_without_measurements())
@@ -150,7 +156,7 @@ def _never_tells_doubts(backend: Backend) -> bool:
 
 def tells_doubts(backend: Backend | None) -> bool:
     """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
-    if isinstance(backend, AlteredBackend):
+    if isinstance(backend, ScaledBackend):
         return tells_doubts(backend.inner)
     if isinstance(backend, Chain):
         return all(map(tells_doubts, backend.links))
@@ -278,10 +284,13 @@ def run_with_model_errors(
         rows := [i for i in kinds.get("gpu", ()) if is_unfitted_roofline(simulation.bound[i])]
     ):
         quick, slow = unfitted_roofline_bounds()
-        ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
+        ways["blind"] = (
+            scale_components(simulation, rows, 1 / slow),
+            scale_components(simulation, rows, 1 / quick),
+        )
     for names in errors.families:
         slower, quicker = (
-            simulation_with_doubts(simulation, names, p, doubt_without_measurements())
+            simulation_with_errors(simulation, names, p, doubt_without_measurements())
             for p in (END, 1 - END)
         )
         ways[_families_name(names)] = slower, quicker
@@ -308,8 +317,8 @@ def _simulations_at_ends(
     """Simulations, slower and quicker, with kinds of components at the ends of their times."""
     slow, quick = simulation, simulation
     for kind, rows in kinds.items():
-        slow = altered(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
-        quick = altered(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
+        slow = scale_components(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
+        quick = scale_components(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
     return slow, quick
 
 
@@ -337,7 +346,7 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
             found[id(one)] = one.doubts()
 
     def other(name: str, way: int) -> Simulation:
-        backends = other_backends(
+        backends = map_backends(
             simulation.backends,
             lambda b: found[id(b)][name][way] if name in found.get(id(b), {}) else b,
         )
@@ -431,5 +440,8 @@ def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]
     return {
         kind: rows
         for kind, rows in components_by_kind(simulation).items()
-        if not all(isinstance(bound[i], Recorded | Families) for i in bound.first_of_each(rows))
+        if not all(
+            isinstance(bound[i], Recorded | Families)
+            for i in bound.first_component_per_backend(rows)
+        )
     }

@@ -23,7 +23,7 @@ from ....models.value_doubts import (
 )
 from ....sim.facts.backend import Backend
 from ....sim.facts.doubt import Doubt
-from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.rerun.sensitivity import ScaledBackend
 from ...config.scenario import Origin, Scenario
 
 RATES, TIMES = "unmeasured rates", "unmeasured times"
@@ -114,7 +114,7 @@ def has_unmeasured_gpu(scenarios: Iterable[Scenario]) -> bool:
 
 def is_unfitted_roofline(backend: Backend | None) -> bool:
     """Whether a backend predicts kernels by a roofline that was fitted to nothing."""
-    if isinstance(backend, AlteredBackend):
+    if isinstance(backend, ScaledBackend):
         return is_unfitted_roofline(backend.inner)
     if isinstance(backend, Chain):
         return any(map(is_unfitted_roofline, backend.links))

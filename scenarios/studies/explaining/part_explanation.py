@@ -20,7 +20,7 @@ from ....reports.numbers import format_quantity, three_digits
 from ....sim.errors import ForetraceError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import Component, System
-from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.rerun.sensitivity import ScaledBackend
 from ...config.binding import entry_for_component, means_part_of_component
 from ...config.component_names import meaning_of_name
 from ...config.explanation import Explanation
@@ -158,7 +158,7 @@ def _who_answers(part: Component, scenario: Scenario, system: System) -> str:
 
 
 def _backend_names(backend: Backend | None) -> Iterator[str]:
-    if isinstance(backend, AlteredBackend):
+    if isinstance(backend, ScaledBackend):
         yield from _backend_names(backend.inner)
     elif isinstance(backend, Chain):
         for link in backend.links:

@@ -23,12 +23,12 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend, uncontended_seconds
 from ....sim.facts.graph import Builder, Graph, Member
 from ....sim.facts.ops import Kind, Ops
-from ....sim.facts.place import component_asked_per_op, place
+from ....sim.facts.place import place, timing_component_per_op
 from ....sim.facts.signature import Signature, parse_signature
 from ....sim.facts.system import System
 from ....sim.record.binding import communication_endpoints
 from ....sim.run.simulation import Simulation
-from ....sim.setting_groups import dotted, nested
+from ....sim.setting_groups import flatten_settings, unflatten_settings
 from ...config.loader import load, loads
 from ...config.part_specs import entry_model
 from ...config.scenario import Scenario
@@ -228,7 +228,10 @@ class Bench:
         assert table.at is not None  # noqa: S101  it was asked
         for number in np.unique(table.at.component).tolist():
             rows = np.flatnonzero(table.at.component == number)
-            answerer, some = backends[system.components[number].name], table.part(rows)
+            answerer, some = (
+                backends[system.components[number].name],
+                table.take_with_placement(rows),
+            )
             answerer.open(system)
             found[rows] = uncontended_seconds(answerer.timing(some), some)
         return found
@@ -259,10 +262,10 @@ def settings_as_written(kind: str, settings: Mapping[str, Any]) -> dict[str, Any
     {'bandwidth': '25000000000.0 B/s', 'overhead': '0.0 s'}
     """
     told = {}
-    for name, value in dotted(settings).items():
+    for name, value in flatten_settings(settings).items():
         unit = unit_of_setting(kind, name)
         told[name] = f"{value!r} {unit}" if unit else value
-    return nested(told)
+    return unflatten_settings(told)
 
 
 @cache
@@ -304,6 +307,6 @@ def _peer(system: System, across: bool) -> int:
 
 def _asked(graph: Graph) -> Ops:
     assert graph.system is not None  # noqa: S101  it was placed
-    return graph.ops.asked(
-        graph.system, component_asked_per_op(graph), communication_endpoints(graph)
+    return graph.ops.with_placement(
+        graph.system, timing_component_per_op(graph), communication_endpoints(graph)
     )

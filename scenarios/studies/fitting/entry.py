@@ -19,7 +19,7 @@ from ....models.compute.families import FORM
 from ....models.value_doubts import WIDER
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
-from ....sim.setting_groups import dotted, nested
+from ....sim.setting_groups import flatten_settings, unflatten_settings
 from ...config.catalog import installed
 from ...config.part_specs import KINDS, entry_model
 from ...config.problems import did_you_mean_text
@@ -82,7 +82,7 @@ def settings_before_fit(
     if start and node is None:
         hint = did_you_mean_text(start, catalog.names(kind))
         raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
-    texts: dict[str, Any] = dotted(to_dict(node)) if node else {}
+    texts: dict[str, Any] = flatten_settings(to_dict(node)) if node else {}
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
@@ -95,7 +95,7 @@ def settings_before_fit(
             hint = renamed or did_you_mean_text(key, list(setting_names(model)))
             raise ScenarioError(f"--know: a {kind} has no '{key}'{hint}")
     try:
-        told = model.model_validate(nested(texts))
+        told = model.model_validate(unflatten_settings(texts))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -261,7 +261,7 @@ def entry_lines(values: Mapping[str, str]) -> list[str]:
     >>> entry_lines({"ll.launch": "5 us", "choice": "nccl", "ll.step": "1 us"})
     ['    ll:', '      launch: 5 us', '      step: 1 us', '    choice: nccl']
     """
-    return list(_lines(nested(values), 4))
+    return list(_lines(unflatten_settings(values), 4))
 
 
 def _lines(values: Mapping[str, Any], indent: int) -> Iterator[str]:

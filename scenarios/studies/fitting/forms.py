@@ -15,7 +15,12 @@ from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import uncontended_seconds
 from ....sim.facts.ops import Ops
-from ....sim.setting_groups import construct, dotted, merged, nested
+from ....sim.setting_groups import (
+    construct_with_groups,
+    flatten_settings,
+    merge_settings,
+    unflatten_settings,
+)
 from ...config.part_specs import Part, part_backends, required_settings, settings_taken
 from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.settings import backend_settings_model
@@ -116,7 +121,7 @@ def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, 
     taken = settings_taken(backend_settings_model(first.registered_name), settings)
 
     def seconds(p: dict[str, float], rows: Ops) -> Floats:
-        answerer = construct(type(first), merged(taken, nested(p)))
+        answerer = construct_with_groups(type(first), merge_settings(taken, unflatten_settings(p)))
         answerer.open(system)
         return uncontended_seconds(answerer.timing(rows), rows)
 
@@ -158,7 +163,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
     """
     usual = parameters_of(kind, settings)
     chosen = tuple(names) or tuple(usual)
-    numbers = {n: v for n, v in dotted(settings).items() if isinstance(v, float)}
+    numbers = {n: v for n, v in flatten_settings(settings).items() if isinstance(v, float)}
     strange = sorted(set(chosen) - set(usual) - set(numbers))
     if strange:
         raise ScenarioError(
@@ -172,7 +177,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
             "with --start, or give it with --know NAME=VALUE"
         )
     start = {n: numbers.get(n) or usual[n] for n in chosen}
-    return PartToFit(merged(settings, nested(start)), chosen)
+    return PartToFit(merge_settings(settings, unflatten_settings(start)), chosen)
 
 
 def fit_part(
@@ -186,7 +191,7 @@ def fit_part(
     rows : with the table of the bench
     """
     model = part_model(bench, ops, part.settings, part.names)
-    known = dotted(part.settings)
+    known = flatten_settings(part.settings)
     parameters = [Parameter(n, known[n]) for n in part.names]
     draws = DRAWS if bench.kind in LINEAR else FEW
     return calibrate(model, parameters, rows, draws=draws), model

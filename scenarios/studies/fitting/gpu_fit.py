@@ -24,7 +24,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.doubt import QUANTILES
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import WIDTH, parse_signature
-from ....sim.setting_groups import construct, dotted, nested
+from ....sim.setting_groups import construct_with_groups, flatten_settings, unflatten_settings
 from .gpu_rows import PRODUCT, GpuRows
 
 Floats = NDArray[np.float64]
@@ -85,7 +85,7 @@ class GpuConstants:
 
     def roofline(self, **changed: float) -> Roofline:
         """Its backend, with other settings."""
-        made = construct(Roofline, nested({**self.settings, **changed}))
+        made = construct_with_groups(Roofline, unflatten_settings({**self.settings, **changed}))
         made.families = self.families
         return made
 
@@ -97,7 +97,7 @@ class GpuConstants:
         for one, rows in ((self, after), (warm, ~after)):
             at = np.flatnonzero(rows)
             if len(at):
-                found[at] = one.roofline().parts(table.part(at)).sum(axis=0)
+                found[at] = one.roofline().parts(table.take_with_placement(at)).sum(axis=0)
         return found
 
 
@@ -158,7 +158,7 @@ def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
     ScenarioError
         The peak of bf16, the bandwidth, or what families are counted in is not known.
     """
-    known = dotted(settings)
+    known = flatten_settings(settings)
     _require_known(known)
     return _Stages(rows, known).run()
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....reports.numbers import three_digits
 from ....sim.facts.signature import parse_signature
-from ....sim.setting_groups import nested
+from ....sim.setting_groups import unflatten_settings
 from .bench import Bench, BenchOp, settings_as_written
 from .gpu_entry import kernels_text
 from .gpu_fit import GpuFit, replace_cold
@@ -65,7 +65,7 @@ def _simulated_alone(bench: Bench, ops: list[BenchOp], found: GpuFit, file: Path
     """(n,) s of ops in runs of a GPU on which nothing starts later for what ran before."""
     model = replace_cold(found.model, 0.0)
     file.write_text(kernels_text(model.families))
-    part = settings_as_written("gpu", {**nested(model.settings), "kernels": str(file)})
+    part = settings_as_written("gpu", {**unflatten_settings(model.settings), "kernels": str(file)})
     return bench.simulated_seconds(ops, part)
 
 

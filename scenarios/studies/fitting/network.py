@@ -22,7 +22,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import parse_signature
 from ....sim.facts.system import System
-from ....sim.setting_groups import dotted, nested
+from ....sim.setting_groups import flatten_settings, unflatten_settings
 from ...config.loader import load
 from ..building.system import build_system
 from .collective_logs import CollectiveRow
@@ -190,8 +190,8 @@ def fit_network(
     """
     require_parameters(NETWORK_KIND, names, GUESSES, "library")
     chosen = list(names) or _told_by(data.rows)
-    known = dotted(settings)
-    still = nested({k: v for k, v in known.items() if k not in chosen})
+    known = flatten_settings(settings)
+    still = unflatten_settings({k: v for k, v in known.items() if k not in chosen})
     parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
     start = [Parameter(p.name, p.start, p.guess) for p in parameters]
     (ops, seconds), _ = data.table, data.system

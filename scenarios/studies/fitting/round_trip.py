@@ -153,7 +153,9 @@ def families_round_trip(
     fitted = np.empty(len(some))
     for name, found in mine.items():
         rows = np.flatnonzero([names[i] == name for i in kept])
-        fitted[rows] = family_model(found.own)(found.calibration.values, table.part(rows))
+        fitted[rows] = family_model(found.own)(
+            found.calibration.values, table.take_with_placement(rows)
+        )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ops.json"
         path.write_text(file)

@@ -66,7 +66,7 @@ class MeasuredRows:
         """
         number = {one: i for i, one in enumerate(ops)}
         table = bench.placed_ops(ops, part)
-        return replace(self, ops=table.part([number[one] for one in self.bench_ops]))
+        return replace(self, ops=table.take_with_placement([number[one] for one in self.bench_ops]))
 
     def medians(self, ops: Sequence[BenchOp]) -> NDArray[np.float64]:
         """(n,) s of each of these ops, the median of its starts."""
@@ -105,7 +105,7 @@ class MeasuredRows:
         ranks = tuple(self.ranks[i] for i in at.tolist())
         return replace(
             self,
-            ops=self.ops.part(at),
+            ops=self.ops.take_with_placement(at),
             seconds=self.seconds[at],
             start=start,
             day=day,

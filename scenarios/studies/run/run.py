@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ....models.compute.recorded import Recorded
-from ....sim.rerun.sensitivity import SpeedupEffect, faster
+from ....sim.rerun.sensitivity import SpeedupEffect, speedup_effects
 from ....sim.run.result import Result
 from ....sim.units import seconds
 from ...config.condition import Condition
@@ -427,7 +427,7 @@ def effect_of_faster_components(
     periodic = bool(point.answer.period)
     if point.coupled is not None or point.scenario.run.quick:
         return []
-    return faster(
+    return speedup_effects(
         point.simulation,
         lambda s: point.on(s).run_for_answer(),
         components_by_kind(point.simulation),

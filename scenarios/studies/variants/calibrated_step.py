@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ....sim.rerun.sensitivity import altered
+from ....sim.rerun.sensitivity import scale_components
 from ....sim.run.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -46,4 +46,4 @@ def with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
     """Simulation whose GPUs take so many times as long."""
     system = simulation.system
     gpus = [system.number(name) for name in system.gpus]
-    return altered(simulation, gpus, 1 / factor)
+    return scale_components(simulation, gpus, 1 / factor)

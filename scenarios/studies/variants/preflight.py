@@ -60,7 +60,9 @@ def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
 
 def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
     """Shares of the links of a variant's chains, by kind of component; empty without chains."""
-    if devices_drive_run(point.scenario) or not any(map(has_chain, point.simulation.answerers)):
+    if devices_drive_run(point.scenario) or not any(
+        map(has_chain, point.simulation.distinct_backends)
+    ):
         return {}
     _open_backends(point)
     return chain_shares(_known_placed_graphs(point), point.simulation.bound)
@@ -73,7 +75,7 @@ def known_graphs(point: Variant) -> list[Graph]:
 
 
 def _open_backends(point: Variant) -> None:
-    for backend in point.simulation.answerers:
+    for backend in point.simulation.distinct_backends:
         if not backend.online:
             backend.open(point.simulation.system)
 

@@ -26,8 +26,8 @@ from ....sim.facts.graph import Graph
 from ....sim.facts.ops import Ops
 from ....sim.facts.place import place
 from ....sim.facts.system import System
-from ....sim.record.binding import other_backends
-from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.record.binding import map_backends
+from ....sim.rerun.sensitivity import ScaledBackend
 from ....sim.run.job import Job
 from ....sim.run.process import Process, Running, Steps
 from ....sim.run.result import Result
@@ -332,7 +332,7 @@ class Variant:
     @cached_property
     def _varying_backends(self) -> Mapping[str, Backend]:
         """Recorded durations that vary as the recordings do."""
-        return other_backends(
+        return map_backends(
             self.simulation.backends, lambda b: _backend_with_variation(b, self._recorded_spread)
         )
 
@@ -372,7 +372,7 @@ class Variant:
 
 def _answers_recorded(backend: Backend) -> bool:
     """Whether a backend, or one that it asks, answers recorded durations."""
-    if isinstance(backend, AlteredBackend):
+    if isinstance(backend, ScaledBackend):
         return _answers_recorded(backend.inner)
     if isinstance(backend, Chain):
         return any(map(_answers_recorded, backend.links))
@@ -384,7 +384,7 @@ def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:
     made = copy(backend)
     if isinstance(made, Recorded):
         made.spread = varies
-    elif isinstance(made, AlteredBackend):
+    elif isinstance(made, ScaledBackend):
         made.inner = _backend_with_variation(made.inner, varies)
     elif isinstance(made, Chain):
         made.links = tuple(_backend_with_variation(link, varies) for link in made.links)

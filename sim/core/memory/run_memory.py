@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine_api.interface import MAX_TICK, ComponentTable, EngineGraph, Numbers
-from ...kernel.blocks import Blocks
+from ...kernel.row_allocator import RowAllocator
 from ...media.max_min.medium_memory import MaxMinMemory
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
@@ -123,7 +123,7 @@ class RunMemory:
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
         self.borrowed = False  # True if the links are the array of a single graph, not a copy
-        self.holder_rows, self.claim_rows = Blocks(), Blocks()
+        self.holder_rows, self.claim_rows = RowAllocator(), RowAllocator()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
         self._refresh_field_views()

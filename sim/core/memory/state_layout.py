@@ -52,7 +52,7 @@ NEVER = 512  # its release is beyond the range of ticks
 LAST = 1024  # ended as the last open op of its graph
 HOLDS = 2048  # a participant of an op that holds amounts of capacities
 LETS = 4096  # other ops hold amounts until its end
-COUNTED = 8192  # its end was reported: see `Engine.give_back`
+COUNTED = 8192  # its end was reported: see `Engine.collect_ended`
 
 # Columns of `times`; before arrival, `ARRIVED` is -1 minus the release tick.
 ARRIVED, START, END = range(3)

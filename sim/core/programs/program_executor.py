@@ -22,8 +22,8 @@ from ...facts.spmd.program_encoding import (
     READS,
     RECV,
     SEND,
+    chains_to_next,
     end_register,
-    goes_on,
     is_gate,
     next_op_position,
     op_family,
@@ -333,7 +333,7 @@ def _run_until_blocked(
                     beyond += _add_durations(member, n, duration, meta & 255, own, member_of, first,
                                              step, draws)  # fmt: skip
                     own += 1
-                    if not goes_on(words, w):
+                    if not chains_to_next(words, w):
                         break
                     i += 1
                     w = next_op_position(words, w)

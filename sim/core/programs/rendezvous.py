@@ -51,7 +51,7 @@ class Rendezvous:
             group,
             np.cumsum(np.concatenate(counts)),
             np.concatenate([np.empty(0, np.int64), *members]).astype(np.int32),
-            np.concatenate([np.empty(0, np.int32), *template.leads]).astype(np.int32),
+            np.concatenate([np.empty(0, np.int32), *template.group_leaders]).astype(np.int32),
             np.concatenate([np.empty(0, np.int64), *rows]),
             np.ascontiguousarray(template.peers),
             _mailbox_starts(template),

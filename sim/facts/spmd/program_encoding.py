@@ -69,9 +69,9 @@ def encode_program(program: RankProgram) -> ProgramWords:
     most = int(incoming.counts.max(initial=0))
     if most >= MAX_REGISTERS:
         raise OverflowError(f"an op waits for {most} others; fewer than {MAX_REGISTERS} can be")
-    question, first = distinct_questions(program.ops, program.family)
+    question, first = distinct_ops_to_time(program.ops, program.family)
     head = kind_codes(program.ops.kind) | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
-    head |= _rows_that_go_on(program, incoming).astype(np.uint32) << GOES_ON
+    head |= _rows_chained_to_next(program, incoming).astype(np.uint32) << GOES_ON
     words = np.zeros(int((2 + (incoming.counts + 2) // 2).sum()), np.uint32)
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
     if used > MAX_REGISTERS:
@@ -79,7 +79,7 @@ def encode_program(program: RankProgram) -> ProgramWords:
     return ProgramWords(words, used, question, first)
 
 
-def _rows_that_go_on(program: RankProgram, incoming: Csr) -> NDArray[np.bool_]:
+def _rows_chained_to_next(program: RankProgram, incoming: Csr) -> NDArray[np.bool_]:
     """(n,) whether the next op, a local one of the same kind and period, waits for this one alone.
 
     Nobody else waits for it, so that a run of them is one loop without registers.
@@ -99,13 +99,13 @@ def kind_codes(kind: Array) -> NDArray[np.uint32]:
     return _WHAT[kind]
 
 
-def distinct_questions(
+def distinct_ops_to_time(
     ops: Ops, family: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(n,) number of the distinct timing question of each op, and (q,) first op of each question.
 
     >>> ops = Ops.of(flop=[1, 2, 1], rank=[0, 1, 2])
-    >>> question, first = distinct_questions(ops, np.full(3, -1, np.int16))
+    >>> question, first = distinct_ops_to_time(ops, np.full(3, -1, np.int16))
     >>> question.tolist(), first.tolist()
     ([0, 1, 0], [0, 1])
     """
@@ -141,7 +141,7 @@ def op_family(words: Array, w: Int) -> Int:
 
 
 @jit_without_refcounts
-def goes_on(words: Array, w: Int) -> Int:
+def chains_to_next(words: Array, w: Int) -> Int:
     """Whether the op at a word ends in the start of the next one, and in no other's."""
     return np.int64(words[w]) >> GOES_ON & 1
 

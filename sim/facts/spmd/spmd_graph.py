@@ -170,7 +170,7 @@ class SpmdGraph:
         return np.ascontiguousarray(found.reshape(len(self.programs), families).T)
 
     @cached_property
-    def leads(self) -> tuple[NDArray[np.int32], ...]:
+    def group_leaders(self) -> tuple[NDArray[np.int32], ...]:
         """(groups,) rank that says how long a group's collectives take, for each family."""
         if self.lead is not None:
             return self.lead

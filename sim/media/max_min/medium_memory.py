@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ...engine_api.interface import NO_LIMIT, ONE, ComponentTable, Flows
 from ...engine_api.validation import may_exceed_rate_range
 from ...errors import BackendError
-from ...kernel.blocks import Blocks
 from ...kernel.jit import jit
+from ...kernel.row_allocator import RowAllocator
 from .pairing_heap import ABSENT, BEFORE, NONE
 from .table_layout import (
     BUCKET,
@@ -81,8 +81,8 @@ class MaxMinMemory:
         self._parts[:, LEVEL] = OPEN
         self._parts[:, HEAD] = NONE
         self._parts[:, BEFORE] = ABSENT
-        self._flows, self._flow_rows = _empty_table(4, FLOW_COLUMNS), Blocks()
-        self._uses, self._use_rows = _empty_table(4, USE_COLUMNS), Blocks()
+        self._flows, self._flow_rows = _empty_table(4, FLOW_COLUMNS), RowAllocator()
+        self._uses, self._use_rows = _empty_table(4, USE_COLUMNS), RowAllocator()
         self._bundles = _empty_table(0, BUNDLE_COLUMNS)
         self._grow_classes(5)
         self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
@@ -141,8 +141,8 @@ class MaxMinMemory:
     def free_rows(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
         """Free rows of flows and of uses, (first, count) each; the flows never run again."""
         self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
-        self._flow_rows.give(*flows)
-        self._use_rows.give(*uses)
+        self._flow_rows.free(*flows)
+        self._use_rows.free(*uses)
 
     def uses_of(self, flow: int) -> tuple[int, int]:
         """Rows of a flow's uses: (first, count)."""

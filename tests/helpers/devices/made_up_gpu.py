@@ -18,7 +18,7 @@ from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.studies.fitting.gpu_fit import ops_table
-from foretrace.sim.setting_groups import construct, nested
+from foretrace.sim.setting_groups import construct_with_groups, unflatten_settings
 
 HOST = 4_000  # ns to launch
 NOISE = 0.02
@@ -88,7 +88,7 @@ class Nvml:
 
 def truth():
     """The GPU as a backend; every answer is of a step, in which other kernels ran before."""
-    made = construct(Roofline, nested(SETTINGS))
+    made = construct_with_groups(Roofline, unflatten_settings(SETTINGS))
     made.families = {n: KernelFamily(**f, cold=COLD if f else 0.0) for n, f in FAMILIES.items()}
     return made
 

@@ -18,7 +18,7 @@ from foretrace.sim.engine_api.interface import (
     PreparedShape,
     State,
     Submitted,
-    There,
+    TimingElsewhere,
 )
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 
@@ -217,7 +217,7 @@ class Player:
             holds = tuple((c, max(n - less, 1), until) for c, n, until in cases[row].holds)
             cases[row] = cases[row]._replace(fixed=fixed, work=work, limit=bound, holds=holds)
         numbers = Numbers.of(literal_graph(f"p{shape}", cases, self._asked(cases)))
-        self._note(self.machine.repeat(self.shapes[shape], numbers), cases)
+        self._note(self.machine.submit_prepared(self.shapes[shape], numbers), cases)
 
     def _asked(self, cases: Sequence[LiteralOp]) -> list[_Asked]:
         first = len(self.places)
@@ -230,7 +230,7 @@ class Player:
 
     def _do_give_back(self) -> None:
         """Say what is held: each graph, and its ops that ended since this was asked last."""
-        held = self.machine.give_back()
+        held = self.machine.collect_ended()
         graphs = [
             (g.first, g.count, bool(over)) for g, over in zip(held.graphs, held.over, strict=True)
         ]
@@ -268,7 +268,7 @@ class Player:
         uses = None if usage is None else dict(usage)
         self.machine.resume(op, keep, slots, uses, self._there(op, there))
 
-    def _there(self, op: int, there: tuple[bool, LiteralOp] | None) -> There | None:
+    def _there(self, op: int, there: tuple[bool, LiteralOp] | None) -> TimingElsewhere | None:
         """What an op takes where it goes on: an answer, or who is asked when it starts."""
         if there is None:
             return None

@@ -17,7 +17,7 @@ from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.fitting.gpu_fit import PRODUCTS
 from foretrace.scenarios.studies.fitting.gpu_plan import gpu_plan
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.setting_groups import dotted
+from foretrace.sim.setting_groups import flatten_settings
 from foretrace.sim.units import quantity
 from made_up_gpu import COLD, FAMILIES, OTHER, SETTINGS, MadeUpGpu, plug_in, true_seconds
 from typer.testing import CliRunner
@@ -140,8 +140,8 @@ def test_a_gpu_of_no_entry_tells_its_datasheet_but_for_the_peak(nvml, tmp_path):
     told = CliRunner().invoke(app, [*words, "--know", "peaks.bf16=989.4 Tflop/s"])
     assert told.exit_code == 0, told.output
     entry = installed([str(tmp_path)]).entry("gpu", "mine")
-    texts = {k: dotted(to_dict(entry))[k] for k in ("memory", "bandwidth", "chip.processors",
-        "chip.clock", "chip.cache", "copy_engines", "power")}  # fmt: skip
+    names = ("memory", "bandwidth", "chip.processors", "chip.clock", "chip.cache", "copy_engines")
+    texts = {k: flatten_settings(to_dict(entry))[k] for k in (*names, "power")}
     assert texts == {
         "memory": "85899345920 B", "bandwidth": "3.352 TB/s", "chip.processors": 132,
         "chip.clock": "1.98 GHz", "chip.cache": "52428800 B", "copy_engines": 3, "power": "700 W",

@@ -12,7 +12,7 @@ from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.signature import parse_signature
-from foretrace.sim.setting_groups import construct, dotted, nested
+from foretrace.sim.setting_groups import construct_with_groups, flatten_settings, unflatten_settings
 from foretrace.sim.units import quantity
 
 LISTS = (
@@ -94,8 +94,10 @@ UNITS = {
 
 def errors_of_the_catalog(names, measured):
     """Predicted over measured products, less one: nothing of these recordings was fitted."""
-    told = dotted(to_dict(installed(()).entry("gpu", "epyc-zen4-core")))
-    core = construct(Roofline, nested({k: quantity(told[k], u) for k, u in UNITS.items()}))
+    told = flatten_settings(to_dict(installed(()).entry("gpu", "epyc-zen4-core")))
+    core = construct_with_groups(
+        Roofline, unflatten_settings({k: quantity(told[k], u) for k, u in UNITS.items()})
+    )
     shapes = [[o.shape for o in parse_signature(n).operands[-2:]] for n in names]
     flop = [2.0 * m * k * n for (m, k), (_, n) in shapes]
     moved = [4.0 * (m * k + k * n + m * n) for (m, k), (_, n) in shapes]

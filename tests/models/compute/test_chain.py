@@ -113,7 +113,7 @@ def test_usage_and_holds_of_a_link_stay_with_their_ops():
     chain = Chain.of(holding, shared)
     chain.open(system)
     ops = Ops.of(signature=[0, 2, 0], flop=1e9, bytes=[1e6, NAN, 2e6], signatures=TEXTS)
-    timing = chain.timing(ops.asked(system, gpu))
+    timing = chain.timing(ops.with_placement(system, gpu))
     assert timing.work.tolist() == [1e6, 0, 2e6]
     assert timing.usage.indptr.tolist() == [0, 1, 1, 2]
     assert timing.holds.indptr.tolist() == [0, 0, 1, 1]
@@ -144,9 +144,9 @@ def test_a_run_keeps_the_doubt_and_the_source_of_each_op():
 
 def test_a_chain_of_uniform_backends_is_uniform():
     system = System((Component("a", "gpu", slots=1), Component("b", "gpu", slots=1)))
-    assert Chain.of(roofline(), Recorded()).alike(system).tolist() == [0, 0]
-    assert Chain.of(Copy(), Recorded()).alike(system).tolist() == [0, 0]
-    assert Chain.of(Says(1.0, []), Recorded()).alike(system) is None
+    assert Chain.of(roofline(), Recorded()).timing_groups(system).tolist() == [0, 0]
+    assert Chain.of(Copy(), Recorded()).timing_groups(system).tolist() == [0, 0]
+    assert Chain.of(Says(1.0, []), Recorded()).timing_groups(system) is None
 
 
 def test_the_largest_ops_come_first():

@@ -70,7 +70,9 @@ def test_attention_lies_between_lengths_but_not_between_widths_of_heads(aiconfig
     text = f"compute:aten::scaled_dot_product_attention {operands}"
     ops = asked(text.format(128), text.format(64))
     assert table.knows(ops).tolist() == [True, False]
-    assert table.timing(ops.part(np.array([0]))).fixed.tolist() == pytest.approx([2e-5])
+    assert table.timing(ops.take_with_placement(np.array([0]))).fixed.tolist() == pytest.approx(
+        [2e-5]
+    )
 
 
 def test_an_engine_is_chosen_by_its_name_and_without_one_medians_count(aiconfigurator):

@@ -26,7 +26,7 @@ def two_ranks(steps: int) -> Graph:
         members = [Member(r, 0, (own[r],)) for r in range(2)]
         last = (build.collective(members),)
     for r in range(2):
-        build.describe(r, 0, "compute")
+        build.set_stream_kind(r, 0, "compute")
     return place(build.graph(), SYSTEM)
 
 
@@ -98,5 +98,5 @@ def test_a_watchdog_that_would_ask_without_pause_is_refused():
 def test_a_graph_without_a_machine_is_refused():
     build = Builder("nowhere")
     build.op(Kind.COMPUTE)
-    with pytest.raises(ValueError, match=r"has no machine; call place\(\) first"):
+    with pytest.raises(ValueError, match=r"is not placed on a system; call place\(\) first"):
         HotSpare(build.graph(), [], period=1.0, swap=1.0)

@@ -202,7 +202,7 @@ def test_a_link_that_fails_at_once_and_for_good_is_one_that_is_down_from_the_sta
     number = system.number(link)
     parts = list(system.components)
     parts[number] = replace(parts[number], rate=0.0, max_rate=1e9)
-    without = replace(system.around([number]), components=tuple(parts))
+    without = replace(system.avoiding([number]), components=tuple(parts))
     wanted = simulation(without, "core").run(graph)
     found = simulation(system, "core").run(graph, LinkFailure(links=[link], at=0.0))
     assert found.columns.end.tolist() == wanted.columns.end.tolist()
@@ -232,7 +232,7 @@ run: {engine: reference}
         ("node0.gpu0", "link-failure: node0.gpu0 has no rate; name links, ports or NICs"),
         ("leaf0.spine*", "no route leads from node0.nic0 to node2.nic0; these links are down: "
          "leaf0.spine0, leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
-        ("node0.nic0.tx", "nothing leads around node0.nic0.tx: there is no other way"),
+        ("node0.nic0.tx", "node0.nic0.tx: no other route exists"),
     ],
 )  # fmt: skip
 def test_failures_that_cannot_be_are_refused_at_their_place(links, said):
@@ -245,7 +245,7 @@ def test_failures_that_cannot_be_are_refused_at_their_place(links, said):
 
 def test_a_pool_that_fails_for_good_is_refused_with_its_cure():
     text = SCENARIO.replace(", routing: ecmp, seed: 1, spines: 2", "")
-    with pytest.raises(InvalidScenarioError, match="routing: ecmp or spray makes each a link"):
+    with pytest.raises(InvalidScenarioError, match="routing: ecmp or spray to make each uplink"):
         build_variants(loads(text.replace("leaf0.spine1", "leaf0.up")))
 
 

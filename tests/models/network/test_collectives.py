@@ -29,7 +29,7 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 from foretrace.sim.run.session import Session
 from foretrace.sim.run.simulation import Simulation
 
@@ -65,7 +65,7 @@ def asked(system, name, members, *sizes):
         signatures=(f"collective:{name} fp32[1]",),
     )
     fabric = system.number("fabric")
-    return ops.asked(system, fabric, Csr.of([members] * len(sizes)))
+    return ops.with_placement(system, fabric, Csr.of([members] * len(sizes)))
 
 
 @ENGINES
@@ -312,7 +312,7 @@ def test_a_host_that_is_waited_for_delays_collectives(fidelity):
 
 def answered(session, made):
     """What a machine says of a graph: fixed times and work."""
-    timing = session.ask(made).answers.timing
+    timing = session.time_graph(made).answers.timing
     return timing.fixed.tolist(), timing.work.tolist()
 
 
@@ -321,7 +321,7 @@ def test_altered_machines_that_run_side_by_side_are_answered_each_for_itself(fab
     """What a fabric keeps of one machine is no answer for another that was opened with it."""
     whole, system = graph(("all-reduce", range(4), 1e6)), board(4)
     simulation, every = Simulation(system, {"fabric": fabric}), range(len(system.components))
-    quick = [altered(simulation, every, by) for by in (1.1, 2.0)]
+    quick = [scale_components(simulation, every, by) for by in (1.1, 2.0)]
     alone = [answered(Session(one, None), whole) for one in quick]
     assert alone[0] != alone[1]
     under_way = [Session(one, None) for one in quick]  # both are opened before either is asked

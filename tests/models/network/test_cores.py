@@ -11,7 +11,7 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 from foretrace.sim.run.simulation import Simulation
 
 RATE, STEP, CORE = 1e9, 0.5e-3, 4e9
@@ -31,7 +31,7 @@ def step(computing, at_once=1, core=True):
         build.collective(members, bytes=SIZE, signature="collective:all-reduce")
     for rank in range(2):
         for k in range(at_once):
-            build.describe(rank, 1 + k, "network")
+            build.set_stream_kind(rank, 1 + k, "network")
     return build.graph()
 
 
@@ -111,7 +111,7 @@ def channels_beside_kernels(seconds, *, share, engine="core", bound_by=1.0, **kw
     build.collective([Member(r, 1) for r in range(2)], bytes=SIZE,
                      signature="collective:all-reduce")  # fmt: skip
     for rank in range(2):
-        build.describe(rank, 1, "network")
+        build.set_stream_kind(rank, 1, "network")
     node = NodeSpec(
         gpus=2, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
     )
@@ -178,7 +178,7 @@ def test_kernels_of_quicker_gpus_are_quicker_where_they_share_them(factor, ends)
     )
     system = cluster(1, node)
     bound = {"node0.gpu0": Roofline(bandwidth=1e12)}
-    quicker = altered(Simulation(system, bound), [system.number("node0.gpu0")], factor)
+    quicker = scale_components(Simulation(system, bound), [system.number("node0.gpu0")], factor)
     assert quicker.run(build.graph()).makespan == pytest.approx(ends)
 
 
@@ -192,7 +192,7 @@ def test_groups_that_look_alike_each_take_of_their_own_gpus(fidelity):
         build.collective([Member(r, 1) for r in pair], bytes=SIZE,
                          signature="collective:all-reduce")  # fmt: skip
     for rank in range(4):
-        build.describe(rank, 1, "network")
+        build.set_stream_kind(rank, 1, "network")
     node = NodeSpec(
         gpus=4, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
     )

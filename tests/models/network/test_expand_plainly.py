@@ -9,7 +9,7 @@ from foretrace.models.network.collective.algorithms import ALGORITHMS
 from foretrace.models.network.collective.expand import expand
 from foretrace.models.network.collective.steps import FROM_SWITCH, SEGMENTS, SWITCH, TO_SWITCH
 from foretrace.sim.facts.graph import Builder, Member
-from foretrace.sim.facts.op_times import OpTimes
+from foretrace.sim.facts.op_time_overrides import OpTimeOverrides
 from foretrace.sim.facts.ops import DTYPES, Kind
 from foretrace.sim.facts.signature import parse_signature
 from hypothesis import given, settings
@@ -109,9 +109,9 @@ def plainly(graph, algorithms, nodes=()):
             Kind.DELAY, rank=ranks[0], after=end, duration=0.0, release=release, **same
         )
     for (rank, number), kind in graph.streams.items():
-        build.describe(rank, number, kind)
+        build.set_stream_kind(rank, number, kind)
     for rank in range(graph.ranks):
-        build.describe(rank, stream, "network")
+        build.set_stream_kind(rank, stream, "network")
     return build.graph(**graph.facts), new
 
 
@@ -164,7 +164,7 @@ def graphs(draw):
     def waits(k):
         return tuple(j for j in range(made) if free[j] < free[k] and draw(st.booleans()))
 
-    build.describe(0, 0, "compute")
+    build.set_stream_kind(0, 0, "compute")
     for k in range(made):
         facts = {
             "name": draw(st.sampled_from(["", "collective", "a name"])),
@@ -208,9 +208,13 @@ def test_times_that_are_said_stay_with_their_ops():
     slow = build.op(Kind.COMPUTE, duration=1.0, after=[ring])
     quick = build.op(Kind.COMPUTE, duration=1.0)
     graph = build.graph()
-    times = OpTimes.none(len(graph)).given(np.array([quick]), 0.25).scaled(np.array([slow]), 3.0)
+    times = (
+        OpTimeOverrides.none(len(graph))
+        .with_time(np.array([quick]), 0.25)
+        .with_factor(np.array([slow]), 3.0)
+    )
     _, new = plainly(graph, "ring")
     found = expand(replace(graph, times=times), "ring").times
     assert found.factor[new[slow]] == 3.0
     assert found.time[new[quick]] == 0.25
-    assert np.count_nonzero(found.factor != 1) == 1 == np.count_nonzero(found.told)
+    assert np.count_nonzero(found.factor != 1) == 1 == np.count_nonzero(found.is_given)

@@ -81,7 +81,7 @@ def test_groups_of_one_shape_are_answered_as_each_alone(fidelity, groups, seed, 
             fidelity=fidelity, simple=Protocol(launch=1e-6), ll=Protocol(3e-7, efficiency=0.4)
         )
         fabric.open(system)
-        asked = ops.asked(system, system.number(system.fabric), members)
+        asked = ops.with_placement(system, system.number(system.fabric), members)
         said.append(fabric.timing(asked))
     one, other = said
     assert one.fixed.tolist() == other.fixed.tolist()

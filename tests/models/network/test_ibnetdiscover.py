@@ -67,7 +67,7 @@ def test_gpus_behind_it_talk_over_its_cables(tmp_path):
     )
     system = cluster(2, NodeSpec(gpus=2, nics=2, nic=nic), fabric)
     a, b = (system.number(f"node{i}.gpu1") for i in (0, 1))
-    rates = [system.components[c].rate for c in system.shares(a, b)]
+    rates = [system.components[c].rate for c in system.crossing_fractions(a, b)]
     assert min(r for r in rates if r) == 12.5e9
 
 

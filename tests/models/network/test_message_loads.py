@@ -50,7 +50,7 @@ def test_messages_together_load_what_each_does_alone(pairs, routing):
             zip(found.parts.component[mine].tolist(), found.parts.share[mine].tolist(), strict=True)
         )
         assert len(uses) == np.count_nonzero(mine)
-        assert uses == pytest.approx(dict(system.shares(a, b)), rel=1e-14)
+        assert uses == pytest.approx(dict(system.crossing_fractions(a, b)), rel=1e-14)
         assert found.latency[i] == pytest.approx(hop_latency(a, b, system), rel=1e-14)
         assert found.across[i] == (system.node_of(a) != system.node_of(b))
         bounded = {c: s for c, s in uses.items() if system.components[c].limit < np.inf}

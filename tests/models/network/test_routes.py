@@ -61,7 +61,7 @@ def test_many_flows_at_once_cross_what_each_would_alone(system):
         rows = zip(crossed.component[ours].tolist(), crossed.share[ours].tolist(), strict=True)
         for component, share in rows:
             found[component] = found.get(component, 0.0) + share
-        assert found == pytest.approx(dict(system.shares(*pair)))
+        assert found == pytest.approx(dict(system.crossing_fractions(*pair)))
 
 
 def test_loads_are_what_all_flows_together_cross(system):
@@ -89,7 +89,7 @@ def test_an_exchange_loads_what_all_its_pairs_do(topology, down):
     """Of all members, of some that fill machines unevenly, and of none near each other."""
     system = fabric(topology, 10, 8, gpus=3, nics=2)
     if down and not topology.pooled:
-        system = replace(system, router=system.router.around([min(system.router.avoidable)]))
+        system = replace(system, router=system.router.avoiding([min(system.router.avoidable)]))
     for members in (system.numbers, system.numbers[1:-4], system.numbers[::3]):
         pairs = [(a, b) for a, b in product(members, members) if a != b]
         wanted = system.loads(*np.array(pairs).T, np.full(len(pairs), 1 / len(members)))
@@ -129,15 +129,15 @@ def test_a_message_takes_as_long_as_its_longest_way(system):
         max(sum(parts[c].latency for c in r.components) for r in system.routes(*pair))
         for pair in zip(source.tolist(), target.tolist(), strict=True)
     ]
-    assert system.delays(source, target) == pytest.approx(wanted)
+    assert system.zero_byte_latencies(source, target) == pytest.approx(wanted)
     assert system.latency(int(source[1]), int(target[1])) == pytest.approx(wanted[1])
 
 
 def test_ends_that_nothing_joins_have_no_delay():
     system = cluster(1, NodeSpec(gpus=40))
     source, target = pairs_of(system)
-    assert np.isnan(system.delays(source, target)).sum() == 40 * 39
-    assert np.isnan(system.delays(source[:2], target[:2])).tolist() == [False, True]
+    assert np.isnan(system.zero_byte_latencies(source, target)).sum() == 40 * 39
+    assert np.isnan(system.zero_byte_latencies(source[:2], target[:2])).tolist() == [False, True]
 
 
 def test_shares_of_the_ways_add_up_to_all_of_the_data(system):

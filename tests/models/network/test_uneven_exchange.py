@@ -18,7 +18,7 @@ from foretrace.sim.errors import BackendError, GraphError
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.splits import Splits, split_name
+from foretrace.sim.facts.splits import Splits, all_to_all_name
 from foretrace.sim.run.simulation import Simulation
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -117,7 +117,7 @@ def test_what_members_have_for_others_is_what_is_sent(parts):
         source, target, share = WAYS[name].split(splits).flows(6)
         sent = np.zeros((6, 6))
         sent[source, target] = share
-        assert sent == pytest.approx(others * 6 / splits.whole)
+        assert sent == pytest.approx(others * 6 / splits.total)
         assert share.all()  # nobody sends what is empty
 
 
@@ -128,7 +128,7 @@ def test_a_two_dimensional_exchange_brings_every_member_what_others_have_for_it(
     splits = Splits(matrix)
     source, target, share = WAYS["hierarchical"].split(splits).flows(6, width)
     sent = np.zeros((6, 6))
-    sent[source, target] = share * splits.whole / 6
+    sent[source, target] = share * splits.total / 6
     for j in range(6):
         far = [i for i in range(6) if i // width != j // width]
         between = sum(sent[i, j] for i in far if i % width == j % width)
@@ -157,7 +157,7 @@ def test_closed_form_activity_and_sends_take_as_long_as_the_busiest_member(parts
     others = matrix - 3 * np.eye(5, dtype=int)
     if not others.any():
         return
-    name = split_name(pairs=matrix.tolist())
+    name = all_to_all_name(pairs=matrix.tolist())
     grouped = WAYS["grouped"].split(Splits(matrix))
     busiest = max(others.sum(0).max(), others.sum(1).max()) * 5 * SIZE / matrix.sum()
     want = closed_form(grouped, 5, SIZE, ALPHA, RATE)
@@ -175,7 +175,7 @@ def test_closed_form_activity_and_sends_take_as_long_as_the_busiest_member(parts
 @settings(max_examples=2 * FEW)
 def test_both_engines_take_the_same_ticks(parts, order, way, written_out):
     system = machines(3)
-    graph = exchanges(split_name(pairs=parts), 6, order, split_name(receive=parts[0]))
+    graph = exchanges(all_to_all_name(pairs=parts), 6, order, all_to_all_name(receive=parts[0]))
     if written_out:
         graph = expand(graph, way, [f"node{r // 2}" for r in range(6)])
     one, other = (run(system, graph, e, algorithms=way).frame() for e in ENGINES)
@@ -188,8 +188,8 @@ def test_both_engines_take_the_same_ticks(parts, order, way, written_out):
 def test_the_order_of_members_is_only_their_names(receive, order):
     """A group in another order, with the splits in that order, sends the same bytes."""
     system, moved = machines(3), [receive[r] for r in order]
-    graphs = (exchanges(split_name(receive=receive), 6),
-              exchanges(split_name(receive=moved), 6, order))  # fmt: skip
+    graphs = (exchanges(all_to_all_name(receive=receive), 6),
+              exchanges(all_to_all_name(receive=moved), 6, order))  # fmt: skip
     one, other = (busy(run(system, g, algorithms="grouped")) for g in graphs)
     assert one == other
 
@@ -222,7 +222,7 @@ def test_the_port_of_the_slowest_receiver_is_to_blame():
 
 def test_a_wide_port_for_the_slowest_receiver_makes_it_the_slowest_no_more():
     """Ablation by the machine: what it gets 2.5 times of, as all others send what they did."""
-    crowded = split_name(pairs=[[8, 8, 8, 8], [20, 8, 2, 2], [20, 2, 8, 2], [20, 2, 2, 8]])
+    crowded = all_to_all_name(pairs=[[8, 8, 8, 8], [20, 8, 2, 2], [20, 2, 8, 2], [20, 2, 2, 8]])
 
     def wider(component):
         wide = component.name.startswith("node0.nic0.rx")
@@ -236,7 +236,7 @@ def test_a_wide_port_for_the_slowest_receiver_makes_it_the_slowest_no_more():
 
 
 def test_a_member_that_keeps_all_its_data_uses_no_link():
-    kept = split_name(pairs=np.eye(4, dtype=int).tolist())
+    kept = all_to_all_name(pairs=np.eye(4, dtype=int).tolist())
     for graph in (exchanges(kept, 4), expand(exchanges(kept, 4))):
         assert makespan(board(4), graph) == 0.0
     alone = makespan(

@@ -25,9 +25,9 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ([f"{NIC}=0 GB/s"], "'0 GB/s' is no rate; write it like '400 Gb/s'"),
+        ([f"{NIC}=0 GB/s"], "'0 GB/s' is zero; write a rate above 0, like '400 Gb/s'"),
         ([f"{NIC}=-1 GB/s"], "'-1 GB/s' is negative; write it like '400 Gb/s'"),
-        ([f"{SWITCH}=0 GB/s"], "'0 GB/s' is no rate"),
+        ([f"{SWITCH}=0 GB/s"], "'0 GB/s' is zero"),
         ([f"{SWITCH}=-1 GB/s"], "'-1 GB/s' is negative"),
         (["cluster.node.nic.latency=-1 us"], "'-1 us' is negative; write it like '2.1 us'"),
         (["cluster.override={node0.nic0.tx: {slowdown: 0}}"], "'0' must be above 0"),

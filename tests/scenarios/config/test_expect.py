@@ -35,7 +35,7 @@ def test_a_condition_is_read(text, parts):
             "no metric named 'iteraton_time.p95'; did you mean 'iteration",
         ),
         ("iteration_time.q95 <= 3 s", "'iteration_time' has no statistic 'q95'; it has: p50, p95"),
-        ("iteration_time <= 3 s", "'iteration_time' has many values; say which, such as"),
+        ("iteration_time <= 3 s", "'iteration_time' has many values; add a statistic, such as"),
         ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
         (
             "gpu.memory >= 40 GB",
@@ -44,7 +44,7 @@ def test_a_condition_is_read(text, parts):
         ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
         (
             "makespan.p50 <= 3 s",
-            "'makespan' has no statistic 'p50'; it has: no statistic, it is one",
+            "'makespan' has no statistic 'p50'; it has: none, since it is a single",
         ),
         ("gpu.power.bound <= 76 ms", "'76 ms' is not a power; write it like '700 W'"),
         ("gpu.power.bound <= 76", "'76' has no unit; write for example '76 W'"),

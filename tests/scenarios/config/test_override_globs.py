@@ -8,7 +8,7 @@ from foretrace.scenarios.studies.building.system import (
     components_down_at_start,
 )
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.rerun.sensitivity import AlteredBackend
+from foretrace.sim.rerun.sensitivity import ScaledBackend
 
 TEXT = """\
 foretrace: 1
@@ -35,7 +35,7 @@ def slowed(glob, what="slowdown: 2"):
     made = build_system(scenario)
     bound = build_backends(scenario, made)
     rates = {c.name for c in made.components if c.rate != plain[c.name].rate}
-    slots = {name for name, backend in bound.items() if isinstance(backend, AlteredBackend)}
+    slots = {name for name, backend in bound.items() if isinstance(backend, ScaledBackend)}
     return rates | slots | set(components_down_at_start(scenario, made))
 
 

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.sim.setting_groups import dotted
+from foretrace.sim.setting_groups import flatten_settings
 
 PARENT = """\
 foretrace: 1
@@ -197,7 +197,7 @@ def test_precedence_is_catalog_extends_scenario_set(catalog, files):
     names = ("bandwidth", "memory", "peaks.bf16", "launch")
     layers = [s.origins[f"cluster.node.gpu.{name}"].layer for name in names]
     assert layers == ["catalog", "extends", "scenario", "--set"]
-    values = [dotted(s.cluster.node.gpu.settings)[name] for name in names]
+    values = [flatten_settings(s.cluster.node.gpu.settings)[name] for name in names]
     assert values == [3e12, 70e9, 1e12, 2e-6]
     assert s.origins["cluster.fabric.fidelity"].layer == "default"
 

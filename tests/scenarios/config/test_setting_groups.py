@@ -12,7 +12,7 @@ from foretrace.scenarios.studies.building.system import build_backends, build_sy
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
 from foretrace.scenarios.studies.fitting.forms import part_to_fit
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.setting_groups import construct
+from foretrace.sim.setting_groups import construct_with_groups
 from foretrace.sim.units import Ratio, Seconds
 
 SCENARIO = """foretrace: 1
@@ -71,7 +71,7 @@ def problem(text, **more):
 
 def test_a_group_is_read_with_units_and_constructed():
     read = constructor_model(Sender).model_validate({"retry": {"wait": "3 us"}})
-    made = construct(Sender, plain_settings(read))
+    made = construct_with_groups(Sender, plain_settings(read))
     assert (made.retry, made.last) == (Retry(3e-6), Retry(2.0))
 
 

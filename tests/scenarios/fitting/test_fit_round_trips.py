@@ -15,7 +15,7 @@ from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.studies.fitting.round_trip import RoundTrip
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.setting_groups import dotted
+from foretrace.sim.setting_groups import flatten_settings
 from foretrace.sim.units import quantity
 from typer.testing import CliRunner
 
@@ -59,7 +59,7 @@ def fit(tmp_path, kind, texts, *words, spec=None):
     entry = installed([str(out.parent)]).entry(kind, "mine")
     values = {
         name: float(quantity(str(value), UNITS[name.split(".")[-1]]))
-        for name, value in dotted(plain(entry)).items()
+        for name, value in flatten_settings(plain(entry)).items()
         if name.split(".")[-1] in UNITS
     }
     return json.loads(told.stdout), values

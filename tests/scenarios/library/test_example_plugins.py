@@ -126,12 +126,14 @@ def test_data_may_be_pinned_to_one_of_the_routes():
     names = [[made.components[c].name for c in r.components] for r in made.routes(a, b)]
     assert names == [["node0.nic0.tx", f"plane{p}.node1.nic0", "node1.nic0.rx"] for p in range(2)]
     assert [r.weight for r in made.routes(a, b)] == [0.5, 0.5]
-    pinned = made.pinned({made.gpus: 1})
+    pinned = made.with_pinned_routes({made.gpus: 1})
     graph = place(build(two), pinned)
     run = Simulation(pinned, build_backends(two, pinned), engine="core").run(graph)
     assert run.makespan == pytest.approx(0.02 + 2e-6, rel=1e-6)
-    with pytest.raises(GraphError, match=r"route 2 from node0\.gpu0 .* there are 2; take 0 to 1"):
-        made.pinned({made.gpus: 2})
+    with pytest.raises(
+        GraphError, match=r"route 2 from node0\.gpu0 .* does not exist; choose 0 to 1"
+    ):
+        made.with_pinned_routes({made.gpus: 2})
 
 
 def test_a_topology_says_what_its_switches_cost_and_what_it_cannot_join():

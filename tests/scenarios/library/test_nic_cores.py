@@ -109,7 +109,7 @@ def test_a_stream_of_the_role_is_drawn_and_counted_as_the_role(scenario):
     machine = build_system(one)
     build = foretrace.Builder("kernel on a NIC")
     build.op(foretrace.Kind.COMPUTE, bytes=1e6)
-    build.describe(0, 0, "nic-cores")
+    build.set_stream_kind(0, 0, "nic-cores")
     graph = place(build.graph(), machine)
     result = Simulation(machine, build_backends(one, machine)).run(graph)
     assert result.blame().seconds == {"node0.dpu0": pytest.approx(ROUND)}

@@ -105,7 +105,7 @@ def test_without_rules_a_summary_is_what_it_was():
     ("rule", "message"),
     [
         ("{where: {name: 'aten::m_m'}, time: 0 s}", r"ops\.0\.where: no op has name.*nearest is"),
-        ("{where: {kind: collective}, rank: 0}", r"ops\.0\.rank: op \d+ .* is between ranks"),
+        ("{where: {kind: collective}, rank: 0}", r"ops\.0\.rank: op \d+ .* involves several ranks"),
     ],
 )
 def test_a_rule_that_fits_nothing_or_cannot_be_is_an_error_with_its_place(tmp_path, rule, message):

@@ -377,7 +377,7 @@ def test_tokens_of_a_plug_in_workload_are_paid_for_like_those_of_a_trace(plugged
 def test_a_compiled_process_is_refused_by_its_name(plugged):
     name = plugged(WORK.replace("pass", "return type('CompiledProcess', (), {})()"))
     text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
-    with pytest.raises(ScenarioError, match="a CompiledProcess, which is not built yet"):
+    with pytest.raises(ScenarioError, match="a CompiledProcess, which is not supported yet"):
         build_variant(loads(text + MACHINE))
 
 

@@ -61,8 +61,9 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_process_and_its_ops(e
     with pytest.raises(SimulationError) as told:
         endless.run()
     said = re.fullmatch(
-        r"memory: Forever: has submitted (\d+) ops in (\d+) graphs, and no more fit into 2 MB: "
-        r"497 ops in 497 graphs are held, since rows of all that ended are kept; let it end, "
+        r"memory: Forever: has submitted (\d+) ops in (\d+) graphs, and the next does not fit into "
+        r"2 MB: "
+        r"497 ops of 497 graphs are in memory, because rows of ended ops are kept; let it end, "
         r"keep fewer rows \(run\.keep: ranks\), or allow more \(run\.memory\)",
         str(told.value),
     )

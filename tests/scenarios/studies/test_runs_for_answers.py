@@ -14,7 +14,7 @@ from foretrace.scenarios.studies.variants import variant
 from foretrace.scenarios.studies.variants.executor import point_map_function
 from foretrace.scenarios.studies.variants.samples import deciding_samples, headline_value
 from foretrace.scenarios.studies.variants.variants import build_variants
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 
 MODEL = """
 foretrace: 1
@@ -46,7 +46,9 @@ def points():
 def machines(point):
     """The machine, and each kind of its parts slower, quicker and free."""
     kinds = components_by_kind(point.simulation).values()
-    ways = [altered(point.simulation, rows, by) for rows in kinds for by in (0.7, 1.1, np.inf)]
+    ways = [
+        scale_components(point.simulation, rows, by) for rows in kinds for by in (0.7, 1.1, np.inf)
+    ]
     return [point.simulation, *ways]
 
 
@@ -83,8 +85,8 @@ def test_a_small_template_keeps_its_rows(points, monkeypatch):
 def test_a_part_of_which_no_fact_changes_leaves_the_machine_as_it_is(points):
     simulation = points[0].simulation
     rows = components_by_kind(simulation)
-    assert altered(simulation, rows["gpu"], 1.1).system is simulation.system
-    assert altered(simulation, rows["nic"], 1.1).system is not simulation.system
+    assert scale_components(simulation, rows["gpu"], 1.1).system is simulation.system
+    assert scale_components(simulation, rows["nic"], 1.1).system is not simulation.system
 
 
 def plain_search(points, chosen):
@@ -95,7 +97,7 @@ def plain_search(points, chosen):
         for point in points:
             one = point
             if error:
-                one = point.on(altered(point.simulation, chosen, 1 / (1 + error)))
+                one = point.on(scale_components(point.simulation, chosen, 1 / (1 + error)))
             found.append(deciding_samples(one, one.run())["iteration_time"])
         time = points[0].answer.of({"iteration_time": found[0]})
         medians = [points[0].answer.of({"iteration_time": one}) for one in found]

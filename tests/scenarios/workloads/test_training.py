@@ -561,7 +561,7 @@ def test_a_template_needs_little_memory_and_its_rows_as_much_as_they_take(cli, t
     code, _, told = cli("validate", tmp_path / "s.yaml", *words, "--set", "run.keep=ops")
     assert code == 2
     assert "ops need about" in told
-    with pytest.raises(ForetraceError, match=r"has to be written out, since .* GB are free"):
+    with pytest.raises(ForetraceError, match=r"has to be expanded, since .* GB are free"):
         run(*many, "run.memory=600 MB", "run.engine=reference")
 
 

@@ -15,7 +15,7 @@ from foretrace.sim.facts.flat_graph import FlatGraph, Participants
 from foretrace.sim.facts.graph import Builder, Graph, Member
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.record.binding import Answers
+from foretrace.sim.record.binding import OpTimings
 from foretrace.sim.record.schedule import Schedule, SubmittedRun
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.run.result import Result
@@ -157,7 +157,7 @@ def as_result(player: Player, columns: EngineColumns) -> Result:
             np.full(n, -1, np.int32),
             low.slot,
         )
-        answers = Answers(
+        answers = OpTimings(
             Timing.of(np.zeros(n)), np.zeros(n, np.int32), np.zeros(n, np.int32), ("",), (),
             np.full(n, -1, np.int16), (),
         )  # fmt: skip

@@ -93,8 +93,8 @@ def test_a_gpu_works_while_a_communication_kernel_runs_or_waits_on_it(keep):
     members = [Member(rank=r, stream=20, after=[first[r]]) for r in range(2)]
     build.collective(members, name="all-reduce", bytes=8.0, duration=1.0)
     for rank in range(2):
-        build.describe(rank, 7, "compute")
-        build.describe(rank, 20, "network")
+        build.set_stream_kind(rank, 7, "compute")
+        build.set_stream_kind(rank, 20, "network")
         build.op(Kind.COMPUTE, rank=rank, stream=7, duration=1.0, release=9.0)
     found = Simulation(system, {"*": Recorded()}).run(build.graph(), keep=keep)
     assert found.makespan == 10.0

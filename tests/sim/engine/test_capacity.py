@@ -222,12 +222,12 @@ def test_amounts_of_63_bits_do_not_wrap(machine):
 @pytest.mark.parametrize(
     ("holds", "kind", "said"),
     [
-        ([(KV, 5)], "amount", "c2; there are 4"),
+        ([(KV, 5)], "amount", "c2; its capacity is 4"),
         ([(KV, 3), (KV, 2)], "amount", "5 of c2"),
         ([(KV, 0)], "amount", "hold 1 or more"),
-        ([(GPU, 1)], "no capacity", "c0 has no capacity"),
+        ([(GPU, 1)], "no capacity", "holds of c0, which has no capacity"),
         ([(9, 1)], "unknown component", "component 9"),
-        ([(KV, 1, 7)], "unknown op", "until 7"),
+        ([(KV, 1, 7)], "unknown op", "until op 7 ends"),
         ([(KV, 1, 0)], "unknown op", "another of the 1 ops"),
     ],
 )
@@ -378,10 +378,10 @@ def test_an_owner_gives_back_all_it_holds_and_leaves_all_lines(machine):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda m: m.acquire(KV, 5), "c2: amount 5; it must be within 1 and its capacity 4"),
-        (lambda m: m.take(KV, 0), "c2: amount 0"),
+        (lambda m: m.acquire(KV, 5), "c2: amount is 5; it must be between 1 and its capacity 4"),
+        (lambda m: m.take(KV, 0), "c2: amount is 0"),
         (lambda m: m.acquire(GPU, 1), "c0: has no capacity"),
-        (lambda m: m.release(KV, 1), "1 given back, but its owner holds 0"),
+        (lambda m: m.release(KV, 1), "1 released, but its owner holds 0"),
     ],
 )
 def test_impossible_acquire_or_release_raises_at_the_call(machine, call, said):
@@ -442,7 +442,7 @@ def test_holders_are_named_by_id_after_claim_rows_were_reused(machine):
     for _ in range(2):
         submit(machine, op(holds=[(KV, 1)], fixed=1))
     machine.run()
-    machine.give_back()
+    machine.collect_ended()
     for _ in range(2):
         submit(machine, op(holds=[(KV, 2, 1)]), op(after=[0], holds=[(KV, 1)]))
     said = r"c2: 4 of 4 held \(op 3 2, op 5 2\), waiting: op 3 for 1, op 5 for 1; "
@@ -457,7 +457,7 @@ def test_queues_stay_intact_when_finished_graphs_are_freed(machine):
 
     def process(m):
         yield m.env.timeout(3)
-        over = m.give_back().over.tolist()
+        over = m.collect_ended().over.tolist()
         assert over == [True, False]
         m.stop(3)  # from the middle of the line for slots
         m.stop(6)  # and of that for amounts

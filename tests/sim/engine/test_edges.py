@@ -71,7 +71,7 @@ def on_wire(work, weight=1.0, components=(WIRE,), online=False):
     """Sends that share the wire."""
 
     def answer(ops):
-        use = Usage.same(list(components), len(ops), weight)
+        use = Usage.repeated(list(components), len(ops), weight)
         return Timing.of(np.zeros(len(ops)), np.full(len(ops), work), use)
 
     return Says(answer, online)
@@ -96,7 +96,7 @@ def test_x1_overflowing_weights_are_refused_with_and_without_folding(engine):
 @ENGINES
 @pytest.mark.parametrize(("n", "weight"), [(2, 2.0**21), (2**13, 512.0)])
 def test_x2_weights_in_flight_on_one_component_sum_to_less_than_two_to_the_22(engine, n, weight):
-    with pytest.raises(SimulationError, match=r"sum to 4.1943e\+06; they must stay below 2\^22"):
+    with pytest.raises(SimulationError, match=r"sum to 4.1943e\+06; the sum must stay below 2\^22"):
         run(engine, on_wire(1e6, weight), graph(n))
     assert run(engine, on_wire(1e6, weight), graph(n - 1)).makespan > 0
 
@@ -133,7 +133,7 @@ def test_x3_a_component_named_twice_is_used_with_the_sum_of_its_weights(engine, 
 @pytest.mark.parametrize("weight", [2.0**24, 2.0**22, 1e-13])
 def test_x12_a_weight_outside_its_range_says_the_range(engine, weight, online):
     with pytest.raises(
-        BackendError, match=r"op 0: a weight of .* on wire; .* 2\^-40 to below 2\^22"
+        BackendError, match=r"op 0: the weight on wire is .* 2\^-40 and below 2\^22"
     ):
         run(engine, on_wire(1e6, weight, online=online), graph(1))
 
@@ -210,24 +210,26 @@ def pair_of_ranks():
 
 
 BAD = {
-    "work NaN": lambda n: Timing.of([0.0] * n, [np.nan] * n, Usage.same([WIRE], n)),
-    "work negative": lambda n: Timing.of([0.0] * n, [-1.0] * n, Usage.same([WIRE], n)),
-    "work -inf": lambda n: Timing.of([0.0] * n, [-np.inf] * n, Usage.same([WIRE], n)),
-    "work inf": lambda n: Timing.of([0.0] * n, [np.inf] * n, Usage.same([WIRE], n)),
-    "limit NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n), [np.nan] * n),
-    "limit negative": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n), [-1.0] * n),
+    "work NaN": lambda n: Timing.of([0.0] * n, [np.nan] * n, Usage.repeated([WIRE], n)),
+    "work negative": lambda n: Timing.of([0.0] * n, [-1.0] * n, Usage.repeated([WIRE], n)),
+    "work -inf": lambda n: Timing.of([0.0] * n, [-np.inf] * n, Usage.repeated([WIRE], n)),
+    "work inf": lambda n: Timing.of([0.0] * n, [np.inf] * n, Usage.repeated([WIRE], n)),
+    "limit NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n), [np.nan] * n),
+    "limit negative": lambda n: Timing.of(
+        [0.0] * n, [1.0] * n, Usage.repeated([WIRE], n), [-1.0] * n
+    ),
     "limits of another number": lambda n: Timing.of([0.0] * n, [1.0] * n, None, [1.0] * (n + 1)),
     "fixed NaN": lambda n: Timing.of([np.nan] * n),
     "fixed negative": lambda n: Timing.of([-1e-9] * n),
     "one answer too many": lambda n: Timing.of([1.0] * (n + 1)),
-    "one usage too many": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n + 1)),
-    "weight NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n, np.nan)),
-    "weight 0": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([WIRE], n, 0.0)),
-    "component 77": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([77], n)),
-    "component -1": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([-1], n)),
-    "no rate": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.same([FABRIC], n)),
+    "one usage too many": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n + 1)),
+    "weight NaN": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n, np.nan)),
+    "weight 0": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([WIRE], n, 0.0)),
+    "component 77": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([77], n)),
+    "component -1": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([-1], n)),
+    "no rate": lambda n: Timing.of([0.0] * n, [1.0] * n, Usage.repeated([FABRIC], n)),
     "no timing": lambda n: [1.0] * n,
-    "work 1e30": lambda n: Timing.of([0.0] * n, [1e30] * n, Usage.same([WIRE], n)),
+    "work 1e30": lambda n: Timing.of([0.0] * n, [1e30] * n, Usage.repeated([WIRE], n)),
     "107 days": lambda n: Timing.of([107 * 86400.0] * n),
 }
 
@@ -280,7 +282,7 @@ def test_x7_work_left_does_not_move_to_a_component_of_another_unit(engine, limit
     if limited:
         backend = Says(lambda ops: Timing.of([0.0], [1e9], Usage.of([{}]), [1e9]))
     with pytest.raises(
-        SimulationError, match=r"op 0: cannot be resumed: .* that of fpu is another"
+        SimulationError, match=r"op 0: it cannot be resumed: .* fpu has another unit"
     ):
         run(engine, backend, graph(1), moves, system=system)
 
@@ -333,7 +335,7 @@ def test_x8_touches_are_names_before_globs(engine):
         return process
 
     run(engine, on_wire(1e9), graph(1), steers("link?"), system=system)
-    with pytest.raises(SimulationError, match="alters link0, which its touches do not name"):
+    with pytest.raises(SimulationError, match="alters link0, which its touches do not include"):
         run(engine, on_wire(1e9), graph(1), steers("link0"), system=system)
 
 
@@ -365,7 +367,7 @@ def spread(step=(), op=(), start=()):
     ],
 )
 def test_x10_invalid_factors_are_refused(engine, of):
-    with pytest.raises(BackendError, match=r"^gpu0: .*(factor|factors) .*(spread|start)"):
+    with pytest.raises(BackendError, match=r"^gpu0: .*(factor|factors).*"):
         Simulation(machine(), {"*": sized(1.0, of)}, engine=engine).run(
             graph(1, Kind.COMPUTE), replica=0
         )
@@ -375,11 +377,13 @@ def test_x10_invalid_factors_are_refused(engine, of):
 def test_x10_a_drawn_time_or_work_beyond_the_range_is_refused(engine):
     wide = spread(step=[5.0, 5.0])
     simulation = Simulation(machine(), {"*": sized(50 * 86400.0, wide)}, engine=engine)
-    with pytest.raises(GraphError, match="'g' op 0: drew a time beyond the range; use a coarser"):
+    with pytest.raises(
+        GraphError, match=r"'g' op 0: its drawn time does not fit .*; use a coarser"
+    ):
         simulation.run(graph(1, Kind.COMPUTE), replica=0)
-    answer = Timing.of([0.0], [1e17], Usage.same([WIRE], 1), spread=spread(op=[4000.0]))
+    answer = Timing.of([0.0], [1e17], Usage.repeated([WIRE], 1), spread=spread(op=[4000.0]))
     simulation = Simulation(machine(), {"*": Says(lambda ops: answer)}, engine=engine)
-    with pytest.raises(GraphError, match="'g' op 0: drew a work beyond the range; split the op"):
+    with pytest.raises(GraphError, match=r"'g' op 0: its drawn work does not fit .*; split the op"):
         simulation.run(graph(1), replica=0)
 
 
@@ -387,14 +391,14 @@ def test_x10_a_template_draws_no_time_beyond_the_range_either():
     program = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], duration=50 * 86400.0))
     of = Graph("t", (SpmdGraph((program,), np.zeros(1, np.int32)),))
     backend = Alike(lambda ops: Timing.of(ops.duration, spread=spread(step=[5.0, 5.0])))
-    with pytest.raises(GraphError, match="drew a time beyond the range"):
+    with pytest.raises(GraphError, match="its drawn time does not fit"):
         Simulation(machine(), {"*": backend}).run(of, replica=0, keep="none")
 
 
 @ENGINES
 @pytest.mark.parametrize("tick", [2.0, 0.7, 0.0, -1e-12, np.nan, np.inf, 1e-13])
 def test_x11_a_tick_that_is_no_part_of_a_second_is_refused(engine, tick):
-    with pytest.raises(ValueError, match=r"tick is .*; give a whole part of a second from 1 ps on"):
+    with pytest.raises(ValueError, match=r"tick is .*; give 1 s divided by a whole number"):
         Simulation(machine(), {}, engine=engine, tick=tick)
 
 
@@ -407,7 +411,7 @@ def test_x11_a_tick_is_an_integer_fraction_of_a_second(tick):
 def test_x12_former_python_errors_name_the_op_or_component(engine):
     build = Builder("g")
     build.op(Kind.COMPUTE, rank=-1)
-    with pytest.raises(GraphError, match="'g' op 0: is on rank -1; ranks count from 0"):
+    with pytest.raises(GraphError, match="'g' op 0: is on rank -1; give a rank of 0"):
         run(engine, sized(1.0), build.graph())
 
     def weighs_nothing(sim):
@@ -415,13 +419,13 @@ def test_x12_former_python_errors_name_the_op_or_component(engine):
         sim.resume(0, usage={"wire": np.nan})
         yield sim.settled()
 
-    with pytest.raises(SimulationError, match="action: a weight of nan on wire"):
+    with pytest.raises(SimulationError, match="action: the weight on wire is nan"):
         run(engine, on_wire(1e9), graph(1), weighs_nothing)
 
     def waits(sim):
         yield sim.wait(-1.0)
 
-    with pytest.raises(SimulationError, match="action: waits: waits -1 s; wait for 0 or more"):
+    with pytest.raises(SimulationError, match="action: waits: waits -1 s; wait 0 s or longer"):
         run(engine, on_wire(1e9), graph(1), waits)
 
     def cancels(sim):
@@ -443,9 +447,9 @@ def test_x12_further_places_out_of_order_are_refused(op):
 
 def test_x12_a_builder_refuses_invalid_ops():
     build = Builder("g")
-    with pytest.raises(GraphError, match=r"op 0: period .*; they are counted from 0 to"):
+    with pytest.raises(GraphError, match=r"op 0: period is .*; give 0 to"):
         build.op(Kind.COMPUTE, period=LAST_PERIOD + 1)
-    with pytest.raises(GraphError, match="op 0: period -2"):
+    with pytest.raises(GraphError, match="op 0: period is -2"):
         build.op(Kind.COMPUTE, period=-2)
     with pytest.raises(GraphError, match="op 0: has no members"):
         build.collective([])
@@ -645,9 +649,9 @@ def test_x16_weights_from_a_sixteenth_fit_and_lighter_ones_where_the_page_says(e
     for weight in (1 / 16, 1.0, 2.0):
         assert run(engine, on_wire(1e9, weight), graph(1)).makespan == pytest.approx(weight)
     light = on_wire(1e9, 1 / 48)
-    with pytest.raises(GraphError, match=r"too fast: .* 2\^62 rate units or more; give it a limit"):
+    with pytest.raises(GraphError, match=r"too fast: .* 2\^62 units or more; give it a limit"):
         run(engine, light, graph(1))
     beside = machine(Component("lane", "link", rate=1e12))  # sets K
     assert run(engine, light, graph(1), system=beside).makespan == pytest.approx(1 / 48)
-    limited = Timing.of([0.0], [1e9], Usage.same([WIRE], 1, 1 / 48), [48e9])
+    limited = Timing.of([0.0], [1e9], Usage.repeated([WIRE], 1, 1 / 48), [48e9])
     assert run(engine, Says(lambda ops: limited), graph(1)).makespan == pytest.approx(1 / 48)

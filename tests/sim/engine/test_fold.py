@@ -308,7 +308,7 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
     assert found.rank_frame().equals(written.rank_frame())
     assert found.compare(written) == {}
     assert "48" in found._repr_html_()  # without running again
-    with pytest.raises(NotKeptError, match="of 48 ops no rows were kept"):
+    with pytest.raises(NotKeptError, match="rows of its 48 ops were not kept"):
         _ = found.ready
     with caplog.at_level(logging.INFO, "foretrace.sim.run.result"):
         assert found.blame() == written.blame()
@@ -331,12 +331,12 @@ def test_a_run_that_was_steered_is_not_repeated() -> None:
         sim.set_rate("core", 10.0)
 
     result = network(4, 30.0).run(ring(4, 1), slower, keep="none")
-    with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
+    with pytest.raises(NotKeptError, match="processes steered it; run it with keep='ops'"):
         result.blame()
 
 
 def test_an_analysis_names_the_data_that_was_not_kept() -> None:
-    with pytest.raises(ValueError, match="keep is 'all'; it is one of"):
+    with pytest.raises(ValueError, match="keep is 'all'; give one of"):
         network(2, 30.0).run(ring(2, 1), keep="all")
 
 

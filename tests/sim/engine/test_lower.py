@@ -62,13 +62,13 @@ def test_a_limit_alone_bounds_work(limit):
 
 @pytest.mark.parametrize("limit", [1e13, 1e30])
 def test_a_limit_above_all_rates_changes_nothing(limit):
-    use = Usage.same([1], 1)
+    use = Usage.repeated([1], 1)
     assert run(Timing.of([0.0], work=[25e9], usage=use, limit=[limit]), wire(25e9)) == [10**12]
 
 
 @pytest.mark.parametrize("weight", [1 / 16, 1 / 8, 1 / 2, 1.0, 2.0])
 def test_a_weight_divides_the_rate(weight):
-    use = Usage.same([1], 1, weight)
+    use = Usage.repeated([1], 1, weight)
     assert run(Timing.of([0.0], work=[1e9], usage=use), wire(1e9)) == [int(weight * 10**12)]
 
 

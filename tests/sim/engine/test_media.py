@@ -19,7 +19,7 @@ from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_component
 from foretrace.sim.engine_api.interface import MAX_TICK, ONE
 from foretrace.sim.engine_api.medium_api import Medium
 from foretrace.sim.facts.backend import Usage
-from foretrace.sim.kernel.jit import LINKED, as_argument, jit_without_refcounts, passed_jit
+from foretrace.sim.kernel.jit import LINKED, as_argument, jit_as_argument, jit_without_refcounts
 from foretrace.sim.reference.engine import ReferenceEngine
 
 PLUGIN = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "store_and_forward.py"
@@ -262,22 +262,24 @@ def test_max_min_and_a_plugged_in_medium_are_independent(engine):
 def test_an_op_over_two_media_is_refused(engine):
     backends = {"fabric": Wires({2: 1.0, 3: 1.0})}
     simulation = Simulation(system(), backends, engine, media={"wire1": MEDIUM})
-    with pytest.raises(GraphError, match="component 3 and another are in two media; put both"):
+    with pytest.raises(
+        GraphError, match="component 3 and another are in different media; put both"
+    ):
         simulation.run(sends(1))
 
 
 def test_media_that_name_nothing_or_are_two_are_refused():
-    with pytest.raises(GraphError, match=r"media: 'node\*' names no component that has a rate"):
+    with pytest.raises(GraphError, match=r"media: 'node\*' matches no component with a rate"):
         _ = Simulation(system(), {}, media={"node*": MEDIUM}).parts
     two = {"wire0": MEDIUM, "wire1": Medium()}
-    with pytest.raises(GraphError, match="a run has one beside max-min: give all patterns"):
+    with pytest.raises(GraphError, match="a run can have one medium besides max-min: use the same"):
         _ = Simulation(system(), {}, media=two).parts
 
 
 # Kernels of a plug-in.
 
 
-@passed_jit
+@jit_as_argument
 def unsettled(a):
     """Say nothing."""
 
@@ -292,5 +294,5 @@ def unpassed(a):
 def test_a_kernel_that_cannot_be_passed_says_why():
     with pytest.raises(TypeError, match="unsettled: returns none; return an int64 on every path"):
         as_argument(unsettled, 1)
-    with pytest.raises(TypeError, match="unpassed: decorate it with passed_jit"):
+    with pytest.raises(TypeError, match="unpassed: decorate it with jit_as_argument"):
         as_argument(unpassed, 1)

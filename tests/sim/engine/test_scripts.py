@@ -225,9 +225,9 @@ def test_a_good_backend_passes():
     [
         (NoSource, "source is empty"),
         (OfTheTable, "reversed"),
-        (Moody, "asked twice"),
+        (Moody, "called twice"),
         (NotANumber, "fixed of op 0"),
-        (Opens, "opened something"),
+        (Opens, "its constructor opened"),
     ],
 )
 def test_a_bad_backend_gets_an_error_that_names_the_broken_rule(backend, what):

@@ -485,7 +485,7 @@ def test_a_running_op_cannot_be_resumed(engine):
 
 def test_an_error_of_a_process_ends_the_run(engine):
     m = build(engine, slots=[1])
-    with pytest.raises(SimulationError, match="there are 1"):
+    with pytest.raises(SimulationError, match="components are 0 to 0"):
         run(m, op(0, fixed=9), act=[at(1, ("fail", 3))])
 
 
@@ -622,7 +622,7 @@ def test_run_until_includes_the_first_turn_and_no_process(engine):
 def test_run_does_not_go_back(engine):
     m = build(engine)
     m.run(until=5)
-    with pytest.raises(ValueError, match="it is 5 already"):
+    with pytest.raises(ValueError, match="the run is already at 5"):
         m.run(until=4)
 
 

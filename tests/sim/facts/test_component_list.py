@@ -9,8 +9,8 @@ from foretrace.models.network.topology.leaf_spine import FatTree, Rail
 from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, join
 from foretrace.sim.facts.backend import Backend
 from foretrace.sim.facts.component_list import ComponentList
-from foretrace.sim.facts.system import Component, System, fits
-from foretrace.sim.record.binding import BackendsByName, bind, other_backends
+from foretrace.sim.facts.system import Component, System, matches_pattern
+from foretrace.sim.record.binding import BackendsByName, bind, map_backends
 
 NIC = Nic(bandwidth=50e9, latency=6e-7)
 TRAINER = NodeSpec(gpus=2, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=2, nic=NIC)
@@ -28,7 +28,7 @@ def machine(request) -> System:
     return join(kinds, FabricSpec(switch, request.param))
 
 
-def test_names_lead_to_numbers_and_back(machine):
+def test_component_names_and_numbers_are_inverse(machine):
     every = machine.components
     assert [c.name for c in every] == list(every.names)
     assert [machine.number(c.name) for c in every] == list(range(len(every)))
@@ -39,43 +39,48 @@ def test_names_lead_to_numbers_and_back(machine):
 
 
 @pytest.mark.parametrize("glob", GLOBS)
-def test_a_glob_on_a_compact_list_selects_the_same_components(machine, glob):
-    wanted = [i for i, c in enumerate(machine.components) if fits(glob, c)]
+def test_a_glob_selects_the_same_components_one_by_one_and_together(machine, glob):
+    wanted = [i for i, c in enumerate(machine.components) if matches_pattern(glob, c)]
     assert machine.match(glob) == tuple(wanted)
 
 
-def test_columns_and_machines_are_those_of_each_component(machine):
+def test_columns_and_machine_numbers_equal_the_single_components(machine):
     every = machine.components
     rates = every.column(lambda part: part.rate or 0.0, float)
     assert rates.tolist() == [c.rate or 0.0 for c in every]
     some = np.array([5, 0, 5, len(every) - 2])
-    assert every.facts(some, lambda part: part.kind).tolist() == [every[i].kind for i in some]
+    assert every.column_of(some, lambda part: part.kind).tolist() == [every[i].kind for i in some]
     number: dict[str, int] = {}
     nodes = [number.setdefault(c.node, len(number)) if c.node else -1 for c in every]
     assert machine.machine.tolist() == nodes
 
 
-def test_some_components_change_and_the_others_stay(machine):
+def test_changing_some_components_keeps_the_others(machine):
     every = machine.components
     chosen = machine.match("node2.nic*.tx")
-    slow = every.changed(chosen, lambda part: part.renamed(part.name, rate=1e9))
-    assert slow == every.replaced({i: every[i].renamed(every[i].name, rate=1e9) for i in chosen})
+    slow = every.with_changed(chosen, lambda part: part.renamed(part.name, rate=1e9))
+    assert slow == every.with_replaced(
+        {i: every[i].renamed(every[i].name, rate=1e9) for i in chosen}
+    )
     assert [i for i, (a, b) in enumerate(zip(every, slow, strict=True)) if a != b] == list(chosen)
     assert [c.name for c in slow] == [c.name for c in every]
-    assert every.changed(chosen, lambda part: part) is every
-    assert len(every.changed(range(len(every)), lambda part: part).parts) == len(every.parts)
+    assert every.with_changed(chosen, lambda part: part) is every
+    assert len(every.with_changed(range(len(every)), lambda part: part).parts) == len(every.parts)
 
 
-def test_parts_of_gpus_are_those_that_roles_say(machine):
+def test_parts_of_gpus_are_found_by_role(machine):
     one_by_one = System(tuple(machine.components), tuple(machine.gpus), dict(machine.parts))
     assert machine.numbers == one_by_one.numbers
     for role in ("host", "dma", "tx", "rx", "hbm"):
-        assert machine.played(role).tolist() == one_by_one.played(role).tolist()
+        assert (
+            machine.components_in_role(role).tolist()
+            == one_by_one.components_in_role(role).tolist()
+        )
     assert "node9.gpu0" not in machine.parts
     assert machine.select(kind="host", pool="store") == ("node9.host", "node10.host")
 
 
-def test_backends_by_name_are_those_of_the_components(machine):
+def test_backends_by_name_equal_the_bindings(machine):
     a, b = Backend(), Backend()
     given = {"*": a, "node*.gpu*": b, "node0.gpu1": a}
     bound = bind(machine, given)
@@ -83,7 +88,7 @@ def test_backends_by_name_are_those_of_the_components(machine):
     assert dict(named) == {c.name: bound[i] for i, c in enumerate(machine.components)}
     assert bind(machine, named) is bound
     other = {id(a): b, id(b): a}
-    swapped = other_backends(named, lambda x: other[id(x)])
+    swapped = map_backends(named, lambda x: other[id(x)])
     assert swapped["node0.gpu0"] is a
     assert swapped["node0.gpu1"] is b
 

@@ -8,7 +8,7 @@ import pytest
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.kind import KINDS, OUR_KINDS, ROLES, Kind, Role, kind_names
 from foretrace.sim.facts.ops import Ops
-from foretrace.sim.facts.place import component_asked_per_op, place
+from foretrace.sim.facts.place import place, timing_component_per_op
 from foretrace.sim.facts.system import Component, System
 
 
@@ -42,7 +42,7 @@ def test_a_kind_is_the_same_object_after_pickling_and_copying(packets):
     assert copy.deepcopy(packets) is packets
 
 
-def test_a_pickled_table_finds_its_kinds_by_name(packets):
+def test_a_pickled_table_restores_its_kinds_by_name(packets):
     """A process that has seen other plug-ins before may have given it another number."""
     ops = Ops.of(kind=[Kind.COPY, packets])
     state = ops.__getstate__()
@@ -59,7 +59,7 @@ def test_a_registered_kind_queues_for_the_part_of_its_role_and_asks_its_backend(
         build.op(kind)
     graph = place(build.graph(), machine())
     assert graph.explicit.slot.tolist() == [2, 1, 0]
-    assert component_asked_per_op(graph).tolist() == [2, 1, 0]
+    assert timing_component_per_op(graph).tolist() == [2, 1, 0]
 
 
 def test_a_stream_named_after_a_role_is_run_by_it(packets):
@@ -67,10 +67,10 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
     for stream in range(2):
         for kind in (Kind.COMPUTE, Kind.HOST, Kind.SEND, Kind.GAP):
             build.op(kind, stream=stream, peer=0 if kind == Kind.SEND else -1)
-    build.describe(0, 1, "test-cores")
+    build.set_stream_kind(0, 1, "test-cores")
     graph = place(build.graph(), machine())
     assert graph.explicit.slot.tolist() == [0, 1, -1, -1, 2, 2, 2, -1]
-    assert component_asked_per_op(graph)[:6].tolist() == [0, 1, -1, -1, 2, 2]
+    assert timing_component_per_op(graph)[:6].tolist() == [0, 1, -1, -1, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
     [
         (lambda: Kind.register("copy", role="gpu"), "two kinds of op are named 'copy'"),
         (lambda: Kind.register("testpackets", role="gpu"), "two kinds of op are named"),
-        (lambda: Kind.register("two-words", role="gpu"), "is of letters a to z alone"),
+        (lambda: Kind.register("two-words", role="gpu"), "use only the letters a to z"),
         (lambda: Kind.register("odd", role="gpus"), "no role is named 'gpus'; register it first"),
-        (lambda: Role.register("odd", layer="gpu"), "layer is 'gpu'; it is one of compute"),
+        (lambda: Role.register("odd", layer="gpu"), "layer is 'gpu'; give one of compute"),
         (lambda: Role.register("test-cores", layer="host"), "two roles are named 'test-cores'"),
-        (lambda: Kind(250), "250 is no kind of op; they count from 0"),
+        (lambda: Kind(250), "250 is not the number of a kind of op; they are 0"),
     ],
 )
-def test_invalid_kinds_cannot_be_registered(packets, register, message):
+def test_invalid_registrations_are_refused_and_change_nothing(packets, register, message):
     before = len(Kind), dict(ROLES)
     with pytest.raises(ValueError, match=message):
         register()
     assert (len(Kind), dict(ROLES)) == before
 
 
-def test_registering_again_changes_nothing(packets):
+def test_registering_a_kind_twice_gives_the_same_kind(packets):
     assert Kind.register("testpackets", role="test-cores") is packets
     assert np.all(np.unique([*map(int, Kind)]) == np.arange(len(Kind)))

@@ -31,7 +31,7 @@ def test_communication_uses_the_slots_of_its_streams_role(placed, kinds):
         build.op(Kind.SEND, rank=rank, stream=stream, peer=(rank + 1) % RANKS, bytes=1.0)
     build.collective([Member(r, 1) for r in range(RANKS)])
     for (rank, stream), kind in kinds.items():
-        build.describe(rank, stream, kind)
+        build.set_stream_kind(rank, stream, kind)
     graph = place(build.graph(), SYSTEM)
     block, found = graph.explicit, []
     for rank, stream in zip(block.rank.tolist(), block.stream.tolist(), strict=True):

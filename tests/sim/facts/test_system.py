@@ -17,13 +17,13 @@ def machine(router=None):
     return System((*gpus, *wires), tuple(g.name for g in gpus), **told)
 
 
-def test_facts_come_from_fields_and_not_from_names():
+def test_the_machine_of_a_component_is_not_parsed_from_its_name():
     made = machine()
     assert [made.node_of(g) for g in made.numbers] == ["m0", "m0", "m1", "m1"]
     assert System((Component("node7.gpu3", "gpu", slots=1),)).node_of(0) == ""
 
 
-def test_components_are_selected_by_all_given_conditions():
+def test_components_are_selected_by_all_criteria():
     made = machine()
     assert made.select(kind="gpu", pool="b") == ("card2", "card3")
     assert made.select(node="m0") == ("card0", "card1")
@@ -35,12 +35,12 @@ def test_components_are_selected_by_all_given_conditions():
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"kind": "gpus"}, "no component has kind 'gpus'; there is gpu, link"),
-        ({"node": "m2"}, "no component has node 'm2'; there is m0, m1"),
-        ({"pool": "c"}, "no component has pool 'c'; there is a, b"),
+        ({"kind": "gpus"}, "no component has kind 'gpus'; known are gpu, link"),
+        ({"node": "m2"}, "no component has node 'm2'; known are m0, m1"),
+        ({"pool": "c"}, "no component has pool 'c'; known are a, b"),
     ],
 )
-def test_selecting_an_unused_fact_lists_the_existing_ones(said, message):
+def test_selecting_by_an_unknown_value_names_the_known_ones(said, message):
     with pytest.raises(GraphError, match=message):
         machine().select(**said)
 
@@ -60,11 +60,11 @@ def test_a_machine_kind_can_replace_the_machine_name_in_a_glob():
     assert made.match("kind:") == made.match("kind:fas") == ()
 
 
-def test_a_router_without_weights_gives_one_route():
+def test_a_router_of_plain_numbers_gives_one_route():
     made = machine(lambda a, b: (4, 5))
     assert made.routes(0, 2) == (Route((4, 5), 1.0),)
     assert made.route(0, 2) == (4, 5)
-    assert dict(made.shares(0, 2)) == {4: 1.0, 5: 1.0}
+    assert dict(made.crossing_fractions(0, 2)) == {4: 1.0, 5: 1.0}
     assert (made.latency(0, 2), made.bandwidth(0, 2)) == (1e-6, 1e9)
     assert made.routes(1, 1) == (Route(()),)
     assert machine().routes(0, 1) == (Route(()),)
@@ -73,25 +73,25 @@ def test_a_router_without_weights_gives_one_route():
 def test_data_take_each_route_by_its_weight():
     made = machine(lambda a, b: [Route((4,), 1), Route((4, 5), 1), Route((5,), 2)])
     assert [r.weight for r in made.routes(0, 1)] == [0.25, 0.25, 0.5]
-    assert dict(made.shares(0, 1)) == {4: 0.5, 5: 0.75}
+    assert dict(made.crossing_fractions(0, 1)) == {4: 0.5, 5: 0.75}
     assert made.route(0, 1) == (4,)
     assert made.latency(0, 1) == 1e-6
     assert made.bandwidth(0, 1) == pytest.approx(min(1e9 / 0.5, 2e9 / 0.75))
 
 
 @pytest.mark.parametrize("weight", [0, -1, float("nan")])
-def test_a_weight_that_takes_nothing_is_refused(weight):
+def test_a_route_weight_must_be_above_0(weight):
     made = machine(lambda a, b: [Route((4,), 1), Route((5,), weight)])
-    with pytest.raises(GraphError, match="give each above 0, or leave it out"):
+    with pytest.raises(GraphError, match="give each route a weight above 0"):
         made.routes(0, 1)
 
 
-def test_only_the_pinned_pair_takes_one_route():
+def test_pinning_a_pair_leaves_other_routes_unchanged():
     made = machine(lambda a, b: [Route((4,)), Route((5,))])
-    pinned = made.pinned({("card0", "card1"): 1})
+    pinned = made.with_pinned_routes({("card0", "card1"): 1})
     assert pinned.routes(0, 1) == (Route((5,), 1.0),)
     assert len(pinned.routes(1, 0)) == len(made.routes(0, 1)) == 2
-    with pytest.raises(GraphError, match=r"route -1 from card0 to card1 .* take 0 to 1"):
-        made.pinned({("card0", "card1"): -1})
+    with pytest.raises(GraphError, match=r"route -1 from card0 to card1 .* choose 0 to 1"):
+        made.with_pinned_routes({("card0", "card1"): -1})
     with pytest.raises(GraphError, match="no component is named 'card9'"):
-        made.pinned({("card9", "card1"): 0})
+        made.with_pinned_routes({("card9", "card1"): 0})

@@ -12,7 +12,7 @@ from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.sensitivity import faster
+from foretrace.sim.rerun.sensitivity import speedup_effects
 from foretrace.sim.run.simulation import Simulation
 
 KV = 2
@@ -60,12 +60,12 @@ def graph(*ops, name="graph"):
     return build.graph()
 
 
-def test_a_backend_gives_the_amounts_that_its_ops_hold(engine):
+def test_amounts_to_hold_come_from_the_backend(engine):
     result = simulation(engine).run(graph((0, 2.0, 6), (0, 1.0, 4), (0, 1.0, 2)))
     assert result.start.tolist() == [0.0, 2.0, 2.0]
 
 
-def test_rows_of_until_are_those_of_the_table_that_was_asked_about(engine):
+def test_until_rows_count_within_the_table_of_one_backend(engine):
     # Of ranks 1, 0, 1 the second backend is asked about rows 0 and 2: row 1 of its table is row 2.
     held = Holding(until={0: 1})
     bound = {"node0.gpu0": Holding(), "node0.gpu1": held}
@@ -80,7 +80,7 @@ def test_an_op_wait_is_charged_to_the_capacity_not_its_holder(engine):
     assert [(c.op, c.who) for c in result.critical_path()] == [(-1, "node0.kv"), (1, "node0.gpu1")]
 
 
-def test_a_slot_that_an_op_waited_for_afterwards_is_its_holders(engine):
+def test_waiting_for_a_slot_after_a_capacity_is_charged_to_the_slot_holder(engine):
     result = simulation(engine).run(graph((1, 2.0, 6), (1, 5.0, 0), (1, 1.0, 4)))
     assert result.start.tolist() == [0.0, 2.0, 7.0]
     assert result.blame().seconds == {"node0.gpu1": 8.0}
@@ -107,7 +107,7 @@ def test_a_rank_whose_op_waits_for_a_capacity_is_waiting(engine):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
-def test_capacity_utilization_is_the_mean_held_fraction(engine, keep):
+def test_busy_time_of_a_capacity_is_the_held_amount_over_time(engine, keep):
     def server(sim):
         yield sim.acquire("node0.kv", 2)
         yield sim.wait(1.0)
@@ -125,7 +125,7 @@ def test_capacity_utilization_is_the_mean_held_fraction(engine, keep):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_an_amount_released_after_the_last_end_counts_up_to_it(engine, keep):
+def test_an_amount_released_after_the_last_end_counts_until_that_end(engine, keep):
     """The op that another's amount waited for is cancelled at 5 s, when nothing ends any more."""
 
     def cancels(sim):
@@ -156,7 +156,7 @@ def test_a_process_sees_holders_and_waiters_by_name(engine):
     assert seen == [8, 6, 2, [4], [1], 6 / 8]
 
 
-def test_only_components_named_in_touches_can_be_acquired(engine):
+def test_a_process_may_acquire_only_what_its_touches_include(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1)
 
@@ -165,11 +165,11 @@ def test_only_components_named_in_touches_can_be_acquired(engine):
         simulation(engine).run(graph((0, 1.0, 0)), client)
 
 
-def test_a_fractional_amount_is_refused(engine):
+def test_an_amount_must_be_a_whole_number(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1.5)
 
-    with pytest.raises(SimulationError, match="amounts of a capacity are whole numbers"):
+    with pytest.raises(SimulationError, match="give a whole number"):
         simulation(engine).run(None, client)
 
 
@@ -184,27 +184,29 @@ def test_a_deadlock_on_a_capacity_names_its_holders(engine):
     assert said in str(error.value)
 
 
-def test_a_job_that_needs_more_than_the_capacity_is_refused_by_name(engine):
-    with pytest.raises(GraphError, match=r"graph 'graph' op 0: 9 of node0\.kv; there are 8 in all"):
+def test_holding_more_than_the_capacity_names_the_component(engine):
+    with pytest.raises(
+        GraphError, match=r"graph 'graph' op 0: holds 9 of node0\.kv; its capacity is 8"
+    ):
         simulation(engine).run(graph((0, 1.0, 9)))
 
 
-def test_a_backend_that_is_asked_during_the_run_cannot_hold(engine):
-    with pytest.raises(BackendError, match="an op gets what it holds before it starts"):
+def test_an_online_backend_cannot_return_amounts_to_hold(engine):
+    with pytest.raises(BackendError, match="needed before the op starts"):
         simulation(engine, Holding(online=True)).run(graph((0, 1.0, 1)))
 
 
 @pytest.mark.parametrize(
     ("holds", "said"),
     [
-        (Holds.of([[(KV, 1)]]), "answered 1 holds for 2 ops"),
-        (Holds.of([[(KV, 1, 0)], []]), "op 0 holds ends with row 0"),
-        (Holds.of([[], [(KV, 1, 2)]]), "op 1 holds ends with row 2"),
-        (Holds.of([[(KV, 0)], []]), "op 0 holds 0"),
+        (Holds.of([[(KV, 1)]]), "holds has 1 rows for 2 ops"),
+        (Holds.of([[(KV, 1, 0)], []]), "op 0 holds until row 0 ends"),
+        (Holds.of([[], [(KV, 1, 2)]]), "op 1 holds until row 2 ends"),
+        (Holds.of([[(KV, 0)], []]), "op 0 holds an amount of 0"),
         (Holds.of([[(KV, 1.5)], []]), "float64; give whole numbers"),
     ],
 )
-def test_impossible_holds_are_refused_where_they_are_answered(holds, said):
+def test_impossible_amounts_to_hold_are_refused(holds, said):
     class Wrong(Backend):
         def timing(self, ops, now=0.0):
             return Timing.of([1.0, 1.0], holds=holds)
@@ -214,14 +216,14 @@ def test_impossible_holds_are_refused_where_they_are_answered(holds, said):
 
 
 @pytest.mark.parametrize("more", [{"slots": 1}, {"rate": 1.0}])
-def test_a_component_is_one_of_three(more):
+def test_a_component_has_slots_or_a_rate_or_a_capacity(more):
     with pytest.raises(ValueError, match="give slots, a rate or a capacity, not"):
         Component("kv", "memory", capacity=8, **more)
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, 2**63])
 def test_a_capacity_is_a_positive_integer(capacity):
-    with pytest.raises(ValueError, match="give a whole number from 1 on"):
+    with pytest.raises(ValueError, match="give a whole number of 1 or more"):
         Component("kv", "memory", capacity=capacity)
 
 
@@ -229,11 +231,11 @@ def test_a_faster_capacity_is_a_larger_one_and_a_free_one_holds_all():
     def run(asked):
         return asked.run(graph((0, 2.0, 6), (1, 1.0, 4), (1, 1.0, 8)))
 
-    (change,) = faster(simulation("core"), run, {"kv": [KV]}, factor=1.5)
+    (change,) = speedup_effects(simulation("core"), run, {"kv": [KV]}, factor=1.5)
     assert (change.base, change.faster, change.free) == (4.0, 3.0, 2.0)
 
 
-def test_replicas_of_ops_that_hold_are_each_their_own_run():
+def test_replicas_with_amounts_to_hold_are_separate_runs():
     draws = Holding(spread=Spread(np.empty(0), np.array([0.5, 1.0, 2.0])))
     case = graph((0, 2.0, 6), (0, 1.0, 4), (0, 1.0, 4))
     core = simulation("core", draws, seed=3).replicas(case, count=5)
@@ -242,7 +244,7 @@ def test_replicas_of_ops_that_hold_are_each_their_own_run():
     assert len({r.makespan_ticks for r in core}) > 1
 
 
-def test_identical_ops_that_hold_are_not_folded():
+def test_identical_ops_with_amounts_to_hold_are_not_folded():
     kv = Component("kv", "memory", capacity=2)
     wire = Component("wire", "link", rate=1.0)
     gpus = tuple(Component(f"gpu{i}", "gpu", slots=1) for i in range(4))
@@ -251,7 +253,7 @@ def test_identical_ops_that_hold_are_not_folded():
         def timing(self, ops, now=0.0):
             n = len(ops)
             held = Holds.of([[(0, 1)]] * n)
-            return Timing.of([0.0] * n, [1.0] * n, Usage.same([1], n), holds=held)
+            return Timing.of([0.0] * n, [1.0] * n, Usage.repeated([1], n), holds=held)
 
     system = System((kv, wire, *gpus), tuple(g.name for g in gpus))
     build = Builder("alike")
@@ -261,10 +263,10 @@ def test_identical_ops_that_hold_are_not_folded():
     assert result.end.tolist() == [2.0, 2.0, 4.0, 4.0]
 
 
-def test_a_template_whose_ops_hold_is_written_out(caplog):
+def test_an_spmd_graph_whose_ops_hold_amounts_is_expanded(caplog):
     program = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], duration=[1.0], bytes=[6.0]))
     template = SpmdGraph((program,), np.zeros(2, np.int64))
     with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation("core").run(Graph("steps", (template,)), keep="ranks")
-    assert "written out, since its ops hold amounts of a capacity" in caplog.text
+    assert "expanded, since its ops hold amounts of a capacity" in caplog.text
     assert result.makespan == 2.0

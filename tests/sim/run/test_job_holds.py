@@ -63,22 +63,22 @@ def test_a_job_waits_until_another_job_releases_its_amounts(engine):
     assert held["node0.gpu0.memory"] == pytest.approx((0.6 + 0.5) / 2)
 
 
-def test_jobs_that_fit_side_by_side_do_not_wait():
+def test_jobs_that_fit_together_do_not_wait():
     result = run(("a", Holding(6), 0.0), ("b", Holding(4), 0.5))
     assert result.of("b").frame()["start_us"].min() == pytest.approx(5e5)
 
 
-def test_a_job_that_does_not_wait_is_refused_by_name():
+def test_a_job_that_may_not_wait_is_refused_by_name():
     with pytest.raises(SimulationError, match=r"job b: needs 5 of the 10 B of node0\.gpu0\.memory"):
         run(("a", Holding(6), 0.0), ("b", Holding(5, waits=False), 0.5))
 
 
-def test_requests_above_the_capacity_are_an_error():
+def test_holding_more_than_the_capacity_is_an_error():
     with pytest.raises(SimulationError, match="11"):
         run(("a", Holding(11), 0.0))
 
 
-def test_a_job_alone_is_held_to_its_capacity_too():
+def test_a_single_job_waits_for_its_capacity_too():
     result = run(("a", Holding(6), 0.0))
     assert result.utilization()["node0.gpu1.memory"] == pytest.approx(0.6)
     assert "node0.gpu1.memory" not in {

@@ -47,7 +47,7 @@ class Uplink(Backend):
 
     def timing(self, ops, now=0.0):
         n = len(ops)
-        return Timing.of(np.zeros(n), work=ops.bytes, usage=Usage.same([4], n))
+        return Timing.of(np.zeros(n), work=ops.bytes, usage=Usage.repeated([4], n))
 
 
 @pytest.fixture(params=ENGINES)
@@ -208,7 +208,7 @@ def test_frames_of_several_jobs_have_a_job_column(simulation):
 
 
 @pytest.mark.parametrize("keep", ["ranks", "none"])
-def test_aggregates_without_rows_are_kept_per_job(simulation, keep):
+def test_aggregates_without_rows_are_kept_for_each_job(simulation, keep):
     jobs = [Job("a", Steps(3), LEFT), Job("b", Training(), {"gpu": GPUS[3:]}, arrives=0.5)]
     rows, kept = simulation.run(jobs, keep="ops"), simulation.run(jobs, keep=keep)
     for name in ("a", "b"):
@@ -230,7 +230,7 @@ def test_a_job_arrives_when_it_says(simulation):
     assert result.makespan == 6.0
 
 
-def test_a_job_that_has_not_arrived_by_then_did_nothing(simulation):
+def test_a_job_that_arrives_after_the_run_stops_has_no_ops(simulation):
     jobs = [Job("a", Steps(), LEFT, arrives=2.0), Job("b", Steps(), RIGHT, arrives=10.0)]
     result = simulation.run(jobs, until=6.0)
     assert (result.makespan, result.of("a").makespan, result.of("b").makespan) == (3.0, 3.0, 0.0)
@@ -249,7 +249,7 @@ def test_jobs_of_one_component_queue_for_it(simulation):
     assert result.blame().seconds == {GPUS[0]: 3.0}
 
 
-def test_waits_behind_another_job_and_behind_an_own_op_are_distinguished(simulation):
+def test_waiting_for_another_job_is_charged_apart_from_own_ops(simulation):
     only = {"gpu": GPUS[:1]}
 
     def later(sim):
@@ -279,7 +279,7 @@ def test_two_equal_all_reduces_on_one_uplink_take_twice_as_long(simulation):
     assert alone.blame().slowed_by == {}
 
 
-def test_an_unequal_share_is_charged_by_used_rate(simulation):
+def test_slowdown_on_a_shared_link_is_charged_to_the_other_job(simulation):
     """Three quarters of the time of `a` overlap with `b`; half of the link is `b`'s then."""
     result = simulation.run([Job("a", Once(transfer(2e9))), Job("b", Once(transfer(1e9)), RIGHT)])
     assert result.of("a").blame().slowed_by == {"b": 10**12}
@@ -311,7 +311,7 @@ def test_a_process_launches_jobs_and_waits_for_them(simulation):
     assert result.of("main").count == 0
 
 
-def test_a_job_reports_the_ops_that_a_failure_stopped(simulation):
+def test_a_job_reports_its_ops_lost_in_a_failure(simulation):
     seen = []
 
     def crash(sim):
@@ -355,7 +355,7 @@ def test_each_loss_of_a_job_is_reported_once(simulation):
     assert told == [(1.0, GPUS[0]), (2.0, GPUS[1])]
 
 
-def test_one_failure_in_several_graphs_is_reported_at_once(simulation):
+def test_losses_of_several_graphs_at_one_tick_are_reported_together(simulation):
     told = []
 
     def watch(sim):
@@ -412,7 +412,7 @@ def test_a_stopped_job_ends_at_once(simulation):
     assert result.of("b").makespan == 2.0
 
 
-def test_children_of_a_stopped_job_cannot_act_for_it(simulation):
+def test_a_process_started_outside_the_job_may_not_submit_for_a_stopped_job(simulation):
     class Child(Workload):
         def start(self, job):
             def child(sim):
@@ -460,7 +460,9 @@ def test_a_job_does_not_stop_itself(simulation):
         yield sim.wait(1.0)
         sim.job.stop()
 
-    with pytest.raises(SimulationError, match="job main: is stopped by its own process; let that"):
+    with pytest.raises(
+        SimulationError, match="job main: its own process tries to stop it; let that"
+    ):
         simulation.run(None, stops)
 
 
@@ -472,7 +474,7 @@ def test_a_workload_can_set_its_end(simulation):
     assert simulation.run(endless).makespan == 3.0
 
 
-def test_finished_processes_free_their_memory(simulation):
+def test_processes_that_returned_are_freed(simulation):
     """One for each request, say."""
 
     def request(sim):
@@ -490,7 +492,7 @@ def test_finished_processes_free_their_memory(simulation):
     assert not session.main.processes
 
 
-def test_open_is_true_while_the_job_has_work(simulation):
+def test_open_is_true_while_the_job_has_open_ops(simulation):
     """A loop that watches a job ends with it, whatever goes on beside it."""
 
     def watch(sim):
@@ -564,9 +566,9 @@ def test_a_request_that_is_dropped_lets_the_next_one_through(simulation):
         gpus.drop(second)
         got.append((yield third))
         gpus.put(first)
-        with pytest.raises(SimulationError, match="is put back, but was not taken"):
+        with pytest.raises(SimulationError, match="is returned, but was not handed out"):
             gpus.put(first)
-        with pytest.raises(SimulationError, match="5 components are asked for, and the pool has 4"):
+        with pytest.raises(SimulationError, match="5 components requested, but the pool has 4"):
             gpus.request(5)
 
     simulation.run(None, use)
@@ -580,12 +582,12 @@ def test_a_run_that_ends_with_waiting_requests_names_the_holders(simulation):
         yield gpus.request(2)
 
     with pytest.raises(
-        SimulationError, match=r"while 2 components are waited for; .*: node0.gpu0;"
+        SimulationError, match=r"while a process waited for 2 components; .*: node0.gpu0;"
     ):
         simulation.run(None, use)
 
 
-def test_equal_jobs_have_independent_draws_and_main_keeps_its_own():
+def test_equal_jobs_draw_differently_and_main_draws_as_a_graph_alone():
     varying = machine(op=np.linspace(0.5, 1.5, 64))
     jobs = [Job("a", Once(step()), LEFT), Job("b", Once(step()), RIGHT)]
     result = varying.run(jobs, replica=0)
@@ -643,16 +645,21 @@ def test_a_unit_that_is_not_the_metric_s_is_refused(simulation):
 
             return process
 
-    with pytest.raises(SimulationError, match="step_time: is emitted in 'ms', its unit is 's'"):
+    with pytest.raises(
+        SimulationError, match="step_time: a value has the unit 'ms', earlier ones 's'"
+    ):
         simulation.run(Wrong())
 
 
 @pytest.mark.parametrize(
     ("jobs", "said"),
     [
-        ([Job("a", Steps()), Job("a", Steps())], "job a: there is one of that name"),
-        ([Job("a", Steps(), {"gpus": GPUS})], "job a: has no pool 'gpus'; its workload needs gpu"),
-        ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, its workload needs 2"),
+        ([Job("a", Steps()), Job("a", Steps())], "job a: another job has this name"),
+        (
+            [Job("a", Steps(), {"gpus": GPUS})],
+            "job a: pool 'gpus' is unknown; its workload needs gpu",
+        ),
+        ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, but its workload needs 2"),
     ],
 )
 def test_an_invalid_job_is_refused(jobs, said):
@@ -672,7 +679,7 @@ def test_a_job_that_does_not_exist_is_named_with_the_nearest():
 
 
 def test_a_job_is_not_under_way_before_its_run():
-    with pytest.raises(SimulationError, match="job a: it is not under way"):
+    with pytest.raises(SimulationError, match="job a: it is not running"):
         Job("a", Steps()).random("x")
 
 
@@ -680,10 +687,10 @@ def test_a_job_is_not_under_way_before_its_run():
     ("what", "said"),
     [
         (3, "job main: start returned a int; return a Graph, or a process"),
-        (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not built yet"),
+        (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not supported yet"),
     ],
 )
-def test_a_workload_that_starts_neither_graph_nor_process_is_refused(what, said):
+def test_a_start_result_must_be_a_graph_or_a_process(what, said):
     with pytest.raises(TypeError, match=said):
         machine().run(Once(what))
 
@@ -697,7 +704,7 @@ def test_a_workload_is_registered_by_its_name():
     assert Registered.registered_name == "a test's steps"
 
 
-def test_iteration_65536_is_one_like_any_other(simulation):
+def test_a_period_number_may_exceed_16_bits(simulation):
     build = Builder("long")
     first = build.op(Kind.COMPUTE, duration=1.0, period=65_535)
     build.op(Kind.COMPUTE, duration=2.0, period=65_536, after=[first])

@@ -103,7 +103,7 @@ def test_both_engines_give_the_same_serving_results(plugin):
 
 
 def test_a_cache_too_small_for_a_request_is_refused(plugin):
-    with pytest.raises(SimulationError, match=r"node0\.kv0: amount \d+; .* its capacity 4"):
+    with pytest.raises(SimulationError, match=r"node0\.kv0: amount is \d+; .* its capacity 4"):
         served("core", plugin("serving"), 8 * 2**20, requests=3, rate=1.0)
 
 
@@ -131,7 +131,7 @@ def scheduled(plugin, engine, *processes, **asks):
     return simulation.run(fleet.Fleet(jobs=jobs), *processes)
 
 
-def test_a_fleet_reports_the_completion_time_of_each_job(plugin):
+def test_a_fleet_emits_the_completion_of_each_job(plugin):
     """`c` wants all GPUs: it waits for both others, and `d` behind it."""
     result = scheduled(plugin, "core", a=(4, 5), b=(4, 10, 1.0), c=(8, 2, 2.0), d=(2, 1, 3.0))
     assert result.jobs == ("main", "a", "b", "c", "d")
@@ -141,7 +141,7 @@ def test_a_fleet_reports_the_completion_time_of_each_job(plugin):
     assert done == {"a": 5.0, "b": 11.0, "c": 13.0, "d": 13.0}
 
 
-def test_a_machine_failure_costs_a_job_its_unsaved_steps(plugin):
+def test_a_failed_machine_costs_its_job_the_work_since_the_last_checkpoint(plugin):
     whole = scheduled(plugin, "core", a=(4, 20), b=(4, 12))
     failed = scheduled(plugin, "core", crash, a=(4, 20), b=(4, 12))
     # At 6.3 s `a` had done 5 steps, saved them, and was at its sixth.  It waits for the machine

@@ -138,7 +138,7 @@ def test_a_prepared_graph_is_submitted_as_the_graph_itself_is(engine, replica):
 
 
 @ENGINES
-def test_submitted_numbers_are_timed_like_a_graph_with_them(engine):
+def test_a_submission_with_other_numbers_equals_a_graph_with_them(engine):
     flop, moved = {1: 9e6, 4: 0.0}, {3: 500.0}
 
     def changed():
@@ -167,7 +167,7 @@ def test_submitted_numbers_are_timed_like_a_graph_with_them(engine):
 
 
 @ENGINES
-def test_a_driver_is_asked_about_the_numbers_of_the_submission(engine):
+def test_an_online_backend_gets_the_numbers_of_the_submission(engine):
     def process(sim):
         graph = sim.prepare(step())
         for flop in (1e3, 5e3):
@@ -178,7 +178,7 @@ def test_a_driver_is_asked_about_the_numbers_of_the_submission(engine):
     assert (span[[1, 6]] / 1e6).tolist() == [1.0, 5.0]
 
 
-def test_backends_are_asked_once_for_each_row_that_differs():
+def test_backends_are_called_once_for_each_new_row():
     gpu = PerFlop()
     simulation = Simulation(SYSTEM, {**backends(), "*.gpu0": gpu})
 
@@ -194,7 +194,7 @@ def test_backends_are_asked_once_for_each_row_that_differs():
 
 
 @ENGINES
-def test_gpus_and_rank_place_a_prepared_graph(engine):
+def test_a_prepared_graph_runs_on_its_gpus_with_its_ranks(engine):
     build = Builder("one")
     build.op(Kind.COMPUTE, flop=1e6)
 
@@ -225,12 +225,12 @@ def test_equal_keys_give_equal_draws(engine):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ({"flop": {5: 1.0}}, r"op 5; its rows are 0 to 4"),
-        ({"flop": {1: -1.0}}, r"op 1: -1.0; give a number >= 0"),
-        ({"bytes": [1.0]}, r"1 numbers; give one for each of its 5 ops"),
+        ({"flop": {5: 1.0}}, r"op 5 does not exist; ops are 0 to 4"),
+        ({"flop": {1: -1.0}}, r"op 1: value is -1.0; give a number >= 0"),
+        ({"bytes": [1.0]}, r"1 values for 5 ops; give one per op"),
     ],
 )
-def test_invalid_numbers_are_refused_by_row(numbers, said):
+def test_invalid_numbers_of_a_submission_name_the_row(numbers, said):
     def process(sim):
         yield sim.submit(sim.prepare(step()), **numbers).done
 
@@ -249,7 +249,7 @@ def test_a_prepared_graph_is_of_one_run():
         yield sim.submit(kept[0]).done
 
     simulate(first)
-    with pytest.raises(SimulationError, match="prepared in another run or job; prepare it here"):
+    with pytest.raises(SimulationError, match="prepared in another run or job; prepare it in"):
         simulate(second)
 
 
@@ -302,7 +302,7 @@ def test_amounts_of_a_submission_are_those_of_the_graph_itself(engine, tied, rep
 
 
 @ENGINES
-def test_different_amounts_need_no_new_prepared_graph(engine):
+def test_other_amounts_need_no_new_variant(engine):
     kept = []
 
     def process(sim):
@@ -318,7 +318,7 @@ def test_different_amounts_need_no_new_prepared_graph(engine):
 
 
 @ENGINES
-def test_an_op_that_needs_more_than_the_capacity_is_refused_by_row(engine):
+def test_holding_more_than_the_capacity_names_the_op(engine):
     class Greedy(Holding):
         def timing(self, ops, now=0.0):
             rows = [[(HBM, int(flop / 1e6))] if flop >= 1e6 else [] for flop in ops.flop]
@@ -329,12 +329,12 @@ def test_an_op_that_needs_more_than_the_capacity_is_refused_by_row(engine):
         sim.submit(graph, flop={4: 11e6})
         yield sim.settled()
 
-    with pytest.raises(GraphError, match=r"'step' op 4: 11 of hbm; there are 10 in all"):
+    with pytest.raises(GraphError, match=r"'step' op 4: holds 11 of hbm; its capacity is 10"):
         simulate(process, engine=engine, gpu=Greedy())
 
 
 @ENGINES
-def test_a_time_beyond_the_range_is_refused_by_row(engine):
+def test_a_time_out_of_range_names_the_op(engine):
     def process(sim):
         graph = sim.prepare(step())
         sim.submit(graph, flop={2: 1e30})
@@ -345,7 +345,7 @@ def test_a_time_beyond_the_range_is_refused_by_row(engine):
 
 
 @ENGINES
-def test_a_draw_beyond_the_range_is_refused_by_row(engine):
+def test_a_drawn_time_out_of_range_names_the_op(engine):
     """One of some submissions draws a factor that its time does not bear."""
     rare = Spread(NONE, np.array([*[1.0] * 7, 4000.0]), NONE)
 
@@ -354,7 +354,7 @@ def test_a_draw_beyond_the_range_is_refused_by_row(engine):
         for _ in range(64):
             yield sim.submit(graph, flop={2: 5e18}).done
 
-    with pytest.raises(GraphError, match=r"graph 'step' op 2: drew a time beyond the range"):
+    with pytest.raises(GraphError, match=r"graph 'step' op 2: its drawn time does not fit"):
         simulate(process, engine=engine, replica=1, gpu=PerFlop(rare))
 
 
@@ -559,7 +559,7 @@ def test_aggregates_of_freed_graphs_may_exceed_63_bits(engine, monkeypatch):
 
 
 @ENGINES
-def test_amounts_held_at_the_end_of_a_stopped_run_count(engine, monkeypatch):
+def test_an_amount_held_when_a_run_stops_is_counted(engine, monkeypatch):
     def process(sim):
         graph = sim.prepare(step())
         for _ in range(4):
@@ -587,7 +587,7 @@ def test_aggregates_of_freed_graphs_equal_sums_over_op_rows_all_night(engine, mo
 
 
 @ENGINES
-def test_finished_ops_stay_finished_after_their_memory_is_freed(engine, monkeypatch):
+def test_final_states_remain_after_a_graph_is_freed(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     seen = []
 
@@ -679,11 +679,11 @@ def test_by_default_rows_are_kept_for_small_runs(monkeypatch):
 
 
 @ENGINES
-def test_memory_limits_count_held_graphs_but_not_finished_ones(engine, monkeypatch):
+def test_the_memory_limit_counts_open_graphs_but_not_ended_ones(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")
-    with pytest.raises(SimulationError, match=r"graphs are held, since rows of all that ended"):
+    with pytest.raises(SimulationError, match=r"in memory, because rows of ended ops"):
         simulation.run(None, again_and_again(100), keep="ops")
 
     def piled(sim):
@@ -692,5 +692,5 @@ def test_memory_limits_count_held_graphs_but_not_finished_ones(engine, monkeypat
             sim.submit(graph)
         yield sim.settled()
 
-    with pytest.raises(SimulationError, match=r"graphs are held, since they are not over; let it"):
+    with pytest.raises(SimulationError, match=r"in memory, because they have not ended; wait"):
         simulation.run(None, piled, keep="none")

@@ -26,7 +26,7 @@ class Wire(Backend):
 
     def timing(self, ops, now=0.0):
         n = len(ops)
-        return Timing.of([0.0] * n, work=ops.bytes, usage=Usage.same([2], n))
+        return Timing.of([0.0] * n, work=ops.bytes, usage=Usage.repeated([2], n))
 
 
 SYSTEM = System(
@@ -68,7 +68,7 @@ def side_by_side(*seconds):
     return build.graph()
 
 
-def test_waiting_twice_for_the_same_end_returns_at_once(simulation):
+def test_waiting_for_an_op_that_has_ended_continues_at_once(simulation):
     """Also one that was told long ago, whose event the engine may have let go."""
     seen = []
 
@@ -129,7 +129,7 @@ def test_ops_submitted_by_a_process_belong_to_no_iteration(simulation, keep):
     assert result.makespan == 3.25
 
 
-def test_observations_of_a_process(simulation):
+def test_a_process_observes_queues_rates_and_flows(simulation):
     seen = []
 
     def look(sim):
@@ -157,7 +157,7 @@ def test_a_rate_is_set_in_bytes_a_second(simulation):
     assert [(at, c) for at, c, _ in result.rate_log] == [(500_000_000_000, 2)]
 
 
-def test_ops_stopped_by_a_failure_continue_on_other_components(simulation):
+def test_ops_stopped_by_a_failure_continue_on_another_gpu(simulation):
     told = []
 
     def rescue(sim):
@@ -288,7 +288,7 @@ def test_a_process_alters_only_what_it_declares(simulation):
 
 
 @pytest.mark.parametrize(
-    ("rate", "what"), [(-1.0, "within 0"), (17e9, "max_rate 1.6e"), (float("nan"), "within 0")]
+    ("rate", "what"), [(-1.0, "between 0"), (17e9, "max_rate 1.6e"), (float("nan"), "between 0")]
 )
 def test_an_invalid_rate_is_refused(simulation, rate, what):
     def wrong(sim):
@@ -308,7 +308,7 @@ def test_slots_have_no_rate(simulation):
         simulation.run(chain(1.0), wrong)
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(simulation):
+def test_an_unknown_component_names_the_nearest(simulation):
     def wrong(sim):
         yield sim.wait(0.1)
         sim.queue("node0.gpo0")

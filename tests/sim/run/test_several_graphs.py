@@ -60,17 +60,17 @@ def test_ranks_of_graphs_on_other_gpus_are_not_merged(engine, keep):
     assert result.rank_frame()["rank"].tolist() == [0, 1]
 
 
-def test_a_graph_that_comes_again_elsewhere_has_other_ranks():
+def test_a_graph_submitted_on_other_gpus_has_other_ranks():
     result = run(submits(1, *GPUS[:2], ranks=2), submits(1, *GPUS[1:3], ranks=2))
     assert result.ops.rank.tolist() == [0, 1, 1, 2]
 
 
-def test_two_ranks_of_one_gpu_are_two():
+def test_two_ranks_on_one_gpu_have_two_numbers():
     result = run(submits(2, GPUS[0], GPUS[0], ranks=2))
     assert result.ops.rank.tolist() == [0, 1, 0, 1]
 
 
-def test_a_process_can_set_the_ranks_of_a_graph():
+def test_a_process_may_set_the_ranks_of_a_graph():
     """As after a restart on other GPUs."""
 
     def restarts(sim):
@@ -83,7 +83,7 @@ def test_a_process_can_set_the_ranks_of_a_graph():
 
 @pytest.mark.parametrize("spread", [{"step": WIDE}, {"op": WIDE}])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_equal_submissions_have_independent_draws(spread, engine):
+def test_each_submission_of_a_graph_draws_anew(spread, engine):
     backend = Varying(**spread)
     result = run(submits(5, GPUS[0]), backend=backend, engine=engine, replica=0)
     took = result.end - result.start
@@ -92,7 +92,7 @@ def test_equal_submissions_have_independent_draws(spread, engine):
     assert took[0] == alone.end[0], "the first draws as ever"
 
 
-def test_a_key_selects_the_random_draw():
+def test_the_key_selects_the_random_draw():
     def keyed(sim):
         for key in (3, 0, 3):
             yield sim.submit(step(), key=key).done

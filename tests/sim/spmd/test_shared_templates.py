@@ -128,7 +128,7 @@ def test_most_random_templates_that_share_rates_run_as_templates(caplog):
             template = with_bytes(random_template(seed), rng, 1)
             graph = Graph("t", (template,))
             outcome(shared_machine(template.ranks, rng), graph, keep="ranks")
-    assert caplog.text.count("as a template") > 18
+    assert caplog.text.count("as an SPMD graph") > 18
 
 
 def pair(program: RankProgram, ranks: int = 2) -> Graph:

@@ -17,10 +17,10 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.facts.spmd.program_encoding import chains_to_next, is_gate, next_op_position
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import scale_components
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from hypothesis import given
@@ -236,7 +236,7 @@ def test_blocks_whose_ranks_wait_for_each_other_are_split(columns, monkeypatch):
 def ran_as_template(caplog, simulation, graph, **how):
     with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation.run(graph, keep="ranks", **how)
-    return result, "as a template" in caplog.text
+    return result, "as an SPMD graph" in caplog.text
 
 
 def step(ranks: int, iterations: int = 1) -> SpmdGraph:
@@ -254,7 +254,7 @@ def test_most_random_templates_run_as_templates_and_many_fold(caplog):
         for seed in range(100):
             template = random_template(seed)
             outcome(machine(template.ranks, None), graph_of(template), keep="ranks")
-    ran = re.findall(r"as a template, (\d+) of (\d+) ranks run", caplog.text)
+    ran = re.findall(r"as an SPMD graph, (\d+) of (\d+) ranks run", caplog.text)
     assert len(ran) > 60
     assert sum(run != ranks for run, ranks in ran) > 15
 
@@ -280,7 +280,7 @@ def test_without_a_uniform_backend_the_graph_is_written_out_and_logged(caplog, r
         setattr(simulation.backends["*"], name, value)
     result, as_template = ran_as_template(caplog, simulation, graph_of(step(4)))
     assert not as_template
-    assert f"written out, since {reason}" in caplog.text
+    assert f"expanded, since {reason}" in caplog.text
     assert result.makespan_ticks == 7 + far_of(simulation, 0, 1, 2, 3)
 
 
@@ -290,8 +290,8 @@ def test_a_process_has_the_template_written_out(caplog):
 
     with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         result = machine(4, None).run(graph_of(step(4)), watch, keep="ranks")
-    assert "written out, since it is steered" in caplog.text
-    with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
+    assert "expanded, since processes steer the run" in caplog.text
+    with pytest.raises(NotKeptError, match="processes steered it; run it with keep='ops'"):
         result.frame()
 
 
@@ -313,7 +313,7 @@ def test_rules_that_change_op_times_apply_to_expanded_graphs(caplog, rule):
     graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
     result, as_template = ran_as_template(caplog, machine(4, None), graph)
     assert not as_template
-    assert "written out, since rules give some of its ops other times" in caplog.text
+    assert "expanded, since rules override the times of some ops" in caplog.text
     assert result.makespan_ticks > plain.makespan_ticks
     written = replace(graph, blocks=(graph.explicit,))
     same_numbers(machine(4, None).run(written, keep="ops"), result)
@@ -345,7 +345,7 @@ def test_ops_after_received_messages_form_one_chain(caplog):
 
 def test_an_altered_machine_still_runs_the_template(caplog):
     simulation = machine(4, 1)
-    quick = altered(simulation, [simulation.system.number("gpu1")], 5.0)
+    quick = scale_components(simulation, [simulation.system.number("gpu1")], 5.0)
     result, as_template = ran_as_template(caplog, quick, graph_of(step(4)))
     assert as_template
     same_numbers(quick.run(graph_of(step(4)), keep="ops"), result)
@@ -423,7 +423,7 @@ def test_gates_and_runs_of_consecutive_ops_are_encoded():
                           np.array([-1, -1, -1, 0, -1, -1], np.int16))  # fmt: skip
     words, at, found = program.encoded.words, 0, []
     for _ in kinds:
-        found.append((int(is_gate(words, at)), int(goes_on(words, at))))
+        found.append((int(is_gate(words, at)), int(chains_to_next(words, at))))
         at = int(next_op_position(words, at))
     assert found == [(1, 1), (1, 1), (1, 0), (0, 0), (1, 0), (1, 0)]
 

@@ -69,7 +69,7 @@ def graphs(draw):
         if what == Kind.SEND and draw(st.booleans()):
             on[peer].append(row)  # heard without a receive
             heard.add(row)
-    build.describe(0, 1, "network")
+    build.set_stream_kind(0, 1, "network")
     return build.graph(gap_share=0.25)
 
 

@@ -218,7 +218,9 @@ def recorded(script, folder, *called, dtype="float"):
             begin = 1000 * at + 100 * i
             s.launch(begin + 10, begin + 20, 80, name=kernel)
     ops = kineto.read([str(s.write(folder))]).graph().ops
-    return ops.part(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.signature >= 0)))
+    return ops.take_with_placement(
+        np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.signature >= 0))
+    )
 
 
 def test_products_on_tensor_cores_are_tf32_as_the_name_of_their_kernel_says(script, tmp_path):

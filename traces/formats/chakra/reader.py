@@ -12,7 +12,7 @@ from typing import Any
 from ....sim.errors import TraceError
 from ....sim.facts.graph import Builder, Graph, Label, Member
 from ....sim.facts.ops import Kind
-from ....sim.facts.splits import SPLIT, split_name
+from ....sim.facts.splits import SPLIT, all_to_all_name
 from ...infer.cycle import refuse_cycles, refuse_later_steps
 from . import attribute_names as names
 from .files import load_rank_file
@@ -101,7 +101,7 @@ class _Reader:
             self._add(op)
         streams = self.ours.streams if self.ours else self._stream_kinds()
         for rank, stream, kind in streams:
-            self.build.describe(rank, stream, kind)
+            self.build.set_stream_kind(rank, stream, kind)
         graph = self.build.graph(**(self.ours.facts if self.ours else {}))
         block = graph.explicit
         waits = block.successors
@@ -236,7 +236,7 @@ class _Reader:
         sizes = [node.attributes.get(names.COMM_SIZE, 0) for node in op.nodes]
         size = max(sizes) * (len(op.nodes) if name == "all-gather" else 1)
         if name == SPLIT and not self.ours:  # each says what it sends
-            name, size = split_name(send=sizes), sum(sizes) / len(sizes)
+            name, size = all_to_all_name(send=sizes), sum(sizes) / len(sizes)
         plain = "" if self.ours else f"collective:{name} uint8[{round(size)}]"
         self.build.collective(
             [

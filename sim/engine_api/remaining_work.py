@@ -44,7 +44,7 @@ class RemainingWork(NamedTuple):
         return _share_rounded_up(fixed, a, of_a), _share_rounded_up(work, b, of_b)
 
 
-ALL = RemainingWork(0, 0, 0, 0)  # of an op that begins
+ALL = RemainingWork(0, 0, 0, 0)  # of an op at its start
 
 
 def _share_rounded_up(whole: int, left: int, of: int) -> int:

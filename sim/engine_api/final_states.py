@@ -8,13 +8,13 @@ from bisect import bisect_right
 from .interface import State
 
 
-class Past:
+class FinalStates:
     """Final state of ops whose rows were freed: cancelled ones as id ranges, all others ended.
 
     Examples
     --------
-    >>> past = Past()
-    >>> past.cancelled(3), past.cancelled(4), past.cancelled(9)
+    >>> past = FinalStates()
+    >>> past.add_cancelled(3), past.add_cancelled(4), past.add_cancelled(9)
     (None, None, None)
     >>> past.state(4).name, past.state(5).name, len(past)
     ('CANCELLED', 'ENDED', 2)
@@ -26,7 +26,7 @@ class Past:
     def __len__(self) -> int:
         return len(self._first)
 
-    def cancelled(self, op: int) -> None:
+    def add_cancelled(self, op: int) -> None:
         """Add an op that was cancelled."""
         k = bisect_right(self._first, op)
         if k and self._end[k - 1] == op:

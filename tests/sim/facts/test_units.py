@@ -73,7 +73,7 @@ def test_text_with_a_unit_is_an_si_float(text, unit, value):
 
 
 @pytest.mark.parametrize(("text", "unit", "said"), REFUSED, ids=lambda v: str(v))
-def test_a_text_without_the_right_unit_is_refused_with_a_hint(text, unit, said):
+def test_an_invalid_quantity_is_refused_with_an_example(text, unit, said):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the whole text is compared
         quantity(text, unit)
     assert str(caught.value) == said
@@ -86,7 +86,7 @@ def test_reading_rounds_once(number):
 
 
 @given(st.floats(0, 1e300), st.sampled_from(sorted(UNITS)))
-def test_si_texts_read_back_equal(value, unit):
+def test_a_value_written_in_si_is_read_back_exactly(value, unit):
     assert quantity(f"{value!r} {unit}", unit) == value
 
 
@@ -96,7 +96,7 @@ def test_any_text_is_a_number_or_a_value_error(text, unit):
         assert isinstance(quantity(text, unit), float)
 
 
-def test_every_example_matches_its_rule():
+def test_every_unit_reads_its_own_example():
     for name, unit in UNITS.items():
         assert quantity(unit.example, name) > 0
 

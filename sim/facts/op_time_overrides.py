@@ -13,7 +13,7 @@ SAID = "said: a rule of ops"
 
 
 @dataclass(frozen=True)
-class OpTimes:
+class OpTimeOverrides:
     """Given times and factors, one row per op of a graph.
 
     Parameters
@@ -25,8 +25,8 @@ class OpTimes:
 
     Examples
     --------
-    >>> times = OpTimes.none(2).scaled(np.array([1]), 3.0)
-    >>> times.applied(Timing.of([1.0, 2.0])).fixed.tolist()
+    >>> times = OpTimeOverrides.none(2).with_factor(np.array([1]), 3.0)
+    >>> times.apply_to(Timing.of([1.0, 2.0])).fixed.tolist()
     [1.0, 6.0]
     """
 
@@ -34,34 +34,34 @@ class OpTimes:
     factor: NDArray[np.float64]
 
     @classmethod
-    def none(cls, n: int) -> OpTimes:
+    def none(cls, n: int) -> OpTimeOverrides:
         """Times of a graph of which nothing is said."""
         return cls(np.full(n, np.nan), np.ones(n))
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def is_given(self) -> NDArray[np.bool_]:
         """(n,) whether a time is given."""
         return ~np.isnan(self.time)
 
-    def given(self, rows: NDArray[np.int64], time: float) -> OpTimes:
+    def with_time(self, rows: NDArray[np.int64], time: float) -> OpTimeOverrides:
         """The same with a given time of some rows."""
-        found = OpTimes(self.time.copy(), self.factor.copy())
+        found = OpTimeOverrides(self.time.copy(), self.factor.copy())
         found.time[rows], found.factor[rows] = time, 1.0
         return found
 
-    def scaled(self, rows: NDArray[np.int64], factor: float) -> OpTimes:
+    def with_factor(self, rows: NDArray[np.int64], factor: float) -> OpTimeOverrides:
         """The same with some rows so many times as long."""
-        found = OpTimes(self.time.copy(), self.factor.copy())
+        found = OpTimeOverrides(self.time.copy(), self.factor.copy())
         found.time[rows] *= factor
         asked = rows[np.isnan(found.time[rows])]
         found.factor[asked] *= factor
         return found
 
-    def take(self, rows: NDArray[np.int64]) -> OpTimes:
+    def take(self, rows: NDArray[np.int64]) -> OpTimeOverrides:
         """Times of chosen rows."""
-        return OpTimes(self.time[rows], self.factor[rows])
+        return OpTimeOverrides(self.time[rows], self.factor[rows])
 
-    def applied(self, timing: Timing) -> Timing:
+    def apply_to(self, timing: Timing) -> Timing:
         """Answers with each row so many times as long."""
         work = None if timing.work is None else timing.work * self.factor
         return replace(timing, fixed=timing.fixed * self.factor, work=work)

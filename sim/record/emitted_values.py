@@ -16,7 +16,7 @@ Value = tuple[str, float, float]  # metric, time in s, value
 
 
 @dataclass(frozen=True, repr=False)
-class Emitted:
+class EmittedValues:
     """Metric values that processes emitted in a run, in order of time.
 
     Parameters
@@ -30,7 +30,7 @@ class Emitted:
 
     Examples
     --------
-    >>> growing = Emissions()
+    >>> growing = EmissionRecorder()
     >>> for k in range(3):
     ...     growing.add(0, "queue", 0.5 * k, k)
     >>> found = growing.emitted()
@@ -52,14 +52,16 @@ class Emitted:
         names = map(self.names.__getitem__, self.name.tolist())
         return zip(names, self.time.tolist(), self.value.tolist(), strict=True)
 
-    def of_job(self, job: int) -> Emitted:
+    def of_job(self, job: int) -> EmittedValues:
         """Values emitted by one job, renumbered as job 0."""
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)
         names = tuple(self.names[i] for i in used.tolist())
         units = {(0, metric): unit for (j, metric), unit in self.units.items() if j == job}
         none = np.zeros(len(own), np.int32)
-        return Emitted(names, name.astype(np.int32), none, self.time[own], self.value[own], units)
+        return EmittedValues(
+            names, name.astype(np.int32), none, self.time[own], self.value[own], units
+        )
 
     @cached_property
     def samples(self) -> dict[str, NDArray[np.float64]]:
@@ -67,7 +69,7 @@ class Emitted:
         return {metric: self.value[self.name == i] for i, metric in enumerate(self.names)}
 
 
-class Emissions:
+class EmissionRecorder:
     """Values emitted so far, in columns that grow."""
 
     def __init__(self) -> None:
@@ -88,7 +90,7 @@ class Emissions:
         if known != unit:
             raise SimulationError(
                 "action",
-                f"{metric}: is emitted in {unit!r}, its unit is {known!r}; keep to one",
+                f"{metric}: a value has the unit {unit!r}, earlier ones {known!r}; use one unit",
             )
 
     def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:
@@ -100,9 +102,9 @@ class Emissions:
         self._job.append(job)
         self._name.append(self._names.setdefault(metric, len(self._names)))
 
-    def emitted(self) -> Emitted:
+    def emitted(self) -> EmittedValues:
         """Values so far."""
-        return Emitted(
+        return EmittedValues(
             tuple(self._names),
             np.array(self._name, np.int32),
             np.array(self._job, np.int32),

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 
-class Blocks:
+class RowAllocator:
     """Free list of a growing table: blocks of consecutive rows, reused by size.
 
     Examples
     --------
-    >>> rows = Blocks()
+    >>> rows = RowAllocator()
     >>> rows.take(3), rows.take(2)
     (0, 3)
-    >>> rows.give(0, 3)
+    >>> rows.free(0, 3)
     >>> rows.take(3), rows.top
     (0, 5)
     """
 
     def __init__(self) -> None:
-        self.top = 0  # rows before it were taken at some time
+        self.top = 0  # rows below it were allocated at some time
         self._free: dict[int, list[int]] = {}
 
     def take(self, count: int) -> int:
@@ -29,7 +29,7 @@ class Blocks:
         self.top += count
         return first
 
-    def give(self, first: int, count: int) -> None:
+    def free(self, first: int, count: int) -> None:
         """Free rows that were taken together; none where the count is 0."""
         if count:
             self._free.setdefault(count, []).append(first)

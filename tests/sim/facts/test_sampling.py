@@ -24,13 +24,13 @@ def drawn(spread, replica, n=6):
     return found
 
 
-def test_a_process_start_is_common_to_all_ops_of_a_replica_and_to_no_other_replica():
+def test_the_start_factor_is_common_to_a_replica_and_differs_between_replicas():
     found = [drawn(Spread(NONE, NONE, WIDE), k) for k in range(20)]
     assert all(len(np.unique(f)) == 1 for f in found)
     assert len({int(f[0]) for f in found}) == 20
 
 
-def test_ten_replicas_meet_every_fifth_of_a_start_s_distribution():
+def test_ten_replicas_cover_every_fifth_of_the_start_distribution():
     """Independent draws would miss one of the fifths in half of the cases."""
     for seed in range(50):
         factors = [
@@ -41,7 +41,7 @@ def test_ten_replicas_meet_every_fifth_of_a_start_s_distribution():
         assert (fifths > 0).all(), seed
 
 
-def test_the_factor_of_a_start_is_distributed_as_its_quantiles_say():
+def test_start_factors_follow_their_quantiles():
     skewed = np.linspace(0, 1, 64) ** 2 + 0.5
     factors = [
         fixed_point_spread_tables(Spread(NONE, NONE, skewed), 8, k)[0].item() / 2**20
@@ -57,7 +57,7 @@ def test_the_factors_multiply():
     assert drawn(both, 0).tolist() == [TYPICAL * 3 // 2] * 6
 
 
-def test_without_starts_nothing_changes():
+def test_a_constant_start_factor_changes_no_draw():
     a, b = Spread(WIDE, WIDE), Spread(WIDE, WIDE, np.array([1.0]))
     assert drawn(a, 4).tolist() == drawn(b, 4).tolist()
 

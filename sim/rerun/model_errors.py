@@ -21,16 +21,16 @@ from ..facts.doubt import Doubt
 from ..facts.graph import Graph
 from ..facts.ops import Kind, Ops
 from ..facts.roles import components_by_role
-from ..facts.spmd.program_encoding import distinct_questions
+from ..facts.spmd.program_encoding import distinct_ops_to_time
 from ..facts.system import System
-from ..record.binding import questions_by_backend
+from ..record.binding import ops_by_backend
 from ..run.simulation import Simulation
 
 
-class ErringBackend(Backend):
+class BackendWithErrors(Backend):
     """Backend whose answers about some families are as wrong as their doubts say.
 
-    Like ``AlteredBackend`` it asks a copy of the other backend, but for a device.
+    Like ``ScaledBackend`` it asks a copy of the other backend, but for a device.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ class ErringBackend(Backend):
         self.unjudged = unjudged
         self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
 
-    def __copy__(self) -> ErringBackend:
+    def __copy__(self) -> BackendWithErrors:
         """Copy, with a copy of the other backend."""
-        return ErringBackend(self.inner, self.families, self.probability, self.unjudged)
+        return BackendWithErrors(self.inner, self.families, self.probability, self.unjudged)
 
     def open(self, system: System) -> None:
         """Open the other backend."""
@@ -59,9 +59,9 @@ class ErringBackend(Backend):
         """What the other backend knows."""
         return self.inner.knows(ops)
 
-    def alike(self, system: System) -> NDArray[np.int64] | None:
+    def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """Groups of components that the other backend answers alike for."""
-        return self.inner.alike(system)
+        return self.inner.timing_groups(system)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Answer of the other backend, each time with the error of its family."""
@@ -78,10 +78,10 @@ class ErringBackend(Backend):
         return (doubt if doubt.quantiles else self.unjudged).factor(self.probability)
 
 
-def simulation_with_doubts(
+def simulation_with_errors(
     simulation: Simulation, families: Iterable[str], probability: float, unjudged: Doubt
 ) -> Simulation:
-    """Simulation in which ops of these families take what their doubts say; see ``ErringBackend``.
+    """Simulation in which ops of these families are timed by a ``BackendWithErrors``.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def simulation_with_doubts(
     >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     >>> simulation = Simulation(system, {"node0.gpu0": Model()}, engine="reference")
     >>> wide = Doubt("", "", (-1.0, 1.0))
-    >>> slow = simulation_with_doubts(simulation, ["norm"], 0.95, unjudged=wide)
+    >>> slow = simulation_with_errors(simulation, ["norm"], 0.95, unjudged=wide)
     >>> round(slow.run(build.graph()).makespan, 2)
     2.01
     """
-    return simulation.with_answers(
-        simulation.system, lambda b: ErringBackend(b, families, probability, unjudged)
+    return simulation.with_other_backends(
+        simulation.system, lambda b: BackendWithErrors(b, families, probability, unjudged)
     )
 
 
@@ -119,7 +119,7 @@ def interval_factors(
     found = np.full((2, len(graph)), np.nan)
     if graph.template is not None:
         return found
-    for who, rows, ops in questions_by_backend(graph, bound):
+    for who, rows, ops in ops_by_backend(graph, bound):
         said = None if who.online else who.timing(ops)
         if said is None or said.doubt is None:
             continue
@@ -128,7 +128,9 @@ def interval_factors(
     return found
 
 
-def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, float]:
+def seconds_by_error_family(
+    graphs: Iterable[Graph], bound: Sequence[Backend | None]
+) -> dict[str, float]:
     """Seconds of ops by the family of their doubt, if nothing else runs; others are left out.
 
     Parameters
@@ -138,7 +140,7 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
     """
     found: dict[str, float] = {}
     for graph in graphs:
-        for who, ops, asked, times in _questions(graph, bound):
+        for who, ops, asked, times in _ops_to_time(graph, bound):
             said = None if who.online else who.timing(ops)
             if said is None or said.doubt is None:
                 continue
@@ -149,7 +151,7 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
     return found
 
 
-def _questions(
+def _ops_to_time(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
     """Backends and what they are asked, which of these each op asks, and how many such there are.
@@ -158,7 +160,7 @@ def _questions(
     ops that are alike.
     """
     if graph.template is None:
-        for who, rows, ops in questions_by_backend(graph, bound):
+        for who, rows, ops in ops_by_backend(graph, bound):
             yield who, ops, np.arange(len(rows)), 1
         return
     assert graph.system is not None and graph.gpus is not None  # noqa: S101, PT018  it was placed
@@ -172,7 +174,9 @@ def _questions(
         part = played[kind.role][ranks[0]]
         who = bound[part]
         if who is not None:
-            asked, first = distinct_questions(program.ops.take(rows), program.family[rows])
+            asked, first = distinct_ops_to_time(program.ops.take(rows), program.family[rows])
             where = np.full(len(first), part, np.int32)
-            ops = program.ops.take(rows[first]).asked(graph.system, where, Csr.empty(len(first)))
+            ops = program.ops.take(rows[first]).with_placement(
+                graph.system, where, Csr.empty(len(first))
+            )
             yield who, ops, asked, len(ranks)

@@ -9,12 +9,12 @@ from foretrace.sim.atomic_folder import PART, remove_abandoned_folders, replace_
 
 def write(target, text):
     with replace_folder_on_success(target) as new:
-        (new / "said").write_text(text)
+        (new / "answer").write_text(text)
 
 
-def test_no_folder_appears_before_it_is_complete(tmp_path):
+def test_a_folder_appears_only_when_it_is_complete(tmp_path):
     with replace_folder_on_success(tmp_path / "run") as new:
-        (new / "said").write_text("half")
+        (new / "answer").write_text("half")
         assert not (tmp_path / "run").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
@@ -22,24 +22,24 @@ def test_no_folder_appears_before_it_is_complete(tmp_path):
 def test_a_folder_is_replaced(tmp_path):
     write(tmp_path / "run", "old")
     write(tmp_path / "run", "new")
-    assert (tmp_path / "run" / "said").read_text() == "new"
+    assert (tmp_path / "run" / "answer").read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def test_a_folder_is_replaced_where_two_cannot_change_places(tmp_path, monkeypatch):
+def test_a_folder_is_replaced_without_an_atomic_exchange(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic_folder, "_exchange_folders", lambda *_: False)
     test_a_folder_is_replaced(tmp_path)
 
 
-def test_a_failed_write_leaves_the_old_folder(tmp_path):
+def test_a_failed_write_keeps_the_old_folder(tmp_path):
     write(tmp_path / "run", "old")
     with pytest.raises(TypeError):
         write(tmp_path / "run", None)
-    assert (tmp_path / "run" / "said").read_text() == "old"
+    assert (tmp_path / "run" / "answer").read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def test_the_old_or_the_new_folder_always_exists(tmp_path, monkeypatch):
+def test_the_target_exists_at_every_step_of_a_replacement(tmp_path, monkeypatch):
     """No call that the replacing makes leaves the place empty."""
     target = tmp_path / "run"
     write(target, "old")
@@ -53,20 +53,20 @@ def test_the_old_or_the_new_folder_always_exists(tmp_path, monkeypatch):
     write(target, "new")
 
 
-def test_leftovers_of_dead_processes_are_removed(tmp_path):
+def test_folders_of_dead_processes_are_removed(tmp_path):
     (tmp_path / f".run.dead{PART}" / "new").mkdir(parents=True)
     write(tmp_path / "other", "new")
     assert [p.name for p in tmp_path.iterdir()] == ["other"]
 
 
-def test_folders_of_running_processes_are_left_alone(tmp_path):
+def test_folders_of_running_processes_are_kept(tmp_path):
     with replace_folder_on_success(tmp_path / "run") as new:
-        (new / "said").write_text("half")
+        (new / "answer").write_text("half")
         remove_abandoned_folders(tmp_path)
-        assert (new / "said").exists()
+        assert (new / "answer").exists()
 
 
-def test_unrelated_hidden_folders_are_left_alone(tmp_path):
+def test_other_hidden_folders_are_kept(tmp_path):
     (tmp_path / ".git").mkdir()
     remove_abandoned_folders(tmp_path)
     assert (tmp_path / ".git").is_dir()

@@ -32,7 +32,7 @@ class Merge:
 
     def __init__(self, n: int):
         self.fixed = np.zeros(n)
-        self.work: NDArray[np.float64] | None = None  # of no op so far
+        self.work: NDArray[np.float64] | None = None  # None: no op has work so far
         self.limit: NDArray[np.float64] | None = None
         self.source = np.zeros(n, np.int32)
         self.sources: dict[str, int] = {}
@@ -64,7 +64,7 @@ class Merge:
             if self.work is None:
                 self.work = np.zeros(len(self.fixed))
             self.work[rows] = timing.work
-        usage = _written(timing, component)
+        usage = _explicit_usage(timing, component)
         if usage is not None:
             row = np.repeat(rows, np.diff(usage.indptr))
             self._usage.append((row, usage.component, usage.weight))
@@ -74,12 +74,12 @@ class Merge:
     def _add_coded(self, rows: Rows, timing: Timing, source: str) -> None:
         """Add what the answer holds as codes: sources, spreads, doubts."""
         if timing.source is None:
-            self.source[rows] = self._number(source)
+            self.source[rows] = self._source_number(source)
         else:
-            numbers = [self._number(s) for s in timing.source.values]
+            numbers = [self._source_number(s) for s in timing.source.values]
             codes = timing.source.codes
             if np.any(codes < 0):
-                numbers.append(self._number(source))
+                numbers.append(self._source_number(source))
             self.source[rows] = np.array(numbers, np.int32)[codes]
         if timing.spread is not None:
             for code, spread in enumerate(timing.spread.values):
@@ -90,7 +90,7 @@ class Merge:
             known = [self._doubts.setdefault(d, len(self._doubts)) for d in timing.doubt.values]
             self._doubt[rows] = np.array([*known, -1], np.int16)[timing.doubt.codes]
 
-    def _number(self, source: str) -> int:
+    def _source_number(self, source: str) -> int:
         return self.sources.setdefault(source, len(self.sources))
 
     def timing(self) -> Timing:
@@ -105,7 +105,7 @@ class Merge:
             usage = Usage(indptr, component[order].astype(np.int32), weight[order])
         return Timing(
             self.fixed, self.work, usage, self.limit, self._spread(),
-            Coded(self.source, tuple(self.sources)), self._held(),
+            Coded(self.source, tuple(self.sources)), self._merged_holds(),
             None if self._doubt is None else Coded(self._doubt, tuple(self._doubts)),
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ class Merge:
             codes[rows] = code
         return Coded(codes, tuple(s for _, s in self.spreads))
 
-    def _held(self) -> Holds | None:
+    def _merged_holds(self) -> Holds | None:
         """Holds of all groups, by row of the table."""
         if not self._holds:
             return None
@@ -134,10 +134,12 @@ class Merge:
         )
 
 
-def _written(timing: Timing, component: NDArray[np.int32] | None) -> Usage | None:
+def _explicit_usage(timing: Timing, component: NDArray[np.int32] | None) -> Usage | None:
     """Usage of an answer, written out."""
     if component is not None:
-        return timing.written(component).usage
+        return timing.with_explicit_usage(component).usage
     if timing.work is not None and timing.usage is None:
-        raise BackendError("asked without a machine about work on it; place the graph first")
+        raise BackendError(
+            "ops: they have work on components, but no placement; call place() on their graph first"
+        )
     return timing.usage

@@ -8,7 +8,7 @@ from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.place import place
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.rerun.erring import doubted_seconds
+from foretrace.sim.rerun.model_errors import seconds_by_error_family
 
 
 class Counting(Backend):
@@ -29,6 +29,6 @@ def test_equal_ops_of_an_spmd_graph_are_timed_once_and_all_counted():
     system = System(gpus, tuple(g.name for g in gpus))
     backend = Counting()
     graph = place(Graph("template", (template,)), system)
-    found = doubted_seconds([graph], [backend, backend])
+    found = seconds_by_error_family([graph], [backend, backend])
     assert found == {"norm": float(np.bincount(np.zeros(1000, int), 2 * flop * 1e-9)[0])}
     assert backend.asked == 2

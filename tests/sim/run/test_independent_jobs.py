@@ -256,7 +256,7 @@ def run(seed, engine, jobs, keep="ops"):
 
 @pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_two_jobs_without_shared_components_run_as_if_alone(seeds, engine):
+def test_two_jobs_that_share_nothing_run_as_if_alone(seeds, engine):
     compared = ops = 0
     for seed in seeds[:: 1 if engine == "core" else 3]:
         jobs = jobs_of(seed)
@@ -292,7 +292,7 @@ def aggregate_values(result):
 
 
 @pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
-def test_freed_graphs_are_summed_per_job(seeds, monkeypatch):
+def test_aggregates_of_freed_ops_equal_those_of_all_rows_for_each_job(seeds, monkeypatch):
     """Ops that ended are folded every few submissions: the sums are those over all of them."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     compared = folded = 0
@@ -323,6 +323,6 @@ def test_a_job_without_ended_ops_does_not_extend_the_window(engine, monkeypatch)
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_an_amount_released_after_the_last_end_counts_only_for_its_component(engine):
+def test_an_amount_released_after_the_last_end_counts_in_no_other_component(engine):
     both = run(2609, engine, jobs_of(2609))
     assert all_values(both.of("b")) == all_values(run(2609, engine, jobs_of(2609)[1:]))

@@ -88,14 +88,14 @@ def test_moved_ops_take_the_time_of_their_new_gpu(engine, of):
 
 @ENGINES
 @pytest.mark.parametrize("online", [False, True])
-def test_a_moved_op_resumes_with_the_same_remaining_fraction(engine, online):
+def test_the_remaining_fraction_of_an_op_is_kept_when_it_moves(engine, online):
     spare = Takes(1.0, online=online)
     result = run(engine, in_a_row(), to_the_spare(12, [1, 2], keep=True), spare=spare)
     assert result.end.tolist() == [10.0, 12.8, 13.8]  # a fifth of op 1 was done, nothing of op 2
 
 
 @ENGINES
-def test_earlier_timings_of_online_backends_count(engine):
+def test_earlier_progress_on_an_online_backend_counts(engine):
     slow = Takes(10.0, online=True)
     back = to_the_spare(12.5, [1], keep=True, slots=(SLOW,))
     result = run(engine, in_a_row(2), to_the_spare(12, [1], keep=True), back, slow=slow)
@@ -104,7 +104,7 @@ def test_earlier_timings_of_online_backends_count(engine):
 
 @ENGINES
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_tables_name_where_it_ran(engine, keep):
+def test_tables_show_where_a_moved_op_ran_last(engine, keep):
     result = run(engine, in_a_row(), to_the_spare(12, [1, 2]), keep=keep)
     assert result.busy == {SLOW: 10.0, SPARE: 2.0}
     if keep == "ops":
@@ -113,8 +113,8 @@ def test_tables_name_where_it_ran(engine, keep):
 
 
 @ENGINES
-def test_a_moved_op_may_do_work_there_where_it_took_a_time_here(engine):
-    spare = Takes(0.5, work=[3e9], usage=Usage.same([3], 1))
+def test_a_fixed_time_may_become_work_when_an_op_moves(engine):
+    spare = Takes(0.5, work=[3e9], usage=Usage.repeated([3], 1))
     result = run(engine, in_a_row(1), to_the_spare(5, [0], keep=True), spare=spare)
     assert result.makespan == 5 + 0.25 + 0.75
     assert result.utilization()["near"] == pytest.approx(3e9 / 2e9 / 6.0)
@@ -122,7 +122,7 @@ def test_a_moved_op_may_do_work_there_where_it_took_a_time_here(engine):
 
 @ENGINES
 @pytest.mark.parametrize(("keep", "end"), [(True, 3.0), (False, 5.0)])
-def test_the_fabric_times_the_route_of_the_spare_gpu(engine, keep, end):
+def test_a_moved_send_uses_the_route_of_the_replacement_gpu(engine, keep, end):
     build = Builder("send")
     build.op(Kind.SEND, rank=0, peer=1, bytes=4e9)
 
@@ -148,7 +148,7 @@ def test_a_moved_op_keeps_its_random_factor(engine):
 
 
 @ENGINES
-def test_moving_an_op_to_other_held_amounts_is_refused_by_name(engine):
+def test_a_move_that_changes_the_held_amounts_is_refused(engine):
     store = Component("node1.kv", "memory", capacity=4, unit="block")
     system = System((*SYSTEM.components, store), SYSTEM.gpus, fabric="fabric")
     spare = Takes(1.0, holds=Holds.of([[(6, 2)]]))
@@ -158,7 +158,7 @@ def test_moving_an_op_to_other_held_amounts_is_refused_by_name(engine):
 
 
 @ENGINES
-def test_slots_and_gpus_cannot_be_given_together(engine):
+def test_resuming_with_slots_and_gpus_at_once_is_refused(engine):
     with pytest.raises(TypeError, match="slots or instead"):
         run(engine, in_a_row(1), to_the_spare(1, [0], instead={SLOW: SPARE}))
 
@@ -186,7 +186,7 @@ def spared(engine, spare, takes):
 
 
 @ENGINES
-def test_a_distant_or_slower_spare_costs_more(engine):
+def test_a_farther_or_slower_spare_costs_its_own_time(engine):
     quick, slow = spared(engine, FAR, 1.0), spared(engine, FAR, 3.0)
     assert quick.makespan == 2.0 + 2 * (1.0 + 2.0)  # over the spine 2 s, where 1 s was before
     assert slow.makespan == 2.0 + 2 * (3.0 + 2.0)
