@@ -90,7 +90,7 @@ def figures_of_page(html: str) -> list[PageFigure] | None:
     if unknown := sorted({kind for _, _, kind, _ in plain} - kinds.keys()):
         raise UnknownFigureKindError(
             f"figures of kind {', '.join(unknown)}: no such kind is registered; "
-            "name the run, not its page, or load the plug-in that has it"
+            "name the run, not its page, or load the plug-in that defines it"
         )
     return [PageFigure(name, of, _made(kinds[kind], data)) for name, of, kind, data in plain]
 

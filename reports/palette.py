@@ -125,7 +125,7 @@ def _parts(colour: str) -> tuple[str, float]:
     if name not in colour_values() and not OWN.fullmatch(name):
         raise ForetraceError(
             f"colour {colour!r}: the palette has no such name; "
-            f"it has {', '.join(colour_values())}, and #rrggbb"
+            f"use {', '.join(colour_values())} or #rrggbb"
         )
     return name, float(percent or 100)
 

@@ -49,7 +49,7 @@ def _expectations_table(checked: Checked) -> Table:
         Column("expected", alone=""),
         Column("error", number=True),
         Column("90 % within", number=True, wraps=True),
-        Column("bar", number=True),
+        Column("limit", number=True),
         Column("A/A", number=True),
         Column("outcome", alone=""),
     ]
@@ -57,7 +57,7 @@ def _expectations_table(checked: Checked) -> Table:
     if not rows:
         first = next(iter(checked["components"]), "nic")
         write = Code(f"expect: [{{that: hil.{first}.time.error.p50 <= 10 %}}]")
-        rows = [[Span(["nothing was expected: write ", write], len(columns))]]
+        rows = [[Span(["no expectation is set; write ", write], len(columns))]]
     return Table(columns, rows, stacked=True)
 
 
@@ -86,6 +86,6 @@ def _trust_facts(checked: Checked) -> list[tuple[str, str]]:
         ("clock", ", ".join(clocks)),
         ("process starts", f"at least {starts}"),
         ("A/A, whole run", unsigned_error(whole.get("spread"))),
-        ("intervals", "90 %, of redrawn process starts"),
-        ("bar", "as stated, at least 1.5 x A/A"),
+        ("intervals", "90 %, from resampled process starts"),
+        ("limit", "as stated, but at least 1.5 x A/A"),
     ]

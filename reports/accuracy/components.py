@@ -43,8 +43,8 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
     clocks = clock_meanings(c["clock"] for c in every.values())
     yield Terms([(["clock ", Code(clock)], text) for clock, text in clocks])
     yield Paragraph(
-        "Error is (predicted \u2212 measured) / measured, its size except for the bias, over every "
-        "call of the run; under it where 90 % of redrawn process starts would put it."
+        "Error is (predicted \u2212 measured) / measured over all calls of the run: its absolute "
+        "value, except for the bias. Below it is the 90 % interval from resampled process starts."
     )
     columns = [Column("component", header=True), Column("clock"), Column("ops")]
     columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
@@ -64,7 +64,7 @@ def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | S
     if not one["ops"]:
         why: list[Inline] = [
             Tag("n/a (emulated)", "cannot-tell"),
-            " an emulator makes these times up: they say nothing of silicon",
+            " these times come from an emulator: they say nothing about real hardware",
         ]
         yield [name, one["clock"], Span(why, 7)]
         return
@@ -83,8 +83,8 @@ def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | S
 
 def _placed_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
-        f"of the pages that were moved or placed at least {unsigned_error(one['placed'])} were "
-        "found where they had been put, in every batch"
+        f"in every batch, at least {unsigned_error(one['placed'])} of the pages that were moved or "
+        "placed were in the memory chosen for them"
     )
 
 
@@ -92,19 +92,19 @@ def _left_out_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     out = one["left_out"]
     return name, (
         f"{out['ops']:,} ops ({out['different']} different, {unsigned_error(out['share'])} of the "
-        f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
-        "answers for them in every run above"
+        f"component's predicted time) were not measured, such as {out['some'][0]}; all runs "
+        "above use the model's times for them"
     )
 
 
-@section("beside", page="accuracy", title="This catalog beside the other", order=30)
+@section("beside", page="accuracy", title="This catalog against the other", order=30)
 def errors_under_other_catalog(check: CheckShown) -> Iterable[Block]:
     """Errors of the same ops and measurements under another catalog."""
     known = {n: c for n, c in _measured_components(check.checked).items() if c["beside"]}
     if not known:
         return
     yield Paragraph(
-        ["The same ops, the same measurements: first as the scenario has it, then with the catalog "
+        ["The same ops and measurements: first with the scenario's own catalog, then with that "
          "of ", Code("--beside"), "."]
     )  # fmt: skip
     columns = [Column("component", header=True)]
@@ -153,7 +153,7 @@ def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
 def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
     """Devices, versions and the command that repeats the check."""
     columns = [
-        Column("component", header=True), Column("answered by"), Column("metric"),
+        Column("component", header=True), Column("measured by"), Column("metric"),
         Column("sharing"),
     ]  # fmt: skip
     every = check.checked["components"]

@@ -21,8 +21,9 @@ def whole_run_errors(check: CheckShown) -> Iterable[Block]:
     if parts := component_share_rows(run, answer["unit"]):
         yield Heading(f"What each component does to {metric_subject(answer)}")
         yield Paragraph(
-            "Swap-in: it alone real, against no device. Leave-one-out: all real, against all but "
-            "it. Shapley: its mean over all orders."
+            "Swap-in: measured times for this component alone, against models alone. "
+            "Leave-one-out: measured times for all, against all but this one. "
+            "Shapley: the mean effect over all orders of adding components."
         )
         names = ("swap-in", "leave-one-out", "Shapley")
         columns = [

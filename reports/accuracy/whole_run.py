@@ -20,13 +20,13 @@ def error_rows(whole: Any, unit: str) -> list[Row]:
         (
             "A/A",
             unsigned_error(whole["spread"]),
-            "all devices, from one half of the starts and the other",
+            "all devices: one half of the process starts against the other",
         ),
     ]
     rows += _coupled_rows(whole, unit)
     real = whole["real"]
     if real is None:
-        return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
+        return [*rows, ("composition error", "unknown", "the real job was not measured (hil.real)")]
     spread = (
         ""
         if real["spread"] is None
@@ -49,12 +49,14 @@ def _coupled_rows(whole: Any, unit: str) -> list[Row]:
     if one is None:
         return []
     value, sets = format_quantity(one["value"], unit), ", ".join(one["sets"])
-    alone = (
-        "ops measured alone and shared evenly, against sets of them in flight that were measured"
-    )
+    alone = "ops measured alone and shared evenly, against measured sets of concurrent ops"
     sharing = ("sharing error", format_error(one["sharing"]), f"{alone} ({sets})")
     if not sets:
-        sharing = ("sharing error", "unknown", "no set in flight was measured: sharing is modelled")
+        sharing = (
+            "sharing error",
+            "unknown",
+            "no set of concurrent ops was measured: sharing is modelled",
+        )
     text = f"all models against devices that drove simulated time: {value}"
     return [("model error, coupled", format_error(one["error"]), text), sharing]
 
@@ -68,7 +70,9 @@ def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
             "name": s["component"],
             "swap_in": format_signed(s["swap_in"], unit),
             "leave_out": format_signed(s["leave_out"], unit),
-            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"], unit),
+            "shapley": "not for more than 5"
+            if s["shapley"] is None
+            else format_signed(s["shapley"], unit),
         }
         for s in whole["shares"]
     ]
@@ -80,7 +84,9 @@ def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
 def break_even_row(b: Mapping[str, Any]) -> tuple[str, str]:
     """Name of a component, and a sentence on the error of its times that would flip the answer."""
     if not b["answer"]:
-        return b["component"], "nothing could flip: no variant, and nothing expected of its time"
+        return b[
+            "component"
+        ], "nothing can flip: there is no variant and no expectation for the time"
     if b["error"] is None:
         return b["component"], "the answer holds even if its times are half or twice as long"
-    return b["component"], f"the answer flips at {format_error(b['error'])} of its times"
+    return b["component"], f"the answer flips if its times are wrong by {format_error(b['error'])}"

@@ -97,7 +97,7 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
     )
 
 
-@section("compare", page="comparison", title="What they were told differently", order=10)
+@section("compare", page="comparison", title="Settings that differ", order=10)
 def differing_settings(of: ComparisonShown) -> Iterable[Block]:
     """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
@@ -115,7 +115,7 @@ def differing_settings(of: ComparisonShown) -> Iterable[Block]:
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 
 
-@section("metrics", page="comparison", title="What came out differently", order=20)
+@section("metrics", page="comparison", title="Metrics that differ", order=20)
 def differing_metrics(of: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ between the runs, and how many are equal."""
     rows = of.rows
@@ -177,8 +177,8 @@ def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
         "better": f"{row['name']} is {size} {better} than {base['name']}",
         "worse": f"{row['name']} is {size} {worse} than {base['name']}",
         "same": f"{row['name']} is as {same} as {base['name']}",
-        "cannot tell": f"{row['name']} cannot be told from {base['name']}, {format_change(ratio)} "
-        "is within the interval",
+        "cannot tell": f"cannot tell {row['name']} from {base['name']}: the interval of the change "
+        f"({format_change(ratio)}) contains 0",
     }
     is_, was = (
         value_sentence(answer, row["values"][metric]),
@@ -192,8 +192,8 @@ def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
         steps.append(
-            ("Nothing pairs these runs: put the changes into what_if of one scenario with replicas "
-             "of 10 or more, and their difference has an interval.", "")
+            ("These runs do not share random draws, so their difference has no interval. To get "
+             "one, put the changes under what_if of one scenario with 10 or more replicas.", "")
         )  # fmt: skip
     unsure = [r for r in rows[1:] if _judgement_text(r, answer) == "cannot tell"]
     steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
@@ -211,7 +211,7 @@ def _trust_facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     paired = [name for name, good in held.items() if good]
     return [
         ("runs", str(len(rows))),
-        ("paired", ", ".join(paired) or "none: their replicas are not of the same draws"),
+        ("paired", ", ".join(paired) or "none: their replicas do not share random draws"),
         ("interval", "90 %, of the change" if paired else "unknown"),
         ("settings", f"{len({p for r in rows[1:] for p in r['settings']})} differ"),
     ]

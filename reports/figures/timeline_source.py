@@ -133,9 +133,9 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
     merged = max(seconds(d.least, results[name].tick) for name, d in drawn.items())
     if merged:
         yield (
-            f"{ops:,} ops and waits are drawn as {bars:,} bars: those shorter than "
-            f"{format_quantity(float(merged), 's')} that follow each other are one bar, coloured "
-            "as most of its time."
+            f"{ops:,} ops and waits are drawn as {bars:,} bars: ops shorter than "
+            f"{format_quantity(float(merged), 's')} that follow each other are merged into one "
+            "bar, in the colour of the kind with most time."
         )
     else:
         yield f"All {ops - waits:,} ops and {waits:,} waits are drawn."

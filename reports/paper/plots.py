@@ -47,7 +47,7 @@ class Plots:
 
     def __getattr__(self, section: str) -> Callable[..., Figures]:
         if section.startswith("_") or section not in dir(self):
-            raise AttributeError(f"no section is called {section!r}; there is {dir(self)}")
+            raise AttributeError(f"no section is called {section!r}; use one of {dir(self)}")
 
         def draw(columns: int = 1, style: str | Path | None = None) -> Figures:
             return self._drawn(section, Sheet(columns, Path(style) if style else None))

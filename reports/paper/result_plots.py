@@ -120,7 +120,9 @@ class ResultPlots:
             units = {unit for (_, name), unit in emitted.units.items() if name == metric}
             return emitted.samples[metric], next(iter(units), "1")
         known = [*(["period"] if len(self._result.periods) else []), *emitted.samples]
-        raise ForetraceError(f"metric {metric!r}: this run has none; it has {', '.join(known)}")
+        raise ForetraceError(
+            f"metric {metric!r}: this run has no such metric; use {', '.join(known)}"
+        )
 
 
 def _drawn(figure: Any, columns: int, style: str | Path | None) -> Drawing:

@@ -93,7 +93,7 @@ class Sheet:
                     mpl.style.use(self.style)
                 except (OSError, ValueError, KeyError) as error:
                     raise ForetraceError(
-                        f"--style {self.style}: is no matplotlib style sheet ({error}); "
+                        f"--style {self.style}: not a matplotlib style sheet ({error}); "
                         "see matplotlib.org, 'Customizing Matplotlib with style sheets'"
                     ) from error
             yield

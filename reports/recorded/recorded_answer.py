@@ -83,7 +83,7 @@ def _kernels_text(summary: Recorded) -> str:
 
     >>> one = {"gpu": [0.5, 0.3], "kernels": {"compute": [2.0, 4.0], "copies": [0.5, 0.0]}}
     >>> _kernels_text(one)
-    ' Kernels run 40 % of it: compute 3 s; copies 250 ms.'
+    ' Kernels run for 40 % of it: compute 3 s; copies 250 ms.'
     """
     count = len(summary["gpu"])
     means = {kind: sum(times) / count for kind, times in summary["kernels"].items()}
@@ -94,7 +94,9 @@ def _kernels_text(summary: Recorded) -> str:
     if not told:
         return ""
     share = format_share(sum(summary["gpu"]) / count, 0)
-    return f" Kernels run {share} of it: {', '.join(told.values())}{f'; {copies}' * bool(copies)}."
+    return (
+        f" Kernels run for {share} of it: {', '.join(told.values())}{f'; {copies}' * bool(copies)}."
+    )
 
 
 def cause_sentence(summary: Recorded) -> str:
@@ -106,8 +108,8 @@ def cause_sentence(summary: Recorded) -> str:
     late = summary.get("late")
     if late is None and len(summary["ranks"]) < summary["world"]:
         return (
-            "Whom it waits for takes the files of the other ranks, too; until then waiting is part "
-            "of communication."
+            "The files of the other ranks are needed to tell which one it waits for; without them, "
+            "waiting is counted as communication."
         )
     if late is None:
         return "No rank waits for another at a collective."
@@ -116,8 +118,8 @@ def cause_sentence(summary: Recorded) -> str:
     most = max(late["ranks"], key=lambda one: float(one["late"]))
     whole = format_quantity(late["waited"], "s")
     return (
-        f"No single rank is the cause: of {whole} that ranks wait for others, rank {most['rank']} "
-        f"is waited for longest ({format_quantity(most['late'], 's')}, last in {most['last']:,} of "
+        f"No single rank is the cause: ranks wait {whole} for others in total, longest for rank "
+        f"{most['rank']} ({format_quantity(most['late'], 's')}, last in {most['last']:,} of "
         f"{late['collectives']:,} collectives)."
     )
 

@@ -75,7 +75,7 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
             ("again", [("This page is made by", command)]),
         ],
         trust=[
-            ("what it is", certainty_sentence(summary)),
+            ("prediction", certainty_sentence(summary)),
             ("clocks", str(facts.get("clock", ""))),
             ("ops", f"{summary['ops']:,}"),
         ],
@@ -126,7 +126,8 @@ def _box_bars(summary: Recorded, most: int) -> BarChart:
 
 def _boxes(summary: Recorded) -> Iterator[Block]:
     yield Paragraph(
-        "Every instant of a rank is in exactly one box; a row adds up to the recording."
+        "Every instant of a rank is in exactly one category; a row adds up to the length of the "
+        "recording."
     )
     if len(summary["ranks"]) > FEW:
         yield _box_bars(summary, len(summary["ranks"]))
@@ -140,8 +141,9 @@ def _waiting(summary: Recorded) -> Iterator[Block]:
 
 def _critical_path(summary: Recorded) -> Iterator[Block]:
     yield Paragraph(
-        "Every tick is charged to what bounded it then, and to its rank; the rows add up to the "
-        "recording. A late start is the time before a rank's first op that others waited for."
+        "Each instant is charged to the part that bounded it and to its rank; the rows add up to the "
+        "length of the recording. A late start is the time before a rank's first op, while other "
+        "ranks waited for it."
     )
     whole = sum(one["seconds"] for one in summary["path"]) or 1.0
     columns = [Column("charged", header=True), Column("time", number=True), Column("", number=True)]

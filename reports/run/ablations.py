@@ -17,7 +17,7 @@ TOLD = {
 }
 
 
-@section("ablations", title="Does the mechanism do it?", order=15)
+@section("ablations", title="Is the mechanism the cause?", order=15)
 def ablations(study: StudyShown) -> Iterable[Block]:
     """Each comparison with its gain, and whether it is as expected."""
     judged = study.summary.get("ablations")

@@ -19,9 +19,9 @@ def calibration(study: StudyShown) -> Iterable[Block]:
         return
     measured, blind = (format_quantity(told[key], "s") for key in ("measured", "blind_there"))
     yield Paragraph(
-        f"One constant: all ops on GPUs take {three_digits(told['factor'])} times as long as "
-        f"predicted, so that the measured step ({told['on']}) takes {measured}, as measured, where "
-        f"{blind} was predicted. Nothing else was changed: neither network nor plan."
+        f"One constant is calibrated: all ops on GPUs take {three_digits(told['factor'])} times as "
+        f"long as predicted. The measured step ({told['on']}) then takes {measured}, as measured; "
+        f"the blind prediction was {blind}. Network and plan are unchanged."
     )
     answer = study.summary["answer"]
     columns = [Column("", header=True), Column(f"{metric_header(answer)}, blind", number=True)]

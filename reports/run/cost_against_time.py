@@ -25,8 +25,8 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
         return
     beaten = {name: beaten_by(name, at) for name in at}
     yield Paragraph(
-        "Of a million tokens. A variant is on the front when no other is both as quick and as "
-        "cheap, and better in one of the two."
+        "Time and cost of a million tokens. A variant is on the Pareto front if no other variant "
+        "is as fast and as cheap and better in one of the two."
     )
     yield Table(
         [
@@ -40,7 +40,7 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
                 name,
                 format_quantity(time, "s"),
                 format_quantity(cost, "USD"),
-                f"behind {beaten[name]}" if beaten[name] else "on the front",
+                f"dominated by {beaten[name]}" if beaten[name] else "on the front",
             ]
             for name, (time, cost) in at.items()
         ],
@@ -70,7 +70,7 @@ def _scatter(at: Places, beaten: Mapping[str, str]) -> Plot:
     series = []
     for label, mark, colour, names in (
         ("front", "D", FRONT, sorted((n for n in at if not beaten[n]), key=lambda n: at[n])),
-        ("behind it", "o", BESIDE, [n for n in at if beaten[n]]),
+        ("dominated", "o", BESIDE, [n for n in at if beaten[n]]),
     ):
         if names:
             times, costs = zip(*(at[n] for n in names), strict=True)

@@ -39,11 +39,11 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
         findings=[
-            ("what rules changed", [(text, "") for text in changed_ops(study.summary)]),
+            ("ops changed by rules", [(text, "") for text in changed_ops(study.summary)]),
             ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
-            ("how sure", [(text, "") for text in doubt_sentences(study.summary)]),
+            ("how certain", [(text, "") for text in doubt_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
@@ -119,7 +119,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("calibration", _calibration_text(provenance["calibration"])),
         (
             "interval",
-            f"{format_half_width(value['value'], value['interval']) or 'unknown'}, holds {held}",
+            f"{format_half_width(value['value'], value['interval']) or 'unknown'}, includes {held}",
         ),
         ("jitter", jitter_sentence(provenance["jitter"])),
         ("op times", _source_shares(point["sources"])),
@@ -129,7 +129,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             if gaps is None
             else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         ),
-        ("beside", beside_the_periods(point["facts"])),
+        ("outside iterations", beside_the_periods(point["facts"])),
         ("inputs", inputs or inputs_sentence(provenance)),
         ("break-even", break_even_text(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
@@ -141,11 +141,11 @@ def beside_the_periods(facts: Mapping[str, Any]) -> str:
     """Recorded work and threads that are in no iteration; "" where there are none.
 
     >>> beside_the_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
-    '968 GPU ops that were under way when the first began; 1 thread that nothing waits for'
+    '968 GPU ops that were in flight when the first began; 1 thread that nothing waits for'
     """
     words = (
-        ("in_flight", "GPU op", "under way when the first began"),
-        ("left_out", "GPU op", "outside of all, left out"),
+        ("in_flight", "GPU op", "in flight when the first began"),
+        ("left_out", "GPU op", "outside all of them and left out"),
     )
     told = [
         f"{n:,} {what}{'s' * (n > 1)} that {'were' if n > 1 else 'was'} {where}"
@@ -161,7 +161,7 @@ def _calibration_text(text: str) -> str:
     """The state of calibration in plain words (``blind`` and others)."""
     if not text.startswith(BLIND):
         return text
-    return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
+    return f"{BLIND}: never compared with a measurement of this job{text.removeprefix(BLIND)}"
 
 
 def _source_shares(sources: Mapping[str, float]) -> str:

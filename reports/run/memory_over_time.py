@@ -52,10 +52,10 @@ def memory_over_time(study: StudyShown) -> Iterable[Block]:
     if not study.passes:
         return
     yield Paragraph(
-        "Memory of a rank of each stage in the last iteration, as its passes began and ended: what "
-        "a micro-batch keeps is there from the start of its pass forward to the end of its pass "
-        "backward. Weights, gradients, optimizer and reserve are there all the time, and none of "
-        "what is free between two peaks is given back to the GPU."
+        "Memory of one rank of each stage in the last iteration. The activations of a micro-batch "
+        "are held from the start of its forward pass to the end of its backward pass. Weights, "
+        "gradients, optimizer state and reserve are held all the time. Memory that is free between "
+        "two peaks stays allocated."
     )
     for name, (_, passes) in study.passes.items():
         (run,) = study.results[name].detail.runs
@@ -132,9 +132,9 @@ def _table(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) 
         Column("stage", header=True), Column("peak", number=True),
         Column("of the GPU's memory", number=True),
         Column("at", number=True, title="from the start of the iteration's first pass"),
-        Column("in the"),
-        Column("activations and work then", number=True, wraps=True),
-        Column("kept of a micro-batch", wraps=True, title="by kind of layer, all chunks together"),
+        Column("during"),
+        Column("activations and workspace at the peak", number=True, wraps=True),
+        Column("kept per micro-batch", wraps=True, title="by kind of layer, all chunks together"),
     ]  # fmt: skip
     return Table(columns, rows, stacked=True)
 

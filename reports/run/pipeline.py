@@ -43,17 +43,17 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
     if not drawn:
         return
     yield Paragraph(
-        "Each row is a stage of the pipeline, each box the way of a micro-batch, whose number is "
-        "in it, through the layers of the stage. Blank is time outside of them: the bubble, and "
-        "communication that nothing hides."
-        + " Two boxes one above the other run side by side: each computes while the other "
-        "exchanges." * any(p.beside for one in drawn.values() for p in one.passes)
+        "Each row is a pipeline stage. Each box is the pass of a micro-batch through the layers of "
+        "the stage, with the number of the micro-batch. Blank time is the bubble and exposed "
+        "communication."
+        + " Two boxes above each other run at the same time: one computes while the other "
+        "communicates." * any(p.beside for one in drawn.values() for p in one.passes)
     )
     columns = [
         Column("variant", header=True), Column("schedule"), Column("stages", number=True),
         Column("micro-batches", number=True), Column("chunks of a stage", number=True),
-        Column("blank", number=True, title="of the mean stage, from the first pass to the last"),
-        Column("bubble if all passes took as long", number=True, title=_ideals_in_words()),
+        Column("blank", number=True, title="mean over stages, from first to last pass"),
+        Column("bubble if all passes took equally long", number=True, title=_ideals_in_words()),
     ]  # fmt: skip
     yield Table(columns, [_row(name, one) for name, one in drawn.items()])
     whole = max(_length(one.passes) for one in drawn.values())
@@ -78,7 +78,7 @@ def _row(name: str, shown: Pipeline) -> list[Line]:
 
 def _ideals_in_words() -> str:
     others = ", ".join(f"{name} {formula}" for name, formula in IDEAL.items())
-    return f"(p - 1) / (c m + p - 1); with inputs and weights apart: {others}"
+    return f"(p - 1) / (c m + p - 1); with separate passes for inputs and weights: {others}"
 
 
 def _busy(passes: Sequence[Pass]) -> Seconds:

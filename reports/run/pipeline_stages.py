@@ -46,9 +46,9 @@ def pipeline_stages(study: StudyShown) -> Iterable[Block]:
     if not tables:
         return
     yield Paragraph(
-        "Times are of the first rank of each stage in the last iteration, and add up to it; memory "
-        "is of a rank when it needs most. Communication is what nothing hides, waiting for late "
-        "ranks included; in the bubble nothing runs or is in flight."
+        "Times are for the first rank of each stage in the last iteration and add up to its "
+        "length. Memory is the peak of one rank. Communication is the exposed part, including waiting for "
+        "late ranks. In the bubble nothing runs and nothing is in flight."
     )
     for name, table in tables.items():
         if len(tables) > 1:

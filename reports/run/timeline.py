@@ -25,7 +25,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
-        "Every variant over one axis of time. They are also in ",
+        "Every variant over one time axis. They are also in ",
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
@@ -33,7 +33,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
         text.append(" Ops have no jitter: no distribution of their times is known.")
     if cut := study.run["timeline_cut"]:
         text += [
-            f" The last {cut} slices were too many for that file; every op is in ",
+            f" That file leaves out the last {cut} slices; every op is in ",
             Code("ops.*.parquet"),
             ".",
         ]
@@ -66,7 +66,7 @@ def timeline_chart(
     chart, least = schedule.timeline_bars(result, ranks, span)
     return (
         chart,
-        f"{text} of {which}; each {format_quantity(least, 's')} show what runs longest in them.",
+        f"{text} of {which}; each {format_quantity(least, 's')} shows the op kind with most time.",
     )
 
 

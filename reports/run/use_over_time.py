@@ -31,8 +31,8 @@ def use_over_time(study: StudyShown) -> Iterable[Block]:
     if not any(found.values()):
         return
     yield Paragraph(
-        "Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links. Parts that are "
-        "in use alike at all times are one row."
+        "Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links. Parts with the "
+        "same use at all times share a row."
     )
     for name, shares in found.items():
         if shares:

@@ -114,15 +114,18 @@ def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str
     if not summary["expect"]:
         subject = "The lowest price, without a target under `expect`,"
     else:
-        subject = "The lowest price that meets what is expected"
+        subject = "The lowest price that meets the expectations"
     lines = [f"{subject} is {_price_text(first.point, summary)}."]
     if unsure := first.point.get("unsure"):
         sure = next((r for r in rungs if not r.point.get("unsure")), None)
         rest = (
-            f"; the lowest that surely does is {_price_text(sure.point, summary)}" if sure else ""
+            f"; the lowest that certainly does is {_price_text(sure.point, summary)}"
+            if sure
+            else ""
         )
         lines.append(
-            f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
+            f"Cannot tell whether it does: the limit of {'; '.join(unsure)} is within its interval"
+            f"{rest}."
         )
     return lines
 
@@ -170,14 +173,15 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     _, metric, _ = first_goal_beside_cost(summary)
     if len(rungs) < 2:
         return (
-            f"More money buys nothing here: no dearer point has a better {metric_in_words(metric)}."
+            f"A higher price gains nothing here: no point that costs more has a better "
+            f"{metric_in_words(metric)}."
         )
     first, second = rungs[:2]
     difference = settings_text(second.point, summary, beside=first.point)
     text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
-        return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
-    surer = "; how sure that is takes ten replicas" * replicas_may_tell(summary)
+        return f"{text} may gain nothing: cannot tell, because the intervals of the two overlap."
+    surer = "; use ten replicas to get an interval" * replicas_may_tell(summary)
     tail = "" if second.outcome == BETTER else surer
     each = gain_per_dollar_text(first, second, summary)
     return (

@@ -46,7 +46,7 @@ MOST_ROWS = 500
 FAILED_ROWS = 100  # of them, where there are more points
 BEST_ROWS = 8
 MOST_SETTINGS = 4  # columns of the first screen, beside numbers
-NO_JITTER = "unknown: no distribution of the times is known, so that all replicas are equal"
+NO_JITTER = "unknown: no distribution of the times is known, so all replicas are equal"
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
     counts, method = summary["counts"], summary["method"]
     return [
         ("interval", _certainty_sentence(summary)),
-        ("points", f"{counts['points']} different ones of {counts['asked']} asked for"),
+        ("points", f"{counts['points']} distinct points of {counts['asked']} requested"),
         ("chosen by", method["sampler"]),
         ("seed", str(method["seed"])),
         ("failed", str(counts["failed"])),
@@ -156,11 +156,13 @@ def _certainty_sentence(summary: Summary) -> str:
     """The interval of the best point, and what it holds."""
     front = front_points(summary)
     if summary.get("ranking"):
-        return "of the differences of the best, below: the errors of models, and jitter"
+        return (
+            "for differences between the best points (see below): includes model errors and jitter"
+        )
     bounds = first_metric_interval(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
-        return "unknown: it takes ten replicas" if replicas_may_tell(summary) else NO_JITTER
-    return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
+        return "unknown: needs ten replicas" if replicas_may_tell(summary) else NO_JITTER
+    return f"{bounds} for the best point: includes the jitter of its replicas, but no model error"
 
 
 @section("points", page="sweep", title="Points", order=50)
@@ -230,4 +232,4 @@ def how_to_repeat_sweep(sweep: SweepShown) -> Iterable[Block]:
          ", byte for byte, on any workers. It was made by ", Code(run["command"]),
          ". Every metric of every point is in ", Code("points.parquet"), "."]
     )  # fmt: skip
-    yield Listing(run["resolved"], "Resolved scenario, every value with who decided it")
+    yield Listing(run["resolved"], "Resolved scenario, every value with its source")

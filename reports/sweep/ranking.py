@@ -19,17 +19,16 @@ from .sweep_results import (
 )
 
 
-@section("ranking", page="sweep", title="How sure the ranking is", order=5)
+@section("ranking", page="sweep", title="How certain the ranking is", order=5)
 def ranking_table(sweep: SweepShown) -> Iterable[Block]:
     """The best points, each with its difference from the one above and from the first."""
     summary = sweep.summary
     if not summary.get("ranking"):
         return
     yield Paragraph(
-        ["Each of the best was run again with every part, and every family of ops, as much slower "
-         "and quicker as its error allows, the same in all of them: what is wrong alike for two "
-         "plans does not part them. What no value says, such as an idea that the model lacks, is "
-         "in no interval."]
+        ["The best points were run again with each part and each family of ops made slower and "
+         "faster by its known error, equally in all points. So an error that is equal for two "
+         "points does not separate them. Effects that the model lacks are in no interval."]
     )  # fmt: skip
     _, metric, _ = sweep_goals(summary)[0]
     ranked = [summary["points"][row["point"]] for row in summary["ranking"]]
@@ -38,9 +37,9 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
         Column(header=True),
         *(Column(setting_name(paths, summary["vary"])) for paths in told),
         Column(metric_in_words(metric), number=True),
-        Column("to the one above", number=True),
+        Column("change to the one above", number=True),
         Column("90 % within", number=True, wraps=True),
-        Column("to the first", number=True),
+        Column("change to the first", number=True),
         Column(),
     ]
     yield Table(columns, [_row(summary, i, told) for i in range(len(ranked))])

@@ -95,12 +95,12 @@ def _rest(point: Found, paths: str, summary: Summary) -> str:
 
 def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     yield Paragraph(
-        f"{metric_in_words(RATE).capitalize()} over {name}; dashed: as many times the rate as "
-        "there are parts. Efficiency is the rate over that, from the smallest number tried."
+        f"{metric_in_words(RATE).capitalize()} over {name}; dashed: linear scaling "
+        "from the smallest number tried. Efficiency is the rate divided by linear scaling."
     )
     best = curves[0]
     ideal = [best.rates[0] * c / best.counts[0] for c in best.counts]
-    rates = [Series(best.counts, ideal, "", "--", "soft", "in proportion")]
+    rates = [Series(best.counts, ideal, "", "--", "soft", "linear")]
     shares = []
     for i, one in enumerate(curves):
         look: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     across = Axis(name, ticks=[(c, f"{c:g}") for c in best.counts])
     yield Plot(
         [
-            Axes(across, Axis("tokens a second", limits=(0, None)), rates),
+            Axes(across, Axis("tokens per second", limits=(0, None)), rates),
             Axes(across, Axis("efficiency, %", limits=(0, None), rule=[100.0]), shares),
         ],
         height=5.0,

@@ -32,16 +32,16 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
         command = carry_scenario_options(
             run["command"], start, set_options(front[0]["set"], summary["vary"])
         )
-        steps.append(("See why the best point takes what it does:", command))
+        steps.append(("See what limits the best point:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
         unsure = sweep_goals(summary)[0][1] not in front[0].get("intervals", {})
         if unsure and not summary.get("ranking") and replicas_may_tell(summary):
             surer = with_option(run["command"], "--set", "run.replicas=10")
-            steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
+            steps.append(("Run replicas to get an interval that includes jitter:", surer))
     elif any(summary["counts"].get(k) for k in ("failed", "refused")):
-        steps.append(("Mend what failed, below.", ""))
+        steps.append(("Correct the failed points listed below.", ""))
     else:
-        steps.append(("Nothing meets what is expected: ask less, or vary more.", ""))
+        steps.append(("No point meets the expectations: relax them, or vary more settings.", ""))
     return steps
 
 
@@ -55,7 +55,9 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
         if value in ends and value not in (0, 1) and _no_other_value_ties(point, paths, summary):
             name = shortest_path(paths, summary["vary"])
-            found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
+            found.append(
+                f"{name} = {value} is at the end of the tried values: try values beyond it."
+            )
     return found
 
 

@@ -52,10 +52,10 @@ def rejected_points_text(summary: Summary) -> list[str]:
     if summary["expect"]:
         lines.append(
             f"{counts['missed']} of {_points_in_words(counts['points'])} "
-            f"miss{'es' * (counts['points'] == 1)} what is expected."
+            f"miss{'es' * (counts['points'] == 1)} the expectations."
         )
     if counts["failed"]:
-        lines.append(f"{_points_in_words(counts['failed'])} failed, of which nothing is known.")
+        lines.append(f"{_points_in_words(counts['failed'])} failed and have no result.")
     if refused := counts.get("refused"):
         whys = ", ".join(f"{n} {why}" for why, n in refusal_counts(summary).items())
         lines.append(
@@ -77,7 +77,11 @@ def most_and_least_effect(summary: Summary) -> list[str]:
     effects = [
         f"{setting_name(k, summary['vary'])} by up to {three_digits(100 * m)} %" for k, m in moved
     ]
-    return [f"What moves {metric_in_words(metric)}: {', '.join(effects)}."] if effects else []
+    return (
+        [f"Settings that change {metric_in_words(metric)}: {', '.join(effects)}."]
+        if effects
+        else []
+    )
 
 
 def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]:
@@ -109,7 +113,7 @@ def _points_in_words(count: int) -> str:
 def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     counts = summary["counts"]
     if not front:
-        why = "meets what is expected" if counts["failed"] < counts["points"] else "finished"
+        why = "meets the expectations" if counts["failed"] < counts["points"] else "finished"
         return f"None of {_points_in_words(counts['points'])} {why}."
     way, metric, unit = sweep_goals(summary)[0]
     least = "smallest" if way == "minimize" else "largest"

@@ -37,8 +37,8 @@ WORKLOADS = {
 BLIND = "blind"  # how it begins where nobody measured what is predicted
 REPLAY = "replay"  # how it begins where a recording was only played again
 QUICK = (
-    "A quick run: which part would help, and what wrong parts would change, was not tried; "
-    "leave --quick out for that."
+    "A quick run: the effect of faster parts and of wrong values was not tested; run without "
+    "--quick for that."
 )
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
@@ -109,7 +109,7 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
     measured = format_quantity(found["measured"], "s")
     return [
         f"Calibrated on a measured step ({measured}, {found['on']}): ops on GPUs take "
-        f"{three_digits(found['factor'])} times as long as predicted; blind, "
+        f"{three_digits(found['factor'])} times as long as predicted; without calibration, "
         f"{value_sentence(answer, found['blind'])}."
     ]
 
@@ -139,8 +139,8 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     quick = [QUICK] if is_quick(summary) else []
     if _is_too_quick(base, summary["provenance"]):
         unsure.append(
-            "Nobody waits for a rank that happens to be slow: without replicas the answer on "
-            f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
+            "Without replicas no rank waits for one that happens to be slow, so the time on "
+            f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
     shared = list(dict.fromkeys(t for p in summary["points"].values() for t in shared_step(p)))
@@ -153,17 +153,17 @@ def shared_step(point: Point) -> list[str]:
 
     >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
     >>> shared_step({"facts": facts})[0].partition(":")[0]
-    'Shared among 2 tensor-parallel ranks are 8 pairs of linear layers a step'
+    '8 pairs of linear layers per step are split over 2 tensor-parallel ranks'
     """
     facts = point["facts"]
     if "tensor_parallel" not in facts:
         return []
     layers = f", and linear layers {facts['whole_layers']}" if facts["whole_layers"] else ""
     return [
-        f"Shared among {facts['tensor_parallel']} tensor-parallel ranks are "
-        f"{facts['linear_pairs']} pairs of linear layers a step: {facts['reshaped_ops']:,} "
-        "recorded ops became others, of which nobody recorded the time. Embeddings, norms and "
-        f"loss stay whole on each{layers}."
+        f"{facts['linear_pairs']} pairs of linear layers per step are split over "
+        f"{facts['tensor_parallel']} tensor-parallel ranks: {facts['reshaped_ops']:,} recorded ops "
+        "have new shapes, whose times were not recorded. Every rank still runs all embeddings, "
+        f"norms and the loss{layers}."
     ]
 
 
@@ -171,14 +171,14 @@ def _high_mfu_sentences(base: Point) -> list[str]:
     """That the GPUs compute more than jobs do; none where they do not.
 
     >>> _high_mfu_sentences({"metrics": {"mfu.p50": {"value": 0.7}}})
-    ['MFU of 70 % is above the 65 % that large jobs reach: look at the op times it comes of.']
+    ['MFU of 70 % is above the 65 % that large jobs reach: check the op times behind it.']
     """
     found = base["metrics"].get("mfu.p50")
     if found is None or found["value"] <= HIGH_MFU:
         return []
     mfu, most = format_share(found["value"], 0), format_share(HIGH_MFU, 0)
     return [
-        f"MFU of {mfu} is above the {most} that large jobs reach: look at the op times it comes of."
+        f"MFU of {mfu} is above the {most} that large jobs reach: check the op times behind it."
     ]
 
 
@@ -190,9 +190,10 @@ def profiled_sentences(base: Point, answer: Answer) -> list[str]:
     took = format_quantity(metric_value(base, answer)["value"], "s")
     marks, exposed = (format_quantity(told[k], "s") for k in ("step", "exposed_communication"))
     return [
-        f"{told['in_flight']:,} GPU ops were under way when the first {answer['period']} began: "
-        f"the GPU takes {took} for one, while its host marks one every {marks}; a table that "
-        f"counts the whole window, and copies as compute, has {exposed} of exposed communication."
+        f"{told['in_flight']:,} GPU ops were in flight when the first {answer['period']} began: "
+        f"the GPU takes {took} per {answer['period']}, but its host marks one every {marks}. A "
+        "profiler table that counts the complete window, and copies as compute, shows "
+        f"{exposed} of exposed communication."
     ]
 
 
@@ -287,7 +288,7 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
         "worse": change_sentence(answer, name, ratio),
         "same": change_or_none_sentence(answer, name, ratio),
         "cannot tell": f"{name}: cannot tell, "
-        f"the change of {format_change(ratio)} is within its interval",
+        f"the interval of the change ({format_change(ratio)}) contains 0",
     }
     cost = "" if found == "cannot tell" else _price_change(point, base, answer)
     return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
@@ -335,7 +336,7 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     if driven:
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
-        return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+        return f"{text}; making any kind of part 10 % faster gains at most 0.5 %."
     what = "the run" if answer.get("period") else metric_subject(answer)
     return (
         f"{text}; 10 % faster {best['group']} parts would change {what} by "
@@ -349,7 +350,7 @@ def _window_text(point: Point) -> str:
     if window is None:
         return ""
     length = format_quantity(window["length"], "s")
-    return f", around the slowest percent of the answer ({length} in all)"
+    return f", around the worst percent of the answer ({length} in total)"
 
 
 def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -380,31 +381,33 @@ def jitter_sentence(checked: Mapping[str, Any]) -> str:
     """Whether the interval from jitter can be relied on, as a sentence.
 
     >>> jitter_sentence({"state": "unchecked", "starts": 1})
-    'of one process start; others differ by more than its steps do (workload.starts)'
+    'from one process start; others differ by more than its steps do (workload.starts)'
     >>> counts = {"starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)}
     >>> jitter_sentence({"state": "held", **counts})
-    'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
+    'from 8 process starts; 90 % intervals contain 90 % of 240 held-out steps'
     """
     if checked["state"] == "unknown":
-        return "left out: no distribution of the times is known, so that all replicas are equal"
+        return "left out: no distribution of the times is known, so all replicas are equal"
     if checked["state"] == "not drawn":
-        return f"not in the interval: it takes {checked['fewest']} replicas"
+        return f"not in the interval: needs {checked['fewest']} replicas"
     starts = checked["starts"]
     if checked["state"] == "unchecked":
         many = "one process start" if starts == 1 else f"{starts} process starts"
-        return f"of {many}; others differ by more than its steps do (workload.starts)"
+        return f"from {many}; others differ by more than its steps do (workload.starts)"
     if "fastest" in checked:
         low, fastest = (format_quantity(checked[key], "s") for key in ("low", "fastest"))
         return (
-            f"unresolved: of {starts} process starts it would begin at {low}, and the fastest of "
+            f"unresolved: from {starts} process starts it would begin at {low}, but the fastest of "
             f"{checked['steps']} steps took {fastest}"
         )
-    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    held = (
+        f"90 % intervals contain {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    )
     basis = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
         return basis
     low, high = (100 * share for share in checked["bar"])
-    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
+    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % are expected"
 
 
 def trust_sentence(summary: Mapping[str, Any]) -> str:
@@ -414,7 +417,7 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     if provenance["calibration"].startswith(REPLAY):
         others = len(summary["points"]) > 1
-        told = "; only the variants are predictions, and blind ones" if others else ""
+        told = "; only the variants are predictions, and they are blind" if others else ""
         return f"This is a replay: recorded times on the recorded machine, no prediction{told}."
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"

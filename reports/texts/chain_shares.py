@@ -66,5 +66,5 @@ def link_sentences(chains: Mapping[str, Any]) -> list[str]:
     """Sentences on who answers for ops; none without chains."""
     shares = "; ".join(f"{what} {text}" for what, text in link_shares(chains).items())
     largest = largest_recorded_ops(chains)
-    told = [f"Times by link of the chain: {shares}."] if shares else []
-    return [*told, *([f"Only a recording answers {largest}."] if largest else [])]
+    told = [f"Source of op times: {shares}."] if shares else []
+    return [*told, *([f"Only the recording has times for {largest}."] if largest else [])]

@@ -23,7 +23,7 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
     >>> late = {"cause": 7, "collectives": 8, "waited": 0.0094, "of": 0.08,
     ...         "ranks": [{"rank": 7, "late": 0.009, "last": 5}]}
     >>> last_arriver_sentence({"late": late})
-    'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in all.'
+    'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in total.'
     >>> late["ranks"][0]["begins"] = 0.0075
     >>> last_arriver_sentence({"late": late}).partition(". ")[2]
     'It begins 7.5 ms after the first rank.'
@@ -35,7 +35,7 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
     begins = float(one.get("begins", 0.0))
     return (
         f"Rank {one['rank']} arrives last in {one['last']:,} of {late['collectives']:,} "
-        f"collectives; the others wait {format_quantity(one['late'], 's')} for it in all."
+        f"collectives; the others wait {format_quantity(one['late'], 's')} for it in total."
         + f" It begins {format_quantity(begins, 's')} after the first rank."
         * bool(begins > SHARE * late["waited"])
     )
@@ -44,10 +44,10 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
 def waiting_blocks(late: Late) -> Iterable[Block]:
     """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
     yield Paragraph(
-        f"Over the whole run, of {late['collectives']:,} collectives for which any rank waited. A "
-        "rank's own time is all in which it neither waits nor only communicates nor idles; its "
-        "waiting is time in which it does nothing else. What others waited for it is added up over "
-        "collectives and ranks, also where they computed meanwhile."
+        f"For the complete run, with {late['collectives']:,} collectives for which any rank waited. "
+        "A rank's own time excludes waiting, idle time and exposed communication. Its waiting is "
+        "time in which it does nothing else. The time that others waited for it is summed over "
+        "collectives and ranks, including time in which they computed."
     )
     yield rank_table(late)
     met = late.get("met", ())
@@ -57,7 +57,7 @@ def waiting_blocks(late: Late) -> Iterable[Block]:
     yield waiting_heat_map(late)
     yield Heading("Last arriver of each collective")
     if len(met) < late["collectives"]:
-        yield Paragraph(f"Those {len(met)} of {late['collectives']:,} with most waiting.")
+        yield Paragraph(f"The {len(met)} of {late['collectives']:,} collectives with most waiting.")
     yield collective_table(met)
 
 
@@ -82,7 +82,7 @@ def collective_table(met: Sequence[Late], most: int | None = None) -> Table:
         Column("", number=True),
         Column("collective", header=True),
         Column("arrives last", number=True),
-        Column("the others wait, in all", number=True),
+        Column("total wait of the others", number=True),
     ]
     return Table(columns, [_collective_row(i + 1, met[i]) for i in sorted(order)])
 

@@ -73,7 +73,9 @@ def table_digest(path: Path) -> dict[str, Any]:
         file.seek(max(size - 8, 0))
         length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
         if magic != MAGIC or length > size:
-            raise ScenarioError(f"{path}: is no whole table of ops; run it again with --no-cache")
+            raise ScenarioError(
+                f"{path}: is not a complete table of ops; run it again with --no-cache"
+            )
         file.seek(size - 8 - length)
         footer = file.read(length)
     places = places_file(path)

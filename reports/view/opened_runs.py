@@ -49,7 +49,7 @@ class RunShown:
         variants = [name.removeprefix("ops.").removesuffix(".parquet") for name in names]
         if not variants:
             raise ScenarioError(
-                f"{folder}: kept no rows of ops (ops.*.parquet), so there is nothing to view; run "
+                f"{folder}: has no rows of ops (ops.*.parquet), so there is nothing to view; run "
                 "it again with --keep ops"
             )
         variants.sort(key=lambda name: name != "base")
@@ -112,7 +112,7 @@ class OpenedRuns:
             None, or one that there is not.
         """
         if not names or not {*names} <= {*self.names}:
-            raise ValueError(f"show: no such variant; there is {', '.join(self.names)}")
+            raise ValueError(f"show: no such variant; use one of {', '.join(self.names)}")
         found, lanes = [], 0
         for name in dict.fromkeys(names):
             table = self._table(name)
@@ -159,7 +159,7 @@ def _said(one: Shown) -> str:
     left_out = one.table.rows - one.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
     if one.table.table.places is None:
-        rest += "; waits, and ranks of a collective but the first, were not kept: run it again"
+        rest += "; waits and all ranks of a collective but the first were not kept: run it again"
     more = one.table.drawn - one.table.ops
     places = f", and {more:,} waits and further ranks of collectives" if more else ""
     return f"{one.name}: all of {one.table.ops:,} ops{places}{rest}."

@@ -103,7 +103,7 @@ def _bars(runs: OpenedRuns, query: Query) -> Reply:
     first, last = _number(query, "first"), _number(query, "last")
     width = round(_number(query, "width"))
     if not (first < last and 1 <= width <= WIDEST):
-        raise ValueError(f"first, last, width: first < last, and 1 to {WIDEST} pixels")
+        raise ValueError(f"first, last, width: write first < last and 1 to {WIDEST} pixels")
     shown = runs.shown(_names(runs, query))
     drawn = DrawnBars(runs, shown, first, last, width, lanes_of_text(query.get("lanes", "")))
     return Reply(drawn.body(), "application/octet-stream")
@@ -125,7 +125,7 @@ def lanes_of_text(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(",") if text else ():
         if not (ends := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)):
-            raise ValueError(f"lanes: {part!r} is no lane; write them like 0-2,7")
+            raise ValueError(f"lanes: {part!r} is not a lane; write them like 0-2,7")
         low, high = int(ends[1]), int(ends[2] or ends[1])
         if high - low > 10**6:
             raise ValueError(f"lanes: {part} are too many")
@@ -137,14 +137,14 @@ def _number(query: Query, name: str) -> float:
     """A finite number of a query."""
     value = float(query.get(name, "nan"))
     if not abs(value) < 1e9:
-        raise ValueError(f"{name}: a number is missing")
+        raise ValueError(f"{name}: is not a finite number; write one")
     return value
 
 
 def _find(runs: OpenedRuns, query: Query) -> Reply:
     text = query.get("text", "")
     if not 0 < len(text) <= LONGEST:
-        raise ValueError(f"text: 1 to {LONGEST} letters")
+        raise ValueError(f"text: write 1 to {LONGEST} characters")
     ops, ticks, places = 0, 0, []
     for one in runs.shown(_names(runs, query)):
         found = one.table.find(text)

@@ -141,13 +141,17 @@ class _Handler(BaseHTTPRequestHandler):
         hosts = self.server.hosts
         if self.headers.get_all("Host", []) not in [[host] for host in hosts]:
             raise _RefusedError(
-                HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for"
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "the Host header names another server; open the address that foretrace view printed",
             )
         origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
         opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
         ours = origin in (None, *(f"http://{host}" for host in hosts))
         if not ours or not (opened or site in ("none", "same-origin")):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "another page asks")
+            raise _RefusedError(
+                HTTPStatus.FORBIDDEN,
+                "the request comes from another page; open the address that foretrace view printed",
+            )
 
     def _not_allowed(self) -> None:
         self.close_connection = True  # a body that was sent is not read
