@@ -47,8 +47,8 @@ def pipeline_stages(study: StudyShown) -> Iterable[Block]:
         return
     yield Paragraph(
         "Times are for the first rank of each stage in the last iteration and add up to its "
-        "length. Memory is the peak of one rank. Communication is the exposed part, including waiting for "
-        "late ranks. In the bubble nothing runs and nothing is in flight."
+        "length. Memory is the peak of one rank. Communication is the exposed part, including "
+        "waiting for late ranks. In the bubble nothing runs and nothing is in flight."
     )
     for name, table in tables.items():
         if len(tables) > 1:

@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_all("Host", []) not in [[host] for host in hosts]:
             raise _RefusedError(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "the Host header names another server; open the address that foretrace view printed",
+                "the host is another one; open the address that foretrace view printed",
             )
         origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
         opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
