@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .blocks import inline_pieces
 from .figure_kind import page_drawing
-from .page_figures import packed_figures, page_figures
+from .page_figures import encode_figures, page_figures
 from .palette import css
 from .paper.write import inline_svg
 from .script import page_script, script_hash
@@ -50,7 +50,7 @@ def page_html(
         .get_template("page.html")
         .render(
             sections=sections,
-            figures=packed_figures(page_figures(sections)),
+            figures=encode_figures(page_figures(sections)),
             data=script_safe_json(data),
             data_id=data_id,
             title=title,

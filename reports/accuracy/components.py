@@ -49,7 +49,7 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
     columns = [Column("component", header=True), Column("clock"), Column("ops")]
     columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
     yield Table(columns, [row for name, one in every.items() for row in _component_rows(name, one)])
-    notes = [_placed_row(n, c) for n, c in every.items() if c.get("placed") is not None]
+    notes = [_page_placement_row(n, c) for n, c in every.items() if c.get("placed") is not None]
     left = [
         _left_out_row(n, c)
         for n, c in _measured_components(check.checked).items()
@@ -81,7 +81,7 @@ def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | S
     yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
 
 
-def _placed_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _page_placement_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
         f"in every batch, at least {unsigned_error(one['placed'])} of the pages that were moved or "
         "placed were in the memory chosen for them"

@@ -34,7 +34,7 @@ def verdict_sentences(checked: Checked) -> list[str]:
     size = f"{format_error(whole['error'])}{bracketed_interval(whole['signed'])}"
     lines.append(
         f"With models alone {value_sentence(answer, whole['predicted'])}, "
-        f"with {_missed_names(checked)} real {format_quantity(whole['measured'], unit)}: "
+        f"with {_component_names(checked)} real {format_quantity(whole['measured'], unit)}: "
         f"model error {size}."
     )
     if whole["real"]:
@@ -51,14 +51,14 @@ def verdict_sentences(checked: Checked) -> list[str]:
         )
     if whole.get("coupled"):
         lines.append(
-            f"With {_missed_names(checked)} driving simulated time it {metric_verb(answer)} "
+            f"With {_component_names(checked)} driving simulated time it {metric_verb(answer)} "
             f"{format_quantity(whole['coupled']['value'], unit)}: model error "
             f"{format_error(whole['coupled']['error'])}."
         )
     return lines
 
 
-def _missed_names(checked: Checked) -> str:
+def _component_names(checked: Checked) -> str:
     names = list(checked["components"])
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

@@ -60,7 +60,7 @@ def _axes_html(of: Axes, tall: int) -> str:
     x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
     named = {s.label: s.colour for s in of.series if s.label}
     marks = "".join(
-        f'<span style="left:{100 * x.share(at):.4g}%{_within(x.share(at), text)}">{escape(text)}'
+        f'<span style="left:{100 * x.share(at):.4g}%{_edge_css(x.share(at), text)}">{escape(text)}'
         "</span>"
         for at, text in x.ticks()
     )
@@ -79,10 +79,10 @@ def _axes_html(of: Axes, tall: int) -> str:
     )
 
 
-def _within(share: float, text: str) -> str:
+def _edge_css(share: float, text: str) -> str:
     """Style that keeps a long text at an end of an axis beside the drawing.
 
-    >>> _within(0.99, "25 Gb/s, 0.06 USD/hour"), _within(0.99, "16"), _within(0.5, "a long text")
+    >>> _edge_css(0.99, "25 Gb/s, 0.06 USD/hour"), _edge_css(0.99, "16"), _edge_css(0.5, "long")
     (';transform:translateX(-100%)', '', '')
     """
     if len(text) <= SHORT or EDGE < share < 1 - EDGE:

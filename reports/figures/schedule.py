@@ -14,7 +14,7 @@ from ..export.op_places import op_places
 from ..numbers import format_quantity
 from ..palette import BOXES, bar_kinds
 from .bars import WIDTH
-from .timeline_source import bars_of_ops
+from .timeline_source import bar_kind_of_ops
 
 COLOURS = BOXES
 FIRST_DRAWN = ("gap", "host", "compute", "memory", "communication")  # then roles of plug-ins
@@ -104,7 +104,11 @@ def timeline_bars(
     start, end = columns.start[where.op], columns.end[where.op]
     there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
     start, end = np.maximum(start[there], first), np.minimum(end[there], last)
-    bar, rank, stream = bars_of_ops(result)[where.op[there]], where.rank[there], where.stream[there]
+    bar, rank, stream = (
+        bar_kind_of_ops(result)[where.op[there]],
+        where.rank[there],
+        where.stream[there],
+    )
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
     scale, unit = seconds_scale(length)

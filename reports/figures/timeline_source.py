@@ -14,10 +14,10 @@ from ...sim.facts.roles import rows_of_named_streams
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
-from ..export.op_places import OpPlaces, op_places, waits_from
+from ..export.op_places import OpPlaces, op_places, wait_starts
 from ..numbers import format_quantity
 from ..palette import KINDS, bar_kinds, kind_of_bar
-from .packed_bars import Meetings, TimelineBars, fewer_bars, packed_bars
+from .packed_bars import CollectiveArrivals, TimelineBars, limit_bars, packed_bars
 
 MOST_BARS = 100_000  # of all variants together
 MOST_RANKS = 64  # of all variants together
@@ -43,7 +43,7 @@ class DrawnVariant(NamedTuple):
 
     rows: list[dict[str, Any]]
     bars: TimelineBars
-    meetings: Meetings
+    meetings: CollectiveArrivals
     least: int
     ops: int
     ranks: NDArray[np.int32]
@@ -85,7 +85,7 @@ def timeline_data(
     factors = [result.tick / tick for result in results.values()]
     same = [_rescaled(p, factor) for p, factor in zip(parts, factors, strict=True)]
     bars = TimelineBars(*(np.concatenate(column) for column in zip(*same, strict=True)))
-    bars, meetings = _joined_meetings(bars, [d.meetings for d in drawn.values()], factors)
+    bars, meetings = _merge_arrivals(bars, [d.meetings for d in drawn.values()], factors)
     span = _span(bars)
     return {
         "span": [span[0] * tick, span[1] * tick],
@@ -106,17 +106,17 @@ def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
     return bars._replace(**times)
 
 
-def _joined_meetings(
-    bars: TimelineBars, each: Sequence[Meetings], factors: Sequence[float]
-) -> tuple[TimelineBars, Meetings]:
+def _merge_arrivals(
+    bars: TimelineBars, each: Sequence[CollectiveArrivals], factors: Sequence[float]
+) -> tuple[TimelineBars, CollectiveArrivals]:
     """Bars of all variants, and meetings that are drawn, numbered anew."""
     same = [m._replace(most=np.rint(m.most * f).astype(np.int64))
             for m, f in zip(each, factors, strict=True)]  # fmt: skip
-    found = Meetings(*(np.concatenate(column) for column in zip(*same, strict=True)))
+    found = CollectiveArrivals(*(np.concatenate(column) for column in zip(*same, strict=True)))
     kept, number = np.unique(bars.met, return_inverse=True)
     drawn = kept[kept >= 0]
     met = number - (len(kept) - len(drawn))
-    return bars._replace(met=met), Meetings(*(column[drawn] for column in found))
+    return bars._replace(met=met), CollectiveArrivals(*(column[drawn] for column in found))
 
 
 def _span(bars: TimelineBars) -> tuple[int, int]:
@@ -151,15 +151,15 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
             yield f"Of {name} {len(one.ranks)} of {there:,} ranks; all are in 'foretrace view'."
 
 
-def bar_by_kind() -> NDArray[np.int64]:
+def bar_kind_by_op_kind() -> NDArray[np.int64]:
     """(kinds,) number in :func:`~..palette.bar_kinds` of the bar of each kind of op."""
     numbers = [*bar_kinds()]
     return np.array([numbers.index(kind_of_bar(kind)) for kind in Kind])
 
 
-def bars_of_ops(result: Result) -> NDArray[np.int64]:
+def bar_kind_of_ops(result: Result) -> NDArray[np.int64]:
     """(ops,) number in :func:`~..palette.bar_kinds` of each op's bar, by the role that ran it."""
-    found, numbers = bar_by_kind()[result.ops.kind], [*bar_kinds()]
+    found, numbers = bar_kind_by_op_kind()[result.ops.kind], [*bar_kinds()]
     for run in result.runs:
         ops = run.graph.ops
         named = rows_of_named_streams(ops.kind, ops.rank, ops.stream, run.graph.streams)
@@ -177,14 +177,14 @@ def _drawn_variant(
 ) -> DrawnVariant:
     """Rows and bars of one variant."""
     where, columns = op_places(result), result.columns
-    start, end, arrived = columns.start[where.op], columns.end[where.op], waits_from(result)
+    start, end, arrived = columns.start[where.op], columns.end[where.op], wait_starts(result)
     chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, most // LEAST_BARS), 1))
     there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
     waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
-    kind = bars_of_ops(result)[where.op]
+    kind = bar_kind_of_ops(result)[where.op]
     name = _names(result, where.op, there, known)
-    met, came_last, meetings = _meetings(where, arrived, start, end)
+    met, arrived_last, meetings = _meetings(where, arrived, start, end)
     bars = TimelineBars.of_ops(
         np.concatenate([lane[there], lane[waits]]),
         np.concatenate([start[there], arrived[waits]]),
@@ -193,31 +193,31 @@ def _drawn_variant(
         np.concatenate([name[there], name[waits]]),
         np.concatenate([met[there], met[waits]]),
         np.concatenate([np.where(met < 0, 0, start - arrived)[there], np.zeros(int(waits.sum()))]),
-        np.concatenate([came_last[there], came_last[waits]]),
+        np.concatenate([arrived_last[there], arrived_last[waits]]),
     )
-    few, least = fewer_bars(bars, most)
+    few, least = limit_bars(bars, most)
     return DrawnVariant(rows, few, meetings, least, len(bars.lane), chosen)
 
 
 def _meetings(
     where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], Meetings]:
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], CollectiveArrivals]:
     """(places,) meeting of each and whether it came last; and meetings: ops of several places."""
     several = np.bincount(where.op)[where.op] > 1
     several &= (arrived != NEVER) & (start != NEVER) & (end != NEVER)
     at = np.flatnonzero(several)
     at = at[np.argsort(where.op[at], kind="stable")]
     _, first, of = np.unique(where.op[at], return_index=True, return_counts=True)
-    met, came_last = np.full(len(several), -1), np.zeros(len(several), bool)
+    met, arrived_last = np.full(len(several), -1), np.zeros(len(several), bool)
     if not len(at):
-        return met, came_last, Meetings(of, of, of, of)
+        return met, arrived_last, CollectiveArrivals(of, of, of, of)
     came, number = arrived[at], np.repeat(np.arange(len(of)), of)
     late = came == np.maximum.reduceat(came, first)[number]
     ranks = np.where(late, where.rank[at], np.iinfo(np.int32).max)
-    met[at], came_last[at] = number, late
+    met[at], arrived_last[at] = number, late
     most = start[at[first]] - np.minimum.reduceat(came, first)
     last = np.add.reduceat(late.astype(np.int64), first)
-    return met, came_last, Meetings(of, last, np.minimum.reduceat(ranks, first), most)
+    return met, arrived_last, CollectiveArrivals(of, last, np.minimum.reduceat(ranks, first), most)
 
 
 def _ranks_drawn(

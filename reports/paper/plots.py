@@ -10,7 +10,7 @@ from ...sim.errors import ForetraceError
 from ..page_figures import page_figures
 from ..section import sections, shown_sections
 from .sheet import Sheet
-from .write import drawn_figure, written
+from .write import draw_figure, drawing_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -21,7 +21,7 @@ class Figures(tuple["Drawing", ...]):
 
     def _repr_html_(self) -> str:
         """As a notebook shows them."""
-        return "".join(written(one, "svg").decode().partition("?>")[2] for one in self)
+        return "".join(drawing_bytes(one, "svg").decode().partition("?>")[2] for one in self)
 
 
 class Plots:
@@ -62,4 +62,4 @@ class Plots:
         found = page_figures(shown_sections(self._page, self._of, [section]))
         if not found:
             raise ForetraceError(f"section {section!r}: has no figure here; its tables are text")
-        return Figures(drawn_figure(one.figure, sheet) for one in found)
+        return Figures(draw_figure(one.figure, sheet) for one in found)

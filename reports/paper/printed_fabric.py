@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocks import FabricDrawing, Tier
 from ..figure_kind import on_paper
 from ..palette import rgb
-from .sheet import Sheet, shortened, text_width
+from .sheet import Sheet, shorten_text, text_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -76,7 +76,7 @@ def _box_text(name: str, wide: float) -> str:
     if number and text_width(number) <= wide:
         return number
     letters = int(len(name) * wide / text_width(name))
-    return shortened(name, letters) if letters > 4 else ""
+    return shorten_text(name, letters) if letters > 4 else ""
 
 
 def _draw_join(

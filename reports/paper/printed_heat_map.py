@@ -12,7 +12,7 @@ from ..figure_kind import on_paper
 from ..figures.heat_map import column_edges, value_range
 from ..numbers import format_quantity
 from ..palette import rgb
-from .sheet import SMALL, Sheet, all_shortened, text_width, wrapped
+from .sheet import SMALL, Sheet, shorten_texts, text_width, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -43,19 +43,19 @@ def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
     )  # fmt: skip
     axes.set_ylim(len(of.rows), 0)
     plain = [row.partition(BESIDE)[0] for row in of.rows]
-    names = all_shortened(plain, sheet.letters(NAMES * sheet.width))
+    names = shorten_texts(plain, sheet.letters(NAMES * sheet.width))
     axes.set_yticks(np.arange(len(names)) + 0.5, names)
     axes.tick_params(axis="y", length=0)
     _spines(axes)
     letters = sheet.letters(sheet.width - 1.2, 8.0)
-    axes.set_xlabel(wrapped(of.axis, letters))
+    axes.set_xlabel(wrap_text(of.axis, letters))
     if of.down:
         axes.set_ylabel(of.down)
     beneath = _name_columns(axes, of, edges, sheet) if named else 0.0
     scale = drawing.colorbar(drawn, ax=axes, pad=0.02, aspect=max(8 * len(of.rows) * pitch, 8))
     _scale(scale, of, (low, high), sheet.letters(max(len(of.rows) * pitch, 0.7), 8.0))
     if named:
-        _say_values(axes, of, values, (low, high))
+        _draw_values(axes, of, values, (low, high))
     height = len(of.rows) * pitch + 0.45 + beneath + 0.13 * (len(of.axis) // letters)
     drawing.set_figheight(min(max(height, 1.2), 8.6))
     return drawing
@@ -70,13 +70,13 @@ def _scale(bar: Any, of: HeatMap, ends: tuple[float, float], letters: int) -> No
     """Numbers and name of the scale."""
     at = np.linspace(*ends, 3)
     bar.set_ticks(at, labels=[format_quantity(float(v), of.unit) for v in at])
-    bar.set_label(wrapped(of.scale, letters))
+    bar.set_label(wrap_text(of.scale, letters))
     bar.outline.set_linewidth(0.4)
 
 
 def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
     """Names of columns, slanted where they are long; returns inches that they take."""
-    names = all_shortened(of.columns, 26)
+    names = shorten_texts(of.columns, 26)
     room = 0.42 * sheet.width / len(names)
     widest = max(map(text_width, names))
     long = widest > room
@@ -85,7 +85,7 @@ def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: She
     return 0.64 * widest if long else 0.0
 
 
-def _say_values(
+def _draw_values(
     axes: Any, of: HeatMap, values: NDArray[np.float64], ends: tuple[float, float]
 ) -> None:
     """Numbers in cells, where all have room; a dash where there is none."""

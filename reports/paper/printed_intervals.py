@@ -10,7 +10,7 @@ from ..blocks import Intervals
 from ..figure_kind import on_paper
 from ..figures.plot import tick_text
 from ..palette import SERIES, rgb
-from .sheet import Sheet, all_shortened, wrapped
+from .sheet import Sheet, shorten_texts, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -31,7 +31,7 @@ def intervals(of: Intervals, sheet: Sheet) -> Drawing:
     axes.errorbar(value, rows, xerr=np.clip([value - low, high - value], 0, None), fmt="o",
                   color=rgb(SERIES[0]), markersize=3.5, elinewidth=0.9, capsize=2.0)  # fmt: skip
     axes.set_ylim(len(value) - 0.5, -0.5)
-    axes.set_yticks(rows, all_shortened(of.rows, sheet.letters(NAMES * sheet.width)))
+    axes.set_yticks(rows, shorten_texts(of.rows, sheet.letters(NAMES * sheet.width)))
     if of.axis.log:
         axes.set_xscale("log", base=of.axis.log)
     else:
@@ -41,5 +41,5 @@ def intervals(of: Intervals, sheet: Sheet) -> Drawing:
     for at in of.axis.rule:
         axes.axvline(at, color=rgb("soft"), linestyle=(0, (4, 2)), linewidth=0.8)
     axes.grid(axis="x", color=rgb("line"))
-    axes.set_xlabel(wrapped(of.axis.name, sheet.letters(0.55 * sheet.width, 8.0)))
+    axes.set_xlabel(wrap_text(of.axis.name, sheet.letters(0.55 * sheet.width, 8.0)))
     return drawing

@@ -14,7 +14,7 @@ from ..figure_kind import on_paper
 from ..figures.cdf import cdf_plot
 from ..figures.plot import tick_text
 from ..palette import rgb
-from .sheet import SMALL, TALLEST, Sheet, legend_above, shortened, text_width, wrapped
+from .sheet import SMALL, TALLEST, Sheet, legend_above, shorten_text, text_width, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -32,13 +32,13 @@ MOST_NAMED = 8  # ticks with names
 def plot(of: Plot, sheet: Sheet) -> Drawing:
     """Draw axes above each other, or small multiples side by side."""
     across = min(of.columns, len(of.axes))
-    across = 1 if _slant(of, sheet.width / across) and sheet.columns == 1 else across
+    across = 1 if _slanted_height(of, sheet.width / across) and sheet.columns == 1 else across
     down = math.ceil(len(of.axes) / across)
     flat = min(FLAT * sheet.width / across, MOST)
     each = max(min(SHARE * of.height / down, flat), LEAST)
-    each += _slant(of, sheet.width / across)
+    each += _slanted_height(of, sheet.width / across)
     drawing = sheet.canvas(min(each * down, TALLEST))
-    wide, tall = sheet.width / across, each - _slant(of, sheet.width / across)
+    wide, tall = sheet.width / across, each - _slanted_height(of, sheet.width / across)
     shown: dict[str, Any] = {}
     grid = drawing.subplots(down, across, squeeze=False)
     for place, axes in enumerate(grid.flat):
@@ -63,7 +63,7 @@ def _draw_axes(axes: Any, of: Axes, wide: float, tall: float, *, named: bool) ->
     """Draw one axes; returns what its legend shows."""
     shown = {}
     marked = 0
-    for one, stroke in _told_apart(of.series):
+    for one, stroke in _distinct_strokes(of.series):
         drawn = _draw_series(axes, one, stroke, hollow=bool(marked % 2))
         marked += bool(one.mark)
         if one.label and drawn is not None:
@@ -78,16 +78,16 @@ def _draw_axes(axes: Any, of: Axes, wide: float, tall: float, *, named: bool) ->
         axes.axhline(at, color=rgb("soft"), linestyle=(0, (4, 2)), linewidth=0.8)
     axes.grid(color=rgb("line"))
     letters = int(72 / (0.56 * 8))
-    axes.set_xlabel(wrapped(of.x.name, int((wide - 0.5) * letters)))
+    axes.set_xlabel(wrap_text(of.x.name, int((wide - 0.5) * letters)))
     if named:
-        axes.set_ylabel(wrapped(of.y.name.replace("\n", " "), int((tall - 0.45) * letters)))
+        axes.set_ylabel(wrap_text(of.y.name.replace("\n", " "), int((tall - 0.45) * letters)))
     if of.title:
-        axes.set_title(shortened(of.title, int(wide * letters)), loc="left")
+        axes.set_title(shorten_text(of.title, int(wide * letters)), loc="left")
     _name_ticks(axes, of.x, wide)
     return shown
 
 
-def _told_apart(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
+def _distinct_strokes(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
     """Series, each with a stroke; what others are drawn like has a mark or a stroke of its own."""
     free = [m for m in MARKS if m not in {s.mark for s in series}]
     marks, curves = set[str](), 0
@@ -159,7 +159,9 @@ def _name_ticks(axes: Any, of: Axis, wide: float) -> None:
 def _named_ticks(of: Axis) -> list[tuple[float, str]]:
     """Ticks with names, few and short enough for paper."""
     named = list(of.ticks or ())
-    return [(at, shortened(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]]
+    return [
+        (at, shorten_text(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]
+    ]
 
 
 def _is_long(of: Axis, wide: float) -> bool:
@@ -168,7 +170,7 @@ def _is_long(of: Axis, wide: float) -> bool:
     return widest > (wide - 0.6) / max(len(_named_ticks(of)), 1)
 
 
-def _slant(of: Plot, wide: float) -> float:
+def _slanted_height(of: Plot, wide: float) -> float:
     """Inches that slanted names of ticks take below an axis; 0 where none are slanted."""
     long = [text_width(t) for a in of.axes if _is_long(a.x, wide) for _, t in _named_ticks(a.x)]
     return 0.55 * max(long, default=0.0)

@@ -24,7 +24,7 @@ from ..figures.schedule import (
 from ..figures.time_tree import op_totals, time_tree
 from ..palette import series_colour
 from .sheet import Sheet
-from .write import drawn_figure
+from .write import draw_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -126,4 +126,4 @@ class ResultPlots:
 
 
 def _drawn(figure: Any, columns: int, style: str | Path | None) -> Drawing:
-    return drawn_figure(figure, Sheet(columns, Path(style) if style else None))
+    return draw_figure(figure, Sheet(columns, Path(style) if style else None))

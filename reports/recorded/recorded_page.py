@@ -142,8 +142,8 @@ def _waiting(summary: Recorded) -> Iterator[Block]:
 def _critical_path(summary: Recorded) -> Iterator[Block]:
     yield Paragraph(
         "Each instant is charged to the part that bounded it and to its rank; the rows add up to "
-        "the length of the recording. A late start is the time before a rank's first op, while other "
-        "ranks waited for it."
+        "the length of the recording. A late start is the time before a rank's first op, while "
+        "other ranks waited for it."
     )
     whole = sum(one["seconds"] for one in summary["path"]) or 1.0
     columns = [Column("charged", header=True), Column("time", number=True), Column("", number=True)]

@@ -70,8 +70,8 @@ def _chains(chains: Mapping[str, Any]) -> Iterable[Block]:
     rows = [
         (kind, one.get("link") or ["only in the recording: ", Code(one["op"])], f"{one['ops']:,}",
          format_quantity(one["seconds"], "s"), format_quantity(one["share"], ""))
-        for kind, told in chains.items()
-        for one in (*told["links"], *told["only_recorded"])
+        for kind, chain in chains.items()
+        for one in (*chain["links"], *chain["only_recorded"])
         if one["ops"]
     ]  # fmt: skip
     yield Heading("Backend of each chain that gives the op times")

@@ -14,13 +14,13 @@ from ..texts.study import StudyShown
 @section("calibration", title="Blind and calibrated", order=16)
 def calibration(study: StudyShown) -> Iterable[Block]:
     """The constant with where it comes from, and what it does to each variant."""
-    told = study.base.get("calibration")
-    if told is None:
+    found = study.base.get("calibration")
+    if found is None:
         return
-    measured, blind = (format_quantity(told[key], "s") for key in ("measured", "blind_there"))
+    measured, blind = (format_quantity(found[key], "s") for key in ("measured", "blind_there"))
     yield Paragraph(
-        f"One constant is calibrated: all ops on GPUs take {three_digits(told['factor'])} times as "
-        f"long as predicted. The measured step ({told['on']}) then takes {measured}, as measured; "
+        f"One constant is calibrated: all ops on GPUs take {three_digits(found['factor'])} times "
+        f"as long as predicted. The measured step ({found['on']}) then takes {measured}, as measured; "
         f"the blind prediction was {blind}. Network and plan are unchanged."
     )
     answer = study.summary["answer"]

@@ -23,7 +23,7 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
     at = _places(study.points)
     if len(at) < 3:
         return
-    beaten = {name: beaten_by(name, at) for name in at}
+    beaten = {name: dominated_by(name, at) for name in at}
     yield Paragraph(
         "Time and cost of a million tokens. A variant is on the Pareto front if no other variant "
         "is as fast and as cheap and better in one of the two."
@@ -54,11 +54,11 @@ def _places(points: Mapping[str, Point]) -> Places:
     return {n: (MILLION / m[RATE]["value"], m[TOKENS]["value"]) for n, m in known.items()}
 
 
-def beaten_by(name: str, at: Places) -> str:
+def dominated_by(name: str, at: Places) -> str:
     """The cheapest variant that is no worse in both and better in one; "" on the front.
 
     >>> at = {"a": (1.0, 5.0), "b": (2.0, 2.0), "c": (3.0, 2.0), "d": (2.0, 2.0)}
-    >>> [beaten_by(name, at) for name in at]
+    >>> [dominated_by(name, at) for name in at]
     ['', '', 'b', '']
     """
     time, cost = at[name]
@@ -74,9 +74,9 @@ def _scatter(at: Places, beaten: Mapping[str, str]) -> Plot:
     ):
         if names:
             times, costs = zip(*(at[n] for n in names), strict=True)
-            told = [
+            hints = [
                 f"{n}: {t:.3g} s, {c:.3g} USD" for n, t, c in zip(names, times, costs, strict=True)
             ]
-            series.append(Series(times, costs, mark, colour=colour, label=label, titles=told))
+            series.append(Series(times, costs, mark, colour=colour, label=label, titles=hints))
     across = Axis("time of a million tokens, s")
     return Plot([Axes(across, Axis("cost of a million tokens, USD"), series)])

@@ -12,13 +12,13 @@ from ..section import section
 from ..texts.advice import next_steps
 from ..texts.answer import (
     BLIND,
-    doubt_sentences,
+    caveat_sentences,
     expectation_sentences,
+    has_token_price,
     inputs_sentence,
     jitter_sentence,
     leading_sentences,
     limit_sentence,
-    prices_beside,
     token_price_text,
     variant_verdict,
 )
@@ -43,7 +43,7 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
             ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
-            ("how certain", [(text, "") for text in doubt_sentences(study.summary)]),
+            ("how certain", [(text, "") for text in caveat_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
@@ -59,7 +59,7 @@ def _limits(study: StudyShown) -> Iterable[str]:
 
 def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
     base = next(iter(points.values()))
-    priced = prices_beside(base, of)
+    priced = has_token_price(base, of)
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),
@@ -129,7 +129,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             if gaps is None
             else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         ),
-        ("outside iterations", beside_the_periods(point["facts"])),
+        ("outside iterations", work_outside_periods(point["facts"])),
         ("inputs", inputs or inputs_sentence(provenance)),
         ("break-even", break_even_text(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
@@ -137,24 +137,24 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def beside_the_periods(facts: Mapping[str, Any]) -> str:
+def work_outside_periods(facts: Mapping[str, Any]) -> str:
     """Recorded work and threads that are in no iteration; "" where there are none.
 
-    >>> beside_the_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
+    >>> work_outside_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
     '968 GPU ops that were in flight when the first began; 1 thread that nothing waits for'
     """
     words = (
         ("in_flight", "GPU op", "in flight when the first began"),
         ("left_out", "GPU op", "outside all of them and left out"),
     )
-    told = [
+    parts = [
         f"{n:,} {what}{'s' * (n > 1)} that {'were' if n > 1 else 'was'} {where}"
         for fact, what, where in words
         if (n := facts.get(fact, 0))
     ]
     if threads := facts.get("unawaited_threads", 0):
-        told.append(f"{threads} thread{'s' * (threads > 1)} that nothing waits for")
-    return "; ".join(told)
+        parts.append(f"{threads} thread{'s' * (threads > 1)} that nothing waits for")
+    return "; ".join(parts)
 
 
 def _calibration_text(text: str) -> str:

@@ -53,7 +53,7 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
         Column("variant", header=True), Column("schedule"), Column("stages", number=True),
         Column("micro-batches", number=True), Column("chunks of a stage", number=True),
         Column("blank", number=True, title="mean over stages, from first to last pass"),
-        Column("bubble if all passes took equally long", number=True, title=_ideals_in_words()),
+        Column("bubble if all passes took equally long", number=True, title=_ideal_bubble_text()),
     ]  # fmt: skip
     yield Table(columns, [_row(name, one) for name, one in drawn.items()])
     whole = max(_length(one.passes) for one in drawn.values())
@@ -76,7 +76,7 @@ def _row(name: str, shown: Pipeline) -> list[Line]:
             format_share(idle / (work + idle))]  # fmt: skip
 
 
-def _ideals_in_words() -> str:
+def _ideal_bubble_text() -> str:
     others = ", ".join(f"{name} {formula}" for name, formula in IDEAL.items())
     return f"(p - 1) / (c m + p - 1); with separate passes for inputs and weights: {others}"
 

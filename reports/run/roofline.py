@@ -45,7 +45,7 @@ class OpGroup(NamedTuple):
 @section("roofline", title="Roofline of the ops", order=44)
 def roofline(study: StudyShown) -> Iterable[Block]:
     """Arithmetic intensity and rate of the ops with known work, under the GPU's roofs."""
-    found = {name: groups_of_ops(result.detail) for name, result in study.results.items()}
+    found = {name: group_ops(result.detail) for name, result in study.results.items()}
     if not any(found.values()):
         return
     roofs = study.base.get("roofs")
@@ -62,7 +62,7 @@ def roofline(study: StudyShown) -> Iterable[Block]:
     yield _plot(found, roofs)
 
 
-def groups_of_ops(result: Result) -> list[OpGroup]:
+def group_ops(result: Result) -> list[OpGroup]:
     """Groups of compute ops with known flop and bytes, the longest first."""
     ops, columns = result.ops, result.columns
     ran = (ops.kind == Kind.COMPUTE) & (columns.end > columns.start)

@@ -56,14 +56,14 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
     for names in kinds.values():
         chosen |= set(sorted(names, key=lambda n: -float(np.mean(windows[n])))[:each])
     ordered = [name for names in kinds.values() for name in names if name in chosen]
-    return _alike_together({name: windows[name] for name in ordered})
+    return _group_identical({name: windows[name] for name in ordered})
 
 
-def _alike_together(shares: Shares) -> dict[str, Any]:
+def _group_identical(shares: Shares) -> dict[str, Any]:
     """Shares with one row for parts of one sort whose shares are the same to the digit shown.
 
     >>> same = np.array([0.5, 0.25])
-    >>> list(_alike_together({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
+    >>> list(_group_identical({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
     ['node0.gpu0 + 1 alike', 'node0.nic0.tx']
     """
     found: dict[tuple[str, bytes], list[str]] = {}

@@ -15,7 +15,7 @@ from .sweep_results import (
     Found,
     Summary,
     front_points,
-    replicas_may_tell,
+    replicas_can_differ,
     settings_text,
     sweep_goals,
 )
@@ -51,7 +51,7 @@ class Rung(NamedTuple):
         return float(self.point["values"][HOURLY])
 
 
-def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
+def first_goal_besides_cost(summary: Summary) -> tuple[str, str, str]:
     """Direction, metric and unit of the first goal that is not a cost."""
     goal = next((m for m in sweep_goals(summary) if not m[1].startswith("cost_per_")), None)
     if goal is not None:
@@ -63,7 +63,7 @@ def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
 
 def cost_ladder(summary: Summary) -> list[Rung]:
     """Points that meet expectations and beat every cheaper one, the lowest price first."""
-    way, metric, _ = first_goal_beside_cost(summary)
+    way, metric, _ = first_goal_besides_cost(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
     fit = [p for p in fit if not p["missed"]]
@@ -131,10 +131,10 @@ def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str
 
 
 def _price_text(point: Found, summary: Summary) -> str:
-    return f"{hourly_price_text(point['values'][HOURLY])}, with {_settings_again(point, summary)}"
+    return f"{hourly_price_text(point['values'][HOURLY])}, with {_settings_or_same(point, summary)}"
 
 
-def _settings_again(point: Found, summary: Summary) -> str:
+def _settings_or_same(point: Found, summary: Summary) -> str:
     """Settings of a point in words; many of them are not said again of the best, as it has them."""
     if len(point["set"]) > MANY and point in front_points(summary)[:1]:
         return "the same settings"
@@ -163,14 +163,14 @@ def _per_token(summary: Summary) -> list[str]:
         return [f"C{doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
-        f"{_settings_again(least, summary)}"
+        f"{_settings_or_same(least, summary)}"
     )
     return [f"{text}; c{doubt}" if close else f"{text}."]
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     """What the first step above the lowest cost buys."""
-    _, metric, _ = first_goal_beside_cost(summary)
+    _, metric, _ = first_goal_besides_cost(summary)
     if len(rungs) < 2:
         return (
             f"A higher price gains nothing here: no point that costs more has a better "
@@ -181,7 +181,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may gain nothing: cannot tell, because the intervals of the two overlap."
-    surer = "; use ten replicas to get an interval" * replicas_may_tell(summary)
+    surer = "; use ten replicas to get an interval" * replicas_can_differ(summary)
     tail = "" if second.outcome == BETTER else surer
     each = gain_per_dollar_text(first, second, summary)
     return (
@@ -191,7 +191,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
 
 def gain_per_dollar_text(below: Rung, rung: Rung, summary: Summary) -> str:
     """Gain per further dollar an hour between one rung and the next."""
-    _, metric, unit = first_goal_beside_cost(summary)
+    _, metric, unit = first_goal_besides_cost(summary)
     gained = rung.point["values"][metric] - below.point["values"][metric]
     paid = rung.price - below.price
     if not paid:
@@ -213,7 +213,7 @@ def ladder_rows(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
-    _, metric, unit = first_goal_beside_cost(summary)
+    _, metric, unit = first_goal_besides_cost(summary)
     values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
     return {
         "settings": settings_text(rung.point, summary),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...sim.units import UNITS, quantity
-from .sweep_results import Found, Summary, first_value, shortest_path
+from .sweep_results import Found, Summary, first_value, unique_suffix
 
 
 class FeasibleRange(NamedTuple):
@@ -41,7 +41,7 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
     below = row[fit[0] - 1] if fit[0] else None
     above = row[fit[-1] + 1] if fit[-1] + 1 < len(row) else None
     return FeasibleRange(
-        shortest_path(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above
+        unique_suffix(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above
     )
 
 

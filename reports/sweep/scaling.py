@@ -17,7 +17,7 @@ from .sweep_results import (
     differing_settings,
     first_value,
     setting_text,
-    shortest_path,
+    unique_suffix,
 )
 
 RATE = "tokens_per_second.p50"
@@ -58,7 +58,7 @@ def scaling_section(sweep: SweepShown) -> Iterable[Block]:
     for paths in summary["vary"]:
         curves = scaling_curves(summary, paths)
         if curves:
-            yield from _blocks(shortest_path(paths, summary["vary"]), curves)
+            yield from _blocks(unique_suffix(paths, summary["vary"]), curves)
 
 
 def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
@@ -82,12 +82,12 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
 
 def _rest(point: Found, paths: str, summary: Summary) -> str:
     """The settings of a point but one, and but those that all points have alike, in words."""
-    told = differing_settings(summary["points"], summary["vary"])
+    differing = differing_settings(summary["points"], summary["vary"])
     return (
         ", ".join(
             setting_text(key, value, summary["vary"])
             for key, value in point["set"].items()
-            if key != paths and key in told
+            if key != paths and key in differing
         )
         or "all points"
     )

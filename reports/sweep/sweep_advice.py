@@ -10,10 +10,10 @@ from .sweep_results import (
     Summary,
     front_points,
     other_settings,
-    replicas_may_tell,
+    replicas_can_differ,
     set_options,
-    shortest_path,
     sweep_goals,
+    unique_suffix,
 )
 
 LEAST = 5e-4  # a relative change below it is none
@@ -33,9 +33,9 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
             run["command"], start, set_options(front[0]["set"], summary["vary"])
         )
         steps.append(("See what limits the best point:", command))
-        steps += [(text, "") for text in _at_the_end(front[0], summary)]
+        steps += [(text, "") for text in _settings_at_range_end(front[0], summary)]
         unsure = sweep_goals(summary)[0][1] not in front[0].get("intervals", {})
-        if unsure and not summary.get("ranking") and replicas_may_tell(summary):
+        if unsure and not summary.get("ranking") and replicas_can_differ(summary):
             surer = with_option(run["command"], "--set", "run.replicas=10")
             steps.append(("Run replicas to get an interval that includes jitter:", surer))
     elif any(summary["counts"].get(k) for k in ("failed", "refused")):
@@ -45,7 +45,7 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
     return steps
 
 
-def _at_the_end(point: Found, summary: Summary) -> list[str]:
+def _settings_at_range_end(point: Found, summary: Summary) -> list[str]:
     """Settings whose best value is at the end of the range that was tried."""
     found = []
     for paths, tried in summary["vary"].items():
@@ -54,7 +54,7 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
         if value in ends and value not in (0, 1) and _no_other_value_ties(point, paths, summary):
-            name = shortest_path(paths, summary["vary"])
+            name = unique_suffix(paths, summary["vary"])
             found.append(
                 f"{name} = {value} is at the end of the tried values: try values beyond it."
             )

@@ -11,7 +11,7 @@ from ..numbers import format_change, format_quantity, three_digits
 from ..texts.headline import metric_in_words
 from .cost_ladder import cost_sentences
 from .feasible_range import feasible_range_text
-from .ranking_words import ranking_sentences
+from .ranking_sentences import ranking_sentences
 from .sweep_results import (
     Summary,
     front_points,
@@ -135,7 +135,7 @@ def _change_described(summary: Summary, was: float, by: float, unit: str) -> str
     return f"as described it is {format_quantity(was, unit)} ({format_change(by)})"
 
 
-def is_refused(point: Mapping[str, Any]) -> bool:
+def is_refused_plan(point: Mapping[str, Any]) -> bool:
     """Whether a point is a plan that breaks a rule or does not fit."""
     return bool(point.get("error", {}).get("kind") == "PlanError")
 
@@ -148,7 +148,7 @@ def refusal_counts(summary: Summary) -> dict[str, int]:
     {'do not fit (most of it optimizer)': 1}
     """
     found = Counter(
-        _refusal_in_words(p["error"]["message"]) for p in summary["points"] if is_refused(p)
+        _refusal_in_words(p["error"]["message"]) for p in summary["points"] if is_refused_plan(p)
     )
     return dict(found.most_common())
 
@@ -165,6 +165,6 @@ def failure_counts(summary: Summary) -> dict[str, int]:
     """Reasons of failed points, and how often each came up; refused plans are none."""
     counts: dict[str, int] = {}
     for p in summary["points"]:
-        if "error" in p and not is_refused(p):
+        if "error" in p and not is_refused_plan(p):
             counts[p["error"]["message"]] = counts.get(p["error"]["message"], 0) + 1
     return counts

@@ -21,7 +21,7 @@ def front_points(summary: Summary) -> list[Found]:
     return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
-def replicas_may_tell(summary: Summary) -> bool:
+def replicas_can_differ(summary: Summary) -> bool:
     """Whether replicas of the best points may differ, and so tell how sure they are."""
     return any(point.get("varies", True) for point in front_points(summary))
 
@@ -48,7 +48,7 @@ def setting_text(paths: str, value: Any, vary: Mapping[str, Any]) -> str:
     'tensor = 4, pipeline = 2'
     """
     values = _split_values(value, vary[paths]) or [value_text(value)]
-    names = (shortest_path(path.strip(), vary) for path in paths.split(","))
+    names = (unique_suffix(path.strip(), vary) for path in paths.split(","))
     return ", ".join(f"{name} = {v}" for name, v in zip(names, values, strict=False))
 
 
@@ -78,7 +78,7 @@ def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
     >>> setting_name("a.tensor, a.pipeline", {"a.tensor, a.pipeline": [[4, 2], [2, 4]]})
     'tensor, pipeline'
     """
-    names = [shortest_path(path.strip(), vary) for path in paths.split(",")]
+    names = [unique_suffix(path.strip(), vary) for path in paths.split(",")]
     tried = vary[paths]
     several = isinstance(tried, list) and any(isinstance(v, list) for v in tried)
     return ", ".join(names) if several else names[0]
@@ -93,10 +93,10 @@ def first_value(value: Any, tried: Any) -> Any:
     return (_split_values(value, tried) or [value])[0]
 
 
-def shortest_path(paths: str, others: Any) -> str:
+def unique_suffix(paths: str, others: Any) -> str:
     """The shortest end of a setting's path that tells it from the others.
 
-    >>> shortest_path("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
+    >>> unique_suffix("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
     """
     every = [path.strip() for key in others for path in key.split(",")]

@@ -8,7 +8,7 @@ from typing import Any
 from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, comma_separated
 from ..section import section
 from ..texts.headline import metric_in_words
-from .cost_ladder import HOURLY, cost_ladder, first_goal_beside_cost, further_metrics, ladder_rows
+from .cost_ladder import HOURLY, cost_ladder, first_goal_besides_cost, further_metrics, ladder_rows
 from .pareto import cost_ladder_plot as ladder_figure
 from .pareto import pareto_scatter, setting_effect_plot
 from .points import SweepShown
@@ -29,7 +29,7 @@ def cost_section(sweep: SweepShown) -> Iterable[Block]:
     columns = [
         Column("point", header=True),
         Column("price", number=True),
-        Column(metric_in_words(first_goal_beside_cost(summary)[1]), number=True),
+        Column(metric_in_words(first_goal_besides_cost(summary)[1]), number=True),
         Column("90 % within", number=True, wraps=True),
         Column("gain", number=True),
         Column("gain per USD/hour", number=True, wraps=True),
@@ -57,7 +57,7 @@ def _ladder_plot(summary: Summary) -> Plot | None:
     found = [r.point for r in cost_ladder(summary)]
     if len(found) < 2:
         return None
-    _, metric, unit = first_goal_beside_cost(summary)
+    _, metric, unit = first_goal_besides_cost(summary)
     limits = [e["limit"] for e in summary["expect"] if e["metric"] == metric]
     return ladder_figure(summary["points"], found, ((HOURLY, "USD"), (metric, unit)), limits)
 
@@ -84,8 +84,8 @@ def setting_effects(sweep: SweepShown) -> Iterable[Block]:
     if not whole:
         return
     _, metric, unit = sweep_goals(summary)[0]
-    told = differing_settings(whole, summary["vary"]) or list(summary["vary"])
-    names = {setting: setting_name(setting, summary["vary"]) for setting in told}
+    differing = differing_settings(whole, summary["vary"]) or list(summary["vary"])
+    names = {setting: setting_name(setting, summary["vary"]) for setting in differing}
     yield setting_effect_plot(whole, names, metric, unit)
     if idle := summary["no_effect"]:
         yield Paragraph(

@@ -22,7 +22,7 @@ class AblationRow(NamedTuple):
     met: bool
 
 
-def word_of_findings(judged: Judged) -> str:
+def result_column_name(judged: Judged) -> str:
     """Head of the column of findings: a gain, or an error against what was measured."""
     return "error" if "measured" in judged["headline"] else "gain"
 
@@ -75,7 +75,7 @@ def _measured_rows(judged: Judged) -> Iterator[AblationRow]:
             "with the mechanism",
             f"{one['variant']} against {took[one['variant']]}",
             format_signed_share(one["error"]),
-            _within(within),
+            _edge_shift(within),
             abs(one["error"]) <= within,
         )
     for switch in judged["switches"]:
@@ -140,7 +140,7 @@ def _measured_parts(judged: Judged) -> list[str]:
         f"The error is only {format_signed_share(s['error'])} without: {s['what']}" for s in left
     )
     return [
-        f"The mechanism predicts {inside} of {len(errors)} measurements {_within(bar)}, "
+        f"The mechanism predicts {inside} of {len(errors)} measurements {_edge_shift(bar)}, "
         f"with an error of {format_signed_share(worst)} at worst",
         kept or "Without any one piece, the error is larger",
     ]
@@ -150,5 +150,5 @@ def _times(ratio: float) -> str:
     return f"{three_digits(ratio)}x"
 
 
-def _within(share: float) -> str:
+def _edge_shift(share: float) -> str:
     return f"within {format_quantity(share, '')}"

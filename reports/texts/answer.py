@@ -57,7 +57,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
             else []
         ),
         *expectation_sentences(summary),
-        *doubt_sentences(summary),
+        *caveat_sentences(summary),
         *robustness_sentences(summary),
         trust_sentence(summary),
     ]
@@ -126,7 +126,7 @@ def is_quick(summary: Mapping[str, Any]) -> bool:
     return bool(summary["provenance"].get("quick"))
 
 
-def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
+def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = (
@@ -143,16 +143,18 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
             f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
-    shared = list(dict.fromkeys(t for p in summary["points"].values() for t in shared_step(p)))
+    shared = list(
+        dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
+    )
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
 
 
-def shared_step(point: Point) -> list[str]:
+def tensor_parallel_sentences(point: Point) -> list[str]:
     """How a recorded step was shared among tensor-parallel ranks; none where it was not.
 
     >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
-    >>> shared_step({"facts": facts})[0].partition(":")[0]
+    >>> tensor_parallel_sentences({"facts": facts})[0].partition(":")[0]
     '8 pairs of linear layers per step are split over 2 tensor-parallel ranks'
     """
     facts = point["facts"]
@@ -184,13 +186,13 @@ def _high_mfu_sentences(base: Point) -> list[str]:
 
 def profiled_sentences(base: Point, answer: Answer) -> list[str]:
     """How the answer differs from tables of a profiler: work was under way when it began."""
-    told = base.get("as_profiled")
-    if told is None or not answer.get("period"):
+    profile = base.get("as_profiled")
+    if profile is None or not answer.get("period"):
         return []
     took = format_quantity(metric_value(base, answer)["value"], "s")
-    marks, exposed = (format_quantity(told[k], "s") for k in ("step", "exposed_communication"))
+    marks, exposed = (format_quantity(profile[k], "s") for k in ("step", "exposed_communication"))
     return [
-        f"{told['in_flight']:,} GPU ops were in flight when the first {answer['period']} began: "
+        f"{profile['in_flight']:,} GPU ops were in flight when the first {answer['period']} began: "
         f"the GPU takes {took} per {answer['period']}, but its host marks one every {marks}. A "
         "profiler table that counts the complete window, and copies as compute, shows "
         f"{exposed} of exposed communication."
@@ -226,14 +228,14 @@ def _idle_sentence(point: Point) -> str:
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
-def prices_beside(point: Point, answer: Answer) -> bool:
+def has_token_price(point: Point, answer: Answer) -> bool:
     """Whether the cost of tokens is known, and is not the answer itself."""
     return TOKENS in point["metrics"] and answer["metric"] != TOKENS
 
 
 def _cost_sentence(point: Point, answer: Answer) -> str:
     """Cost of the work, where prices are known."""
-    if not prices_beside(point, answer):
+    if not has_token_price(point, answer):
         return ""
     value = point["metrics"][TOKENS]
     sure = format_half_width(value["value"], value["interval"])
@@ -307,7 +309,7 @@ def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
 
 def _price_change(point: Point, base: Point, answer: Answer, what: str = "a million tokens") -> str:
     """Change of the cost of the work, where it is known."""
-    if not prices_beside(base, answer):
+    if not has_token_price(base, answer):
         return ""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
@@ -417,8 +419,8 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     if provenance["calibration"].startswith(REPLAY):
         others = len(summary["points"]) > 1
-        told = "; only the variants are predictions, and they are blind" if others else ""
-        return f"This is a replay: recorded times on the recorded machine, no prediction{told}."
+        rest = "; only the variants are predictions, and they are blind" if others else ""
+        return f"This is a replay: recorded times on the recorded machine, no prediction{rest}."
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
         if provenance["calibration"].startswith(BLIND)

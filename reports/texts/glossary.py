@@ -26,10 +26,10 @@ WORDS = {
 }
 
 
-def words_of_answer(period: str) -> dict[str, str]:
+def answer_glossary(period: str) -> dict[str, str]:
     """The words in an answer, with the workload's own word for its periods.
 
-    >>> list(words_of_answer("iteration"))[0], list(words_of_answer(""))[0]
+    >>> list(answer_glossary("iteration"))[0], list(answer_glossary(""))[0]
     ('iteration', 'rank')
     """
     return {name: text for name, text in PERIODS.items() if name == period} | WORDS

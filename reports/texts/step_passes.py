@@ -56,7 +56,7 @@ class Pipeline(NamedTuple):
         return stages, chunks, batches * (2 if self.schedule == BOTH_ENDS else 1)
 
 
-def passes_of(result: Result) -> Pipeline | None:
+def pipeline_passes(result: Result) -> Pipeline | None:
     """Passes of a training step in its last iteration, also where there is one stage only.
 
     None of what is no described training step.
@@ -64,20 +64,20 @@ def passes_of(result: Result) -> Pipeline | None:
     detail = result.detail
     if len(detail.runs) != 1:
         return None
-    told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
-    if not told:
+    facts: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
+    if not facts:
         return None
     passes = [
         one
-        for stage, turns in enumerate(told["turns"])
-        for one in _passes_of_rank(
-            detail, stage, stage * told["ranks"], turns, told["computed"][stage]
+        for stage, turns in enumerate(facts["turns"])
+        for one in _rank_passes(
+            detail, stage, stage * facts["ranks"], turns, facts["computed"][stage]
         )
     ]
-    return Pipeline(told["schedule"], passes)
+    return Pipeline(facts["schedule"], passes)
 
 
-def _passes_of_rank(
+def _rank_passes(
     result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
 ) -> Iterator[Pass]:
     """Passes of a rank: what it computes, in order, is turn after turn."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity
-from .ablation_rows import CONTROL, Judged, ablation_rows, ablation_sentences, word_of_findings
+from .ablation_rows import CONTROL, Judged, ablation_rows, ablation_sentences, result_column_name
 
 WIDTH = 100  # columns of a document
 
@@ -40,7 +40,7 @@ def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
 
 def _judged_lines(judged: Judged) -> Iterator[str]:
     """Table of the comparisons, and below it what each piece and the control is."""
-    yield f"| case | variants | {word_of_findings(judged)} | expected | |"
+    yield f"| case | variants | {result_column_name(judged)} | expected | |"
     yield "|---|---|---:|---:|---|"
     meanings: list[str] = []
     for row in ablation_rows(judged):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import ScenarioError
 from ...sim.facts.kind import kind_names
-from ..figures.timeline_source import bar_by_kind
+from ..figures.timeline_source import bar_kind_by_op_kind
 from ..palette import KINDS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
 
 def _bar() -> str:
     """Number of an op's bar, as an expression."""
-    return f"{bar_by_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
+    return f"{bar_kind_by_op_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 
 
 def quoted(path: Path | str) -> str:
@@ -91,7 +91,7 @@ def places_file(table: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class KeptOpTable:
+class OpTable:
     """A table of ops, the places beside it, and what names its lanes.
 
     Parameters
@@ -106,7 +106,7 @@ class KeptOpTable:
     places: Path | None = None
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, path: Path) -> KeptOpTable:
+    def of(cls, db: DuckDBPyConnection, path: Path) -> OpTable:
         """A table by its file."""
         columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()}
         keys = ("job", "rank", "stream") if "job" in columns else ("rank", "stream")

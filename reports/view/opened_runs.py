@@ -22,7 +22,7 @@ LONGEST = 100  # letters of a text that is searched for
 
 
 @dataclass(frozen=True)
-class RunShown:
+class ViewedRun:
     """A run folder with tables of ops.
 
     Parameters
@@ -37,7 +37,7 @@ class RunShown:
     variants: tuple[str, ...]
 
     @classmethod
-    def of(cls, folder: Path) -> RunShown:
+    def of(cls, folder: Path) -> ViewedRun:
         """A run by its folder.
 
         Raises
@@ -81,7 +81,7 @@ class OpenedRuns:
     """
 
     def __init__(
-        self, runs: Sequence[RunShown], say: Say = lambda _: None, tick: Seconds = PICOSECOND
+        self, runs: Sequence[ViewedRun], say: Say = lambda _: None, tick: Seconds = PICOSECOND
     ):
         self.runs, self.tick, self._say = tuple(runs), tick, say
         self._opened: dict[str, ViewedTable] = {}
@@ -93,7 +93,7 @@ class OpenedRuns:
         return tuple(f"{i}.{v}" for i, run in enumerate(self.runs) for v in run.variants)
 
     @property
-    def first_shown(self) -> tuple[str, ...]:
+    def default_variants(self) -> tuple[str, ...]:
         """What is shown unless something is chosen: the first variant of each run."""
         return tuple(f"{i}.{run.variants[0]}" for i, run in enumerate(self.runs))
 

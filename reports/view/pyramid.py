@@ -4,7 +4,7 @@ Levels are powers of two of ticks, from one at which the whole takes at most a t
 bytes; what is finer is read from the table itself.  A folder holds
 
 - ``made_from.json``: the table that it was made from, its levels and its span;
-- ``lanes.parquet``: see :meth:`.KeptOpTable.lanes`;
+- ``lanes.parquet``: see :meth:`.OpTable.lanes`;
 - ``alone.parquet``: ops that are a bar of their own at some level;
 - ``cells.N.parquet``: the others, together; see :mod:`.resolution`;
 - ``names.parquet``: of each name its ops, and when the first, tenth … of them begins.
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.atomic_folder import replace_folder_on_success
-from .op_table import RAN, KeptOpTable, open_database, quoted, table_digest
-from .resolution import bars_alone, cells, sums_by_cell, sums_of_two_cells
+from .op_table import RAN, OpTable, open_database, quoted, table_digest
+from .resolution import cells, long_op_bars, sums_by_cell, sums_of_two_cells
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -97,7 +97,7 @@ def write_pyramid(
     base : its finest level; by the table's size unless said
     """
     with open_database(folder / "spill") as db:
-        own = KeptOpTable.of(db, table)
+        own = OpTable.of(db, table)
         db.execute(f"CREATE TABLE lanes AS {own.lanes()}")
         db.execute(f"CREATE TEMP VIEW ops AS SELECT * FROM {own.ops()}")
         db.execute(f"CREATE TEMP VIEW drawn AS SELECT * FROM {own.drawn()}")
@@ -166,7 +166,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
     """Write the bars of ops that are drawn alone at some level, and the cells of every level."""
     if not levels:
         return
-    db.execute(f"CREATE TEMP TABLE longer AS {bars_alone('drawn', levels.start)}")
+    db.execute(f"CREATE TEMP TABLE longer AS {long_op_bars('drawn', levels.start)}")
     order = f"ORDER BY floor(log2(busy)), start >> {levels.start + BLOCK}, lane, start"
     _write(db, f"FROM longer {order}", folder / "alone.parquet")
     sums, order = sums_by_cell("drawn", levels.start), f"ORDER BY cell >> {BLOCK}, lane, cell"

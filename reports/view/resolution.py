@@ -25,7 +25,7 @@ def part_shift(level: int) -> int:
     return max(level - PARTS, 0)
 
 
-def bars_alone(ops: str, level: int) -> str:
+def long_op_bars(ops: str, level: int) -> str:
     """Bars of ops that last a cell or longer."""
     return (
         f'SELECT lane, start, "end", kind, 1::BIGINT AS count, "end" - start AS busy, name '
@@ -87,5 +87,5 @@ def bars(ops: str, level: int) -> str:
     short = bars_of_cells(f"({cells(sums, level)})", level)
     return (
         f"WITH read AS MATERIALIZED (SELECT * FROM {ops}) "
-        f"{bars_alone('read', level)} UNION ALL {short}"
+        f"{long_op_bars('read', level)} UNION ALL {short}"
     )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...sim.facts.kind import kind_names
-from .op_table import RAN, KeptOpTable, RowGroups, open_database, quoted
+from .op_table import RAN, OpTable, RowGroups, open_database, quoted
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -61,7 +61,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class FoundName:
+class NameMatches:
     """Ops whose name holds a text: how many, their ticks, and the first places, by time.
 
     Parameters
@@ -115,7 +115,7 @@ class ViewedTable:
         self.named = bool(facts["names"])
         self._db = open_database()
         self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
-        self.table = KeptOpTable.of(self._db, table)
+        self.table = OpTable.of(self._db, table)
         job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
             f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
@@ -149,17 +149,17 @@ class ViewedTable:
         level = pixel.bit_length() - 1
         while len(lanes) * ((last - first) >> level) > MOST_BARS:
             level += 1
-        if self.levels and level < self.levels.start and self._is_much(first, last, lanes):
+        if self.levels and level < self.levels.start and self._is_too_costly(first, last, lanes):
             level = self.levels.start
         return min(level, self.levels.stop - 1) if self.levels else level
 
-    def _is_much(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
+    def _is_too_costly(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
         """Whether reading a window from the table takes longer than one waits for an answer."""
         if not len(lanes):
             return False
         rank = self._rank[lanes]
         rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
-        kept = self._kept_bars(self.levels.start, first, last)
+        kept = self._bars_from_pyramid(self.levels.start, first, last)
         with self._db.cursor() as db:
             (ops,) = db.execute(
                 f"SELECT coalesce(sum(count), 0) FROM ({kept}) "
@@ -172,9 +172,9 @@ class ViewedTable:
         """Bars of some lanes at a level, those that reach into a window, whole."""
         lanes = self._known(lanes)
         if level in self.levels:
-            drawn = self._kept_bars(level, first, last)
+            drawn = self._bars_from_pyramid(level, first, last)
         else:
-            drawn = self._read_bars(level, first, last, lanes)
+            drawn = self._bars_from_table(level, first, last, lanes)
         with self._db.cursor() as db:
             found: dict[str, Any] = db.execute(
                 f'SELECT lane, start, "end", kind, count, busy, name FROM ({drawn}) '
@@ -187,7 +187,7 @@ class ViewedTable:
         found["name"][none] = None
         return Tile(level, **{name: np.ma.getdata(column) for name, column in found.items()})
 
-    def _kept_bars(self, level: int, first: int, last: int) -> str:
+    def _bars_from_pyramid(self, level: int, first: int, last: int) -> str:
         """Bars of a level of the pyramid: parts of two files."""
         kept = quoted(self.folder / f"cells.{level}.parquet")
         begun = f"cell >= {(first >> level) - 1} AND cell <= {last >> level}"
@@ -197,7 +197,7 @@ class ViewedTable:
             f"{bars_of_cells(f'(SELECT * FROM {kept} WHERE {begun})', level)}"
         )
 
-    def _read_bars(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
+    def _bars_from_table(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
         """Bars of whole cells around a window, from the table."""
         rank = self._rank[lanes] if len(lanes) else np.zeros(1, np.int64)
         cell = 1 << level
@@ -207,12 +207,12 @@ class ViewedTable:
         )
         return bars(self.table.drawn(where), level)
 
-    def find(self, text: str) -> FoundName:
+    def find(self, text: str) -> NameMatches:
         """Ops whose name (their kind where they have none) holds a text, whatever its case."""
         with self._db.cursor() as db:
-            return self._find_named(db, text) if self.named else self._find_anywhere(db, text)
+            return self._find_by_index(db, text) if self.named else self._find_by_scan(db, text)
 
-    def _find_named(self, db: DuckDBPyConnection, text: str) -> FoundName:
+    def _find_by_index(self, db: DuckDBPyConnection, text: str) -> NameMatches:
         """By the index of names, which says until when enough places are found."""
         columns = ", ".join(f"start_{k}" for k in FIRST_OPS)
         found = db.execute(
@@ -231,15 +231,15 @@ class ViewedTable:
         until = starts[enough][0] if enough < len(starts) else self.last
         where = f"{_any_of([name for name, *_ in found])} AND start <= {until}"
         at = self._first_places(db, where) if found else []
-        return FoundName(sum(row[1] for row in found), sum(row[2] for row in found), at)
+        return NameMatches(sum(row[1] for row in found), sum(row[2] for row in found), at)
 
-    def _find_anywhere(self, db: DuckDBPyConnection, text: str) -> FoundName:
+    def _find_by_scan(self, db: DuckDBPyConnection, text: str) -> NameMatches:
         """By reading every name."""
         where = f"contains(lower(coalesce(name, kind)), lower({quoted(text)}))"
         ops, ticks = db.execute(
             f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
         ).fetchall()[0]
-        return FoundName(ops, ticks, self._first_places(db, where))
+        return NameMatches(ops, ticks, self._first_places(db, where))
 
     def _first_places(self, db: DuckDBPyConnection, where: str) -> list[tuple[int, int, int, str]]:
         return db.execute(

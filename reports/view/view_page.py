@@ -38,7 +38,7 @@ def view_pages(runs: OpenedRuns) -> Pages:
         "": asked(_page),
         "bars": asked(_bars),
         "find": asked(_find),
-        "op": asked(_op),
+        "op": asked(_op_reply),
         **reports,
     }
 
@@ -85,7 +85,7 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
 
 def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
     """Links that show or hide a variant, where there is a choice."""
-    if len(runs.names) == len(runs.first_shown):
+    if len(runs.names) == len(runs.default_variants):
         return []
     choices = []
     for name in runs.names:
@@ -96,20 +96,20 @@ def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _names(runs: OpenedRuns, query: Query) -> tuple[str, ...]:
-    return tuple(query["show"].split(",")) if "show" in query else runs.first_shown
+    return tuple(query["show"].split(",")) if "show" in query else runs.default_variants
 
 
 def _bars(runs: OpenedRuns, query: Query) -> Reply:
-    first, last = _number(query, "first"), _number(query, "last")
-    width = round(_number(query, "width"))
+    first, last = _finite_number(query, "first"), _finite_number(query, "last")
+    width = round(_finite_number(query, "width"))
     if not (first < last and 1 <= width <= WIDEST):
         raise ValueError(f"first, last, width: write first < last and 1 to {WIDEST} pixels")
     shown = runs.shown(_names(runs, query))
-    drawn = DrawnBars(runs, shown, first, last, width, lanes_of_text(query.get("lanes", "")))
+    drawn = DrawnBars(runs, shown, first, last, width, parse_lanes(query.get("lanes", "")))
     return Reply(drawn.body(), "application/octet-stream")
 
 
-def lanes_of_text(text: str) -> list[int]:
+def parse_lanes(text: str) -> list[int]:
     """Lanes of a text with ranges.
 
     Raises
@@ -119,7 +119,7 @@ def lanes_of_text(text: str) -> list[int]:
 
     Examples
     --------
-    >>> lanes_of_text("0-2,7")
+    >>> parse_lanes("0-2,7")
     [0, 1, 2, 7]
     """
     found: list[int] = []
@@ -133,7 +133,7 @@ def lanes_of_text(text: str) -> list[int]:
     return found
 
 
-def _number(query: Query, name: str) -> float:
+def _finite_number(query: Query, name: str) -> float:
     """A finite number of a query."""
     value = float(query.get(name, "nan"))
     if not abs(value) < 1e9:
@@ -156,18 +156,18 @@ def _find(runs: OpenedRuns, query: Query) -> Reply:
     return json_answer({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
 
 
-def _op(runs: OpenedRuns, query: Query) -> Reply:
+def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
     """What the table says of the ops at a time on a lane, times in s."""
-    lane, at = round(_number(query, "lane")), runs.ticks(_number(query, "at"))
+    lane, at = round(_finite_number(query, "lane")), runs.ticks(_finite_number(query, "at"))
     for one in runs.shown(_names(runs, query)):
         if 0 <= lane - one.first_lane < len(one.table.lanes):
             found = one.table.ops_at(lane - one.first_lane, at)
-            told = [_told(op, runs.tick) for op in found]
-            return json_answer({"ops": told, "members": _members(runs, one, found)})
+            told = [_op_json(op, runs.tick) for op in found]
+            return json_answer({"ops": told, "members": _members_json(runs, one, found)})
     raise ValueError(f"lane: there is no lane {lane}")
 
 
-def _members(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _members_json(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Ranks that take part in the first of some ops, where there are several; times in s."""
     if not found:
         return {"of": 0, "at": []}
@@ -191,7 +191,7 @@ def _members(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> d
     }
 
 
-def _told(op: dict[str, Any], tick: float) -> dict[str, Any]:
+def _op_json(op: dict[str, Any], tick: float) -> dict[str, Any]:
     """An op as JSON; a time that did not come is null."""
     times = {name: None if op[name] < 0 else float(seconds(op[name], tick))
              for name in TIMES if name in op}  # fmt: skip

@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self) -> Reply:
         """What is asked for, by somebody who may ask."""
-        self._check_asker()
+        self._check_origin()
         parts = urlsplit(self.path)
         _, token, *rest = parts.path.split("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         return page({name: values[-1] for name, values in parse_qs(parts.query).items()})
 
-    def _check_asker(self) -> None:
+    def _check_origin(self) -> None:
         """Refuse what was sent to another name, or by another page."""
         hosts = self.server.hosts
         if self.headers.get_all("Host", []) not in [[host] for host in hosts]:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
-from foretrace.reports.figures.timeline_source import bar_by_kind
+from foretrace.reports.figures.timeline_source import bar_kind_by_op_kind
 from foretrace.reports.view import pyramid
 from foretrace.reports.view.op_table import WAITING
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
@@ -19,7 +19,7 @@ from op_tables import chain, write_meeting_run, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
-KIND_OF = dict(zip(kind_names().tolist(), bar_by_kind().tolist(), strict=True))
+KIND_OF = dict(zip(kind_names().tolist(), bar_kind_by_op_kind().tolist(), strict=True))
 
 
 FEWER = settings(max_examples=settings().max_examples // 4)  # each writes a table
@@ -196,7 +196,7 @@ def test_many_lanes_are_drawn_in_fewer_bars(tmp_path, monkeypatch):
     assert tile.count.sum() == 4000
 
 
-def test_an_op_is_told_with_all_that_the_table_has(tmp_path):
+def test_an_op_is_returned_with_all_its_columns(tmp_path):
     viewed = made(tmp_path, [(3, 7, "compute", "gemm", 10, 20), (3, 7, "copy", None, 15, 18)])
     told = viewed.ops_at(0, 16)
     assert [(op["op"], op["kind"], op["name"]) for op in told] == [
@@ -207,7 +207,7 @@ def test_an_op_is_told_with_all_that_the_table_has(tmp_path):
     assert viewed.ops_at(0, 21) == []
 
 
-def test_lanes_are_told_with_their_machines(tmp_path):
+def test_lanes_have_their_machines(tmp_path):
     rows = [
         (2, 7, "compute", "a", 0, 1),
         (0, 0, "collective", "b", 0, 1),
@@ -271,7 +271,7 @@ def test_a_pyramid_is_kept_and_one_of_another_table_is_not(tmp_path):
     assert len(said) == 3
 
 
-def test_one_that_was_interrupted_is_none(tmp_path, monkeypatch):
+def test_an_interrupted_pyramid_is_not_used(tmp_path, monkeypatch):
     table = write_table(tmp_path / "ops.base.parquet", chain(50))
     with monkeypatch.context() as broken:
         broken.setattr(pyramid, "_write_names", lambda *_: 1 / 0)
@@ -291,7 +291,7 @@ def test_where_nothing_can_be_written_it_is_cached(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"\xff\xff\xff\x7fPAR1"])
-def test_what_is_no_table_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_table_is_refused(tmp_path, content):
     (tmp_path / "ops.base.parquet").write_bytes(content)
     with pytest.raises(ScenarioError, match=r"ops\.base\.parquet: is no whole table of ops"):
         pyramid_folder(tmp_path / "ops.base.parquet")

@@ -46,12 +46,12 @@ def nodes(*meets):
         ),
     ],
 )
-def test_the_values_that_meet_it_end_beside_one_that_does_not(meets, said):
+def test_the_feasible_range_ends_next_to_a_value_that_misses(meets, said):
     assert feasible_range_text(nodes(*meets)) == [said]
 
 
 @pytest.mark.parametrize("meets", [(1, 0, 1, 1), (0, 0, 0, 0), (1,)])
-def test_nothing_is_said_where_there_is_no_such_edge(meets):
+def test_no_feasible_range_without_a_clear_edge(meets):
     assert feasible_range_text(nodes(*meets)) == []
 
 
@@ -62,7 +62,7 @@ def test_values_are_ordered_by_size_and_not_by_their_text():
     assert said == f"bandwidth has to be 10 Gb/s at least: 1.6 Gb/s misses {BAR}."
 
 
-def test_settings_without_an_order_and_two_settings_have_no_edge():
+def test_unordered_settings_and_two_settings_have_no_feasible_range():
     named = [one("cluster.fabric.library", n, m) for n, m in (("gloo", False), ("nccl", True))]
     assert feasible_range_text(swept(*named, setting="cluster.fabric.library")) == []
     two = nodes(1, 1, 0, 0)
@@ -70,7 +70,7 @@ def test_settings_without_an_order_and_two_settings_have_no_edge():
     assert feasible_range_text({**two, "expect": []}) == []
 
 
-def test_an_edge_within_its_interval_cannot_be_told():
+def test_an_edge_whose_interval_contains_the_limit_is_uncertain():
     points = [one("cluster.nodes", 1), one("cluster.nodes", 2, unsure=True),
               one("cluster.nodes", 4, meets=False)]  # fmt: skip
     assert (
@@ -78,7 +78,7 @@ def test_an_edge_within_its_interval_cannot_be_told():
     )
 
 
-def test_a_point_that_failed_is_no_proof_of_a_miss():
+def test_a_failed_point_does_not_count_as_a_miss():
     failed = {"set": {"cluster.nodes": 4}, "error": {"message": "no"}}
     assert feasible_range_text(swept(one("cluster.nodes", 1), one("cluster.nodes", 2), failed)) == [
         "nodes can be 2 at most: 4 failed."
@@ -92,7 +92,7 @@ def test_a_point_that_failed_is_no_proof_of_a_miss():
         (False, f"; as described it is 2 s, but misses {BAR}."),
     ],
 )
-def test_what_misses_the_bar_is_no_yardstick(base, said):
+def test_a_base_that_misses_expectations_is_no_reference(base, said):
     best = one("cluster.nodes", 2) | {"front": True}
     summary = swept(best, one("cluster.nodes", 4, meets=False), base=base)
     first, edge = lead_sentences(summary)

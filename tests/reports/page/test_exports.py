@@ -22,7 +22,7 @@ def packets(small, tmp_path):
     return write
 
 
-def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
+def test_the_table_has_one_row_per_op_with_exact_times(small, tmp_path):
     result = small.results["base"]
     write_ops(tmp_path / "ops.parquet", result)
     rows = duckdb.sql(f"SELECT op, kind, rank, start, \"end\" FROM '{tmp_path}/ops.parquet'")
@@ -33,7 +33,7 @@ def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
     assert sum(r[1] == "collective" for r in rows) == 4
 
 
-def test_the_table_is_read_as_the_result_tells_it(small, tmp_path):
+def test_reading_the_table_gives_the_ops_of_the_result(small, tmp_path):
     import pandas as pd
     from foretrace import ScenarioError, read_ops
 
@@ -89,7 +89,7 @@ def test_slices_have_the_names_and_times_of_their_ops(packets, small):
     assert told == {(name or kind, round(start * 1000)) for name, kind, start in ops}
 
 
-def test_what_does_not_fit_is_counted(packets, monkeypatch):
+def test_slices_that_are_left_out_are_counted(packets, monkeypatch):
     monkeypatch.setattr(perfetto, "MOST_SLICES", 20)
     cut, found = packets()
     kept = sum(p.track_event.type == 1 for p in found)

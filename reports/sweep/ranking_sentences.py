@@ -22,23 +22,23 @@ def ranking_sentences(summary: Summary) -> list[str]:
     metric = metric_in_words(sweep_goals(summary)[0][1])
     where = settings_text(second, summary, beside=best)
     change = format_change(lead["change"])
-    told = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
+    sentence = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
     if lead["interval"] is None:
         why = " in a quick sweep" if summary.get("quick") else ""
-        return [f"{told}; the interval of that difference is unknown{why}."]
-    lines = [f"{told}, {within_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
+        return [f"{sentence}; the interval of that difference is unknown{why}."]
+    lines = [f"{sentence}, {interval_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
     alike = sum(not row["best"]["sure"] for row in ranking[1:])
     if alike:
         lines.append(f"Of the best {len(ranking)}, {alike} cannot be distinguished from the first.")
     return lines
 
 
-def within_text(difference: Mapping[str, Any]) -> str:
+def interval_text(difference: Mapping[str, Any]) -> str:
     """Interval of a difference.
 
-    >>> within_text({"interval": [-0.01, 0.03]})
+    >>> interval_text({"interval": [-0.01, 0.03]})
     '-1.0 % to +3.0 % (90 % interval)'
-    >>> within_text({"interval": [0.0, 0.0]})
+    >>> interval_text({"interval": [0.0, 0.0]})
     'no change (90 % interval)'
     """
     low, high = (format_change(end) for end in difference["interval"])

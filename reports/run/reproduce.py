@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Code, Listing, Paragraph, Terms
 from ..section import section
-from ..texts.glossary import words_of_answer as words_of
+from ..texts.glossary import answer_glossary as words_of
 from ..texts.study import StudyShown
 
 
