@@ -75,19 +75,19 @@ class CollectiveArrivals(NamedTuple):
 
     Parameters
     ----------
-    of : ranks that take part
-    last : of them that come last, at one tick
-    who : the first rank of those
-    most : ticks that the first to come waits
+    members : ranks that take part
+    last_count : of them that come last, at one tick
+    first_last_rank : the first rank of those
+    longest_wait : ticks that the first to come waits
     """
 
-    of: NDArray[np.int64]
-    last: NDArray[np.int64]
-    who: NDArray[np.int64]
-    most: NDArray[np.int64]
+    members: NDArray[np.int64]
+    last_count: NDArray[np.int64]
+    first_last_rank: NDArray[np.int64]
+    longest_wait: NDArray[np.int64]
 
 
-def limit_bars(bars: TimelineBars, most: int) -> tuple[TimelineBars, int]:
+def limit_bars(bars: TimelineBars, max_bars: int) -> tuple[TimelineBars, int]:
     """At most so many bars, and the ticks below which ops that follow each other are one bar.
 
     Ops that are longer stay as they are.
@@ -101,12 +101,12 @@ def limit_bars(bars: TimelineBars, most: int) -> tuple[TimelineBars, int]:
     0
     """
     least = 0
-    if len(bars.lane) > most:
-        least = max(int(np.ptp([bars.start.min(), bars.end.max()])) // most, 1) // 2 + 1
+    if len(bars.lane) > max_bars:
+        least = max(int(np.ptp([bars.start.min(), bars.end.max()])) // max_bars, 1) // 2 + 1
     few = bars
-    while len(few.lane) > most:
+    while len(few.lane) > max_bars:
         few = merge_short_ops(bars, least)
-        if len(few.lane) > most:
+        if len(few.lane) > max_bars:
             least *= 2
     return few, least
 
@@ -185,7 +185,7 @@ def packed_bars(
         (bars.name + 1, 4), (bars.ops, 4), (length - busy, 4), (bars.met + 1, 4),
         (-(-bars.wait // step) * 2 + bars.arrived_last, 4),
     )  # fmt: skip
-    met = meetings._replace(most=-(-meetings.most // step)) if meetings else ()
+    met = meetings._replace(longest_wait=-(-meetings.longest_wait // step)) if meetings else ()
     planes = b"".join(_byte_planes(column, width) for column, width in columns)
     planes += b"".join(_byte_planes(column, 4) for column in met)
     return {

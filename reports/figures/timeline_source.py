@@ -52,7 +52,7 @@ class DrawnVariant(NamedTuple):
 def timeline_data(
     results: Mapping[str, Result],
     spotlight: Mapping[str, Sequence[int]] | None = None,
-    most: int = MOST_BARS,
+    max_bars: int = MOST_BARS,
 ) -> dict[str, Any]:
     """Rows and bars of all variants over one axis of time.
 
@@ -60,11 +60,11 @@ def timeline_data(
     ----------
     results : by variant, with one row per op
     spotlight : ranks of each that are drawn whatever the number
-    most : bars of all variants together
+    max_bars : bars of all variants together
     """
     names: dict[str, int] = {}
     totals: list[list[Any]] = []
-    share = most // len(results)
+    share = max_bars // len(results)
     drawn = {
         name: _drawn_variant(result, (spotlight or {}).get(name, ()), share,
                              max(MOST_RANKS // len(results), 2), (names, totals))
@@ -110,7 +110,7 @@ def _merge_arrivals(
     bars: TimelineBars, each: Sequence[CollectiveArrivals], factors: Sequence[float]
 ) -> tuple[TimelineBars, CollectiveArrivals]:
     """Bars of all variants, and meetings that are drawn, numbered anew."""
-    same = [m._replace(most=np.rint(m.most * f).astype(np.int64))
+    same = [m._replace(longest_wait=np.rint(m.longest_wait * f).astype(np.int64))
             for m, f in zip(each, factors, strict=True)]  # fmt: skip
     found = CollectiveArrivals(*(np.concatenate(column) for column in zip(*same, strict=True)))
     kept, number = np.unique(bars.met, return_inverse=True)
@@ -171,14 +171,14 @@ def bar_kind_of_ops(result: Result) -> NDArray[np.int64]:
 def _drawn_variant(
     result: Result,
     spotlight: Sequence[int],
-    most: int,
+    max_bars: int,
     ranks: int,
     known: tuple[dict[str, int], list[list[Any]]],
 ) -> DrawnVariant:
     """Rows and bars of one variant."""
     where, columns = op_places(result), result.columns
     start, end, arrived = columns.start[where.op], columns.end[where.op], wait_starts(result)
-    chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, most // LEAST_BARS), 1))
+    chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, max_bars // LEAST_BARS), 1))
     there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
     waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
@@ -195,7 +195,7 @@ def _drawn_variant(
         np.concatenate([np.where(met < 0, 0, start - arrived)[there], np.zeros(int(waits.sum()))]),
         np.concatenate([arrived_last[there], arrived_last[waits]]),
     )
-    few, least = limit_bars(bars, most)
+    few, least = limit_bars(bars, max_bars)
     return DrawnVariant(rows, few, meetings, least, len(bars.lane), chosen)
 
 
@@ -221,17 +221,17 @@ def _meetings(
 
 
 def _ranks_drawn(
-    rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], most: int
+    rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], max_ranks: int
 ) -> NDArray[np.int32]:
     """Ranks that are drawn: all, or those in the spotlight, the last to end and others evenly."""
     present = np.unique(rank)
-    if len(present) <= most:
+    if len(present) <= max_ranks:
         return present
     last = np.zeros(int(present[-1]) + 1, np.int64)
     np.maximum.at(last, rank, end)
     asked = dict.fromkeys((*spotlight, int(np.argmax(last))))
-    even = present[np.linspace(0, len(present) - 1, most).astype(int)].tolist()
-    kept = list(dict.fromkeys((*asked, *even)))[:most]
+    even = present[np.linspace(0, len(present) - 1, max_ranks).astype(int)].tolist()
+    kept = list(dict.fromkeys((*asked, *even)))[:max_ranks]
     return np.array(sorted(kept), np.int32)
 
 

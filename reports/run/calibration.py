@@ -20,8 +20,8 @@ def calibration(study: StudyShown) -> Iterable[Block]:
     measured, blind = (format_quantity(found[key], "s") for key in ("measured", "blind_there"))
     yield Paragraph(
         f"One constant is calibrated: all ops on GPUs take {three_digits(found['factor'])} times "
-        f"as long as predicted. The measured step ({found['on']}) then takes {measured}, as measured; "
-        f"the blind prediction was {blind}. Network and plan are unchanged."
+        f"as long as predicted. The measured step ({found['on']}) then takes {measured}, as "
+        f"measured; the blind prediction was {blind}. Network and plan are unchanged."
     )
     answer = study.summary["answer"]
     columns = [Column("", header=True), Column(f"{metric_header(answer)}, blind", number=True)]

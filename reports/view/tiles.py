@@ -66,12 +66,12 @@ class NameMatches:
 
     Parameters
     ----------
-    at : of each lane, start, end in ticks, and name
+    places : of each lane, start, end in ticks, and name
     """
 
     ops: int
     ticks: int
-    at: Sequence[tuple[int, int, int, str]]
+    places: Sequence[tuple[int, int, int, str]]
 
 
 class Members(NamedTuple):
@@ -79,17 +79,17 @@ class Members(NamedTuple):
 
     Parameters
     ----------
-    of : how many there are
-    last : how many of them arrived last, at one tick
-    who : the first rank of those
-    most : ticks that the first to arrive waits
+    count : how many there are
+    last_count : how many of them arrived last, at one tick
+    first_last_rank : the first rank of those
+    longest_wait : ticks that the first to arrive waits
     places : of each that is told lane, rank, tick from which it waits
     """
 
-    of: int
-    last: int
-    who: int
-    most: int
+    count: int
+    last_count: int
+    first_last_rank: int
+    longest_wait: int
     places: Sequence[tuple[int, int, int]]
 
 

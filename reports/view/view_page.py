@@ -149,7 +149,9 @@ def _find(runs: OpenedRuns, query: Query) -> Reply:
     for one in runs.shown(_names(runs, query)):
         found = one.table.find(text)
         ops, ticks = ops + found.ops, ticks + found.ticks
-        places += [(start, end, lane + one.first_lane, name) for lane, start, end, name in found.at]
+        places += [
+            (start, end, lane + one.first_lane, name) for lane, start, end, name in found.places
+        ]
     places.sort()
     at = [{"lane": lane, "start": float(runs.seconds(start)), "end": float(runs.seconds(end)),
            "name": name} for start, end, lane, name in places]  # fmt: skip
@@ -180,11 +182,11 @@ def _members_json(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]])
            "last": since == late}
           for lane, rank, since in met.places]  # fmt: skip
     return {
-        "of": met.of,
-        "last": met.last,
-        "who": met.who,
-        "most": float(runs.seconds(met.most)),
-        "first": float(runs.seconds(found[0]["start"] - met.most)),
+        "of": met.count,
+        "last": met.last_count,
+        "who": met.first_last_rank,
+        "most": float(runs.seconds(met.longest_wait)),
+        "first": float(runs.seconds(found[0]["start"] - met.longest_wait)),
         "below": "that arrive last",
         "key": key,
         "at": at,

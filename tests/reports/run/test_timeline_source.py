@@ -90,7 +90,7 @@ def test_bars_of_a_collective_know_it_who_came_last_and_who_waited():
 
 
 def test_collectives_of_which_nothing_is_drawn_are_left_out():
-    whole, few = (timeline_data({"base": late_rank()}, most=most) for most in (100, 2))
+    whole, few = (timeline_data({"base": late_rank()}, max_bars=most) for most in (100, 2))
     assert whole["meetings"] == 1
     assert {bar[7] for bar in unpacked(few)} <= {-1, *range(few["meetings"])}
 

@@ -137,14 +137,16 @@ def test_a_search_finds_what_the_table_has(tmp_path_factory, rows, text):
     ]
     found = viewed.find(text)
     assert (found.ops, found.ticks) == (len(fitting), sum(end - s for s, _, end, _ in fitting))
-    assert [tuple(at) for at in found.at] == [(b, a, c, d) for a, b, c, d in sorted(fitting)]
+    assert [tuple(at) for at in found.places] == [(b, a, c, d) for a, b, c, d in sorted(fitting)]
 
 
 def test_a_search_ends_with_the_first_thousand_places(tmp_path):
     viewed = made(tmp_path, chain(9000))
     found = viewed.find("m")
     assert found.ops == 6000
-    assert [at[1] for at in found.at] == [10 * i for i in range(9000) if i % 3 != 2][:MOST_PLACES]
+    assert [at[1] for at in found.places] == [10 * i for i in range(9000) if i % 3 != 2][
+        :MOST_PLACES
+    ]
 
 
 def test_waits_and_further_ranks_are_counted_at_every_level_and_found_with_their_op(tmp_path):
@@ -166,7 +168,7 @@ def test_names_that_are_too_many_for_an_index_are_found_too(tmp_path, monkeypatc
     viewed = made(tmp_path, chain(600, [f"op {i}" for i in range(600)]))
     assert not viewed.named
     found = viewed.find("OP 7")
-    assert found.ops == len(found.at) == 11
+    assert found.ops == len(found.places) == 11
     assert found.ticks == 77
 
 
@@ -232,7 +234,7 @@ def test_ranks_of_several_jobs_have_lanes_of_their_own(tmp_path):
     tile = viewed.tile(0, 10, 10)
     assert (tile.lane.tolist(), tile.start.tolist()) == ([0, 0, 1], [0, 2, 1])
     assert [op["op"] for op in viewed.ops_at(1, 3)] == [1]
-    assert [at[0] for at in viewed.find("gemm").at] == [0, 1, 0]
+    assert [at[0] for at in viewed.find("gemm").places] == [0, 1, 0]
 
 
 def test_a_pyramid_takes_a_tenth_of_its_table(tmp_path):
