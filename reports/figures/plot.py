@@ -57,7 +57,10 @@ def plot_svg(of: Plot) -> str:
 
 
 def _axes_html(of: Axes, tall: int) -> str:
-    x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
+    x, y = (
+        _Scale(of.x, _finite_values(of.series, "x")),
+        _Scale(of.y, _finite_values(of.series, "y")),
+    )
     named = {s.label: s.colour for s in of.series if s.label}
     marks = "".join(
         f'<span style="left:{100 * x.share(at):.4g}%{_edge_css(x.share(at), text)}">{escape(text)}'
@@ -74,7 +77,7 @@ def _axes_html(of: Axes, tall: int) -> str:
         f"{legend_html(named, _shapes(of.series))}"
         f'<div class="axis up">{escape(of.y.name)}</div>'
         f'<div class="plot curves"><div class="heights" style="width:{widest}ch">{heights}</div>'
-        f'<svg style="height:{tall}px">{_inside(of, x, y)}</svg>'
+        f'<svg style="height:{tall}px">{_plot_area(of, x, y)}</svg>'
         f'<div class="ticks">{marks}</div><div class="axis">{escape(of.x.name)}</div></div></div>'
     )
 
@@ -90,7 +93,7 @@ def _edge_css(share: float, text: str) -> str:
     return f";transform:translateX({'0' if share < EDGE else '-100%'})"
 
 
-def _inside(of: Axes, x: _Scale, y: _Scale) -> str:
+def _plot_area(of: Axes, x: _Scale, y: _Scale) -> str:
     """Grid, rules, band, curves and points of one drawing."""
     grid = [_line(x.share(at), x.share(at), 0, 1, "grid") for at, _ in x.ticks()]
     grid += [_line(0, 1, y.share(at), y.share(at), "grid") for at, _ in y.ticks()]
@@ -155,7 +158,7 @@ def _points(of: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
     for i, (across, up) in enumerate(places):
         if math.isnan(across) or math.isnan(up):
             continue
-        said = of.titles[i] if len(of.titles) else _said(of, axes, xs[i], ys[i])
+        said = of.titles[i] if len(of.titles) else _point_hint(of, axes, xs[i], ys[i])
         yield (
             f'<svg x="{100 * across:.4g}%" y="{100 * (1 - up):.4g}%" class="{kind}">'
             f'<path transform="scale({0.65 * of.size:.3g})" style="{kind}:{colour}{thin}" '
@@ -163,7 +166,7 @@ def _points(of: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
         )
 
 
-def _said(of: Series, axes: Axes, x: float, y: float) -> str:
+def _point_hint(of: Series, axes: Axes, x: float, y: float) -> str:
     """What a point says: its series, and both numbers under their names."""
     texts = [
         f"{axis.name}: {_named_tick(axis, value) or f'{value:.4g}'}"
@@ -189,7 +192,7 @@ def _shapes(series: Sequence[Series]) -> dict[str, str]:
     return found
 
 
-def _all(series: Sequence[Series], which: str) -> Numbers:
+def _finite_values(series: Sequence[Series], which: str) -> Numbers:
     """Every finite number along one axis."""
     names = [which] if which == "x" else [which, "low", "high"]
     every = [np.asarray(getattr(s, name), float).ravel() for s in series for name in names]

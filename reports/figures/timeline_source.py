@@ -91,7 +91,7 @@ def timeline_data(
         "span": [span[0] * tick, span[1] * tick],
         "rows": rows,
         "kinds": [{"name": name, "colour": colour} for name, colour in bar_kinds().items()],
-        "said": " ".join(_said(drawn, results)),
+        "said": " ".join(_coverage_sentences(drawn, results)),
         **packed_bars(bars, span, tick, totals, meetings),
     }
 
@@ -125,7 +125,9 @@ def _span(bars: TimelineBars) -> tuple[int, int]:
     return int(bars.start.min()), max(int(bars.end.max()), int(bars.start.min()) + 1)
 
 
-def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> Iterator[str]:
+def _coverage_sentences(
+    drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]
+) -> Iterator[str]:
     """How many ops and ranks of how many are drawn, in sentences."""
     bars = sum(len(d.bars.lane) for d in drawn.values())
     ops = sum(d.ops for d in drawn.values())
@@ -184,7 +186,7 @@ def _drawn_variant(
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
     kind = bar_kind_of_ops(result)[where.op]
     name = _names(result, where.op, there, known)
-    met, arrived_last, meetings = _meetings(where, arrived, start, end)
+    met, arrived_last, meetings = _collective_arrivals(where, arrived, start, end)
     bars = TimelineBars.of_ops(
         np.concatenate([lane[there], lane[waits]]),
         np.concatenate([start[there], arrived[waits]]),
@@ -199,7 +201,7 @@ def _drawn_variant(
     return DrawnVariant(rows, few, meetings, least, len(bars.lane), chosen)
 
 
-def _meetings(
+def _collective_arrivals(
     where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], CollectiveArrivals]:
     """(places,) meeting of each and whether it came last; and meetings: ops of several places."""

@@ -151,11 +151,11 @@ def timeline_facts(runs: OpenedRuns, shown: Sequence[Shown]) -> dict[str, Any]:
     return {
         "span": [float(runs.seconds(first)), float(runs.seconds(last))],
         "rows": [row for one in shown for row in _rows(one)],
-        "said": " ".join(_said(one) for one in shown),
+        "said": " ".join(_drawn_text(one) for one in shown),
     }
 
 
-def _said(one: Shown) -> str:
+def _drawn_text(one: Shown) -> str:
     left_out = one.table.rows - one.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
     if one.table.table.places is None:

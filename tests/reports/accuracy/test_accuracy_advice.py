@@ -25,7 +25,7 @@ def steps(*outcomes, one=None, whole=None, flips=None):
 
 def test_a_biased_model_is_to_be_fitted_again():
     ((text, command),) = steps("fail")
-    assert text == "Fit node0.nic0 anew: it is 28 % too quick on average."
+    assert text == "Fit node0.nic0 again: its predicted times are 28 % too short on average."
     assert command == "foretrace fit nic --recording node0.nic0.rec.gz"
 
 
@@ -43,12 +43,12 @@ def test_an_unresolved_expectation_asks_for_more_process_starts():
 
 def test_a_component_whose_error_can_flip_the_answer_stays_real():
     ((text, _), *_) = steps("pass", flips=0.1)
-    assert text.startswith("Keep node0.nic0 real: the answer flips at 10 %")
+    assert text.startswith("Keep node0.nic0 real: the answer flips if its times are 10 % wrong")
     assert not any("Keep" in text for text, _ in steps("pass", flips=0.5))
 
 
 def test_a_check_that_passed_says_to_plan_with_the_model():
-    assert steps("pass") == [("Plan with it: the model is as right as was asked.", "")]
+    assert steps("pass") == [("Plan with it: the model is as accurate as expected.", "")]
     shares = [{"component": "a", "swap_in": 0.1}, {"component": "b", "swap_in": -0.4}]
     ((text, _),) = steps("pass", whole={"shares": shares})
     assert text.endswith("begin with b.")
@@ -64,5 +64,5 @@ def test_ops_that_were_left_out_are_to_be_measured():
 def test_the_op_with_the_largest_error_is_by_seconds_over_all_calls():
     told = {"components": {"node0.nic0": component()}}
     assert most_wrong_op(told) == [
-        "copy 1 MB of node0.nic0 has 90.9 % of all that is predicted wrong, in seconds."
+        "copy 1 MB of node0.nic0 causes 90.9 % of the total error in seconds."
     ]

@@ -18,7 +18,7 @@ def test_model_error_composition_error_and_spread_are_separate_rows():
     found = rows()
     assert found["model error"][0] == "-2.1 %"
     assert found["A/A"][0] == "0.4 %"
-    assert found["composition error"] == ("unknown", "the real job was not measured: hil.real")
+    assert found["composition error"] == ("unknown", "the real job was not measured (hil.real)")
     real = {"composition": 0.05, "all": 0.03, "spread": 0.02, "source": "a stopwatch"}
     found = rows(real=real)
     assert found["composition error"] == (
@@ -33,7 +33,7 @@ def test_a_coupled_run_shows_the_sharing_error_of_measured_sets():
     assert found["model error, coupled"][0] == "-3.0 %"
     assert "2 ms" in found["model error, coupled"][1]
     assert found["sharing error"][0] == "-1.0 %"
-    assert found["sharing error"][1].endswith("that were measured (fabric)")
+    assert found["sharing error"][1].endswith("sets of concurrent ops (fabric)")
     found = rows(coupled={**DRIVEN, "sets": []})
     assert found["sharing error"][0] == "unknown"
 

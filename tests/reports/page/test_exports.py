@@ -44,10 +44,10 @@ def test_reading_the_table_gives_the_ops_of_the_result(small, tmp_path):
     pd.testing.assert_frame_equal(
         found[[*told.columns]], told, check_names=False, check_dtype=False, check_index_type=False
     )
-    with pytest.raises(ScenarioError, match=r"kept no ops of 'quick'; there is base$"):
+    with pytest.raises(ScenarioError, match=r"no ops of 'quick' were kept; there is base$"):
         read_ops(tmp_path, "quick")
     with pytest.raises(
-        ScenarioError, match=r"kept no ops of 'base'; run it again with --keep ops$"
+        ScenarioError, match=r"no ops of 'base' were kept; run it again with --keep ops$"
     ):
         read_ops(tmp_path / "none")
 

@@ -135,7 +135,7 @@ def test_the_same_study_gives_the_same_page(html, small):
 
 def test_it_says_when_the_timeline_file_was_cut(small):
     told = run_page(small.summary.to_dict(), small.results, RUN | {"timeline_cut": "1,234"})
-    assert "The last 1,234 slices were too many" in told
+    assert "That file leaves out the last 1,234 slices" in told
 
 
 def test_requested_sections_are_shown_in_the_given_order(small):

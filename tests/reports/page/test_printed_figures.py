@@ -201,7 +201,7 @@ def test_a_style_sheet_is_over_the_products_own(tmp_path, drawn):
     style.write_text("axes.labelsize: 9\n")
     label = draw_figure(drawn["BarChart"], Sheet(1, style)).axes[0].xaxis.label
     assert label.get_fontsize() == 9
-    with pytest.raises(ForetraceError, match="is no matplotlib style sheet"):
+    with pytest.raises(ForetraceError, match="not a matplotlib style sheet"):
         draw_figure(drawn["BarChart"], Sheet(1, tmp_path / "none.mplstyle"))
 
 
@@ -270,7 +270,7 @@ def test_a_tree_has_its_parts_below_the_whole():
 def test_colours_are_names():
     assert css("series-1") == "var(--series-1)"
     assert rgb("#ff0000") == (1.0, 0.0, 0.0)
-    with pytest.raises(ForetraceError, match="the palette has no such name; it has paper, ink"):
+    with pytest.raises(ForetraceError, match="the palette has no such name; use paper, ink"):
         css("var(--compute)")
 
 
@@ -297,7 +297,9 @@ def test_results_and_studies_draw_themselves(small):
     plot = small.results["base"].plot
     for name in ("activity", "blame", "cdf", "ops", "timeline", "use"):
         assert isinstance(getattr(plot, name)(), Figure)
-    with pytest.raises(ForetraceError, match=r"metric 'ttft': this run has none; it has period"):
+    with pytest.raises(
+        ForetraceError, match=r"metric 'ttft': this run has no such metric; use period"
+    ):
         plot.cdf("ttft")
 
 

@@ -32,7 +32,10 @@ FASTER = (("gpu", -0.065, -0.53), ("fabric", -0.01, -0.1))
 
 def test_the_part_with_the_largest_gain_is_named_with_the_next():
     ((text, command),) = steps(base=point(faster=FASTER))
-    assert text == "Look at gpu first: 10 % faster is -6.5 %; the next, fabric, -1.0 %. Try it:"
+    assert text == (
+        "Look at gpu first: 10 % faster changes the answer by -6.5 %; "
+        "fabric, the next, by -1.0 %. Try it:"
+    )
     assert command == "foretrace run first --set 'cluster.override.node*.gpu*.slowdown=0.8'"
 
 
@@ -56,13 +59,16 @@ def test_without_an_interval_the_first_step_is_to_ask_for_one():
 def test_variants_within_the_interval_are_to_be_measured_first():
     close = point(change=(-0.02, (-0.05, 0.01)), settings=("cluster.node.nic.bandwidth",))
     (text, _), *_ = steps(base=point(), quick=close)
-    assert text == "Measure what quick differs in (cluster.node.nic.bandwidth) before choosing it."
+    assert text == (
+        "Measure the settings of quick that differ (cluster.node.nic.bandwidth) "
+        "before choosing it."
+    )
 
 
 @pytest.mark.parametrize(
     ("short", "who"),
-    [(-0.3, "only gpu parts can give that"), (-0.9, "no kind of part alone can give that"),
-     (-0.05, "only gpu or fabric parts can give that")],
+    [(-0.3, "only gpu parts can achieve it"), (-0.9, "no kind of part alone can achieve it"),
+     (-0.05, "only gpu or fabric parts can achieve it")],
 )  # fmt: skip
 def test_a_missed_expectation_names_the_parts_that_could_meet_it(short, who):
     missed = {"that": "iteration_time.p50 <= 70 ms", "met": False, "short": short}
@@ -77,13 +83,13 @@ def test_the_value_with_the_largest_effect_is_to_be_measured():
         {"path": "c", "kind": "measured", "effect": 0.5},
     ]
     ((text, command),) = steps(values, tried=True, base=point())
-    assert text.startswith("Measure b (fitted): 10 % off, an iteration changes by -2.0 %.")
+    assert text.startswith("Measure b (fitted): if it is 10 % off, an iteration changes by -2.0 %.")
     assert command == "foretrace explain b"
 
 
 def test_untested_values_lead_to_the_defend_command():
     ((text, command),) = steps([{"path": "a", "kind": "assumed"}], base=point())
-    assert text.startswith("Ask which of 1 values that are assumed")
+    assert text.startswith("Find which of 1 assumed, datasheet or fitted values")
     assert command == "foretrace run first --defend"
 
 

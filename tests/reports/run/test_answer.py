@@ -77,7 +77,7 @@ def test_a_variant_that_costs_more_says_so():
         "dearer does not change an iteration (100 ms); a million tokens cost 90.0 % more "
         "(9.5 USD).",
         "as dear does not change an iteration (100 ms).",
-        "unsure: cannot tell, the change of +1.0 % is within its interval (100 ms).",
+        "unsure: cannot tell, the interval of the change (+1.0 %) contains 0 (100 ms).",
     ]
 
 
@@ -151,7 +151,7 @@ def test_results_of_defend_are_in_the_answer(effects, told):
     asked["provenance"] |= {"values": values, "break_even": flips}
     said = answer_sentences(asked)
     assert told in said
-    assert "The answer holds with nic half or twice as quick." in said
+    assert "The answer holds if nic is half or twice as fast." in said
 
 
 def test_a_missed_expectation_shows_its_value():
@@ -175,7 +175,7 @@ def test_an_unreliable_interval_is_called_unresolved():
         "state": "unresolved", "starts": 8, "steps": 240, "held": 0.71, "bar": (0.8, 0.97)
     }  # fmt: skip
     (said,) = [s for s in answer_sentences(told) if "unresolved" in s]
-    assert "held 71 % of 240 held-out steps, and 80 to 97 % should be held" in said
+    assert "contain 71 % of 240 held-out steps, and 80 to 97 % are expected" in said
     told["provenance"]["jitter"]["state"] = "held"
     assert not any("unresolved" in s for s in answer_sentences(told))
 
@@ -212,7 +212,7 @@ def test_if_higher_is_better_the_verdicts_are_reversed():
 def test_blame_of_a_window_says_so():
     window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.5}
     told = answered(TTFT, base=point(window=window))
-    assert "of its time, around the slowest percent of the answer (500 ms in all)" in told[1]
+    assert "of its time, around the worst percent of the answer (500 ms in total)" in told[1]
 
 
 def test_a_cost_that_is_the_answer_is_shown_once():

@@ -77,8 +77,8 @@ def test_break_even_errors_are_shown_if_they_were_computed(small, plain):
         {"component": "fabric", "answer": True, "error": None},
     ]
     text = shown(drawn(small, plain))
-    assert "holds with fabric half or twice as quick" in text
-    assert "flips where nic ops take 9 % more than predicted" in text
+    assert "holds if fabric is half or twice as fast" in text
+    assert "flips if nic ops take 9 % more than predicted" in text
 
 
 def test_assumptions_are_sorted_by_effect_and_those_without_are_listed(small, plain):
@@ -150,10 +150,13 @@ def sweep():
 def test_a_sweep_shows_effects_of_settings_and_commands_to_type():
     text = shown(sweep_page(sweep(), RUN | {"file": "s.yaml", "command": "foretrace sweep s.yaml"}))
     assert "is 200 ms, with nodes = 8, bandwidth = 2 Gb/s; as described it is 400 ms" in text
-    assert "What moves iteration time p50: nodes by up to 100 %, bandwidth by up to 25 %." in text
+    assert (
+        "Settings that change iteration time p50: nodes by up to 100 %, bandwidth by up to 25 %."
+        in text
+    )
     command = "foretrace run s.yaml --set cluster.nodes=8 --set"
     assert command in text
-    assert "nodes = 8 is the end of what was tried: try beyond it." in text
+    assert "nodes = 8 is at the end of the tried values: try values beyond it." in text
     assert "bandwidth = 2 Gb/s is the end" not in text  # two values are no range
     assert "foretrace sweep s.yaml --set run.replicas=10" in text  # no interval is known
 
@@ -171,7 +174,7 @@ def test_a_sweep_of_many_settings_has_columns_only_for_those_that_differ():
     heads = re.findall("<th[^>]*>(.*?)</th>", first.split("<thead>")[1].split("</thead>")[0])
     assert heads == ["", "iteration time p50", "90 % within", "change"]
     assert "sequence = true" in first
-    effects = rest.split("What each setting does")[1].split("</section>")[0]
+    effects = rest.split("Effect of each setting")[1].split("</section>")[0]
     assert ">nodes<" in effects
     assert "parallel.zero" not in effects  # one value does nothing
     refused = rest.split("Refused plans")[1].split("</table>")[0]
@@ -231,7 +234,7 @@ def test_each_of_a_few_runs_has_a_sentence():
 def test_unpaired_runs_have_no_interval_but_advice_on_how_to_get_one():
     text = shown(compared(row("a", 1.0), row("b", 1.1, 0.1)))
     assert "b is 10.0 % slower than a" in text
-    assert "Nothing pairs these runs" in text
+    assert "These runs do not share random draws" in text
 
 
 def test_of_many_runs_the_best_have_a_sentence_and_the_others_one():

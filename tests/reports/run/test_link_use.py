@@ -27,7 +27,7 @@ def test_only_the_busiest_of_many_links_are_listed():
     table = link_table({"base": shares})
     assert len(table.rows) == MOST_ROWS
     assert table.rows[0][:2] == ("l100", "10.0 %")
-    assert table.rows[-1][0] == f"{100 - MOST_ROWS + 1} rows of links less busy"
+    assert table.rows[-1][0] == f"{100 - MOST_ROWS + 1} more rows of less busy links"
 
 
 def test_the_page_shows_which_links_a_crowded_exchange_waits_for():

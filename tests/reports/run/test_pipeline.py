@@ -173,7 +173,7 @@ def test_dualpipe_matches_the_figure_of_its_paper():
     assert len(every) == len({*every}) == 8
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
     said, table, chart = pipeline(shown)
-    assert "run side by side" in str(said)
+    assert "run at the same time" in str(said)
     assert table.rows[0][1] == "dualpipe"
     assert "forward, from the last stage" in chart.legend
     assert {t.text for t in chart.texts} >= {"1", "5", "8"}
@@ -183,7 +183,10 @@ def test_the_drawing_numbers_its_boxes_and_says_what_is_blank(plain):
     """That was called bubble too, beside the metric of that name, which counts no communication."""
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": plain.result}, {})
     _, table, chart = pipeline(shown)
-    assert [c.name for c in table.columns[-2:]] == ["blank", "bubble if all passes took as long"]
+    assert [c.name for c in table.columns[-2:]] == [
+        "blank",
+        "bubble if all passes took equally long",
+    ]
     ((name, schedule, stages, batches, chunks, blank, ideal),) = table.rows
     assert (name, schedule, stages, batches, chunks, ideal) == (
         "base", "1f1b", "4", "8", "1", "27.3 %"

@@ -53,7 +53,7 @@ def test_a_missed_expectation_says_how_much_is_lacking(defended):
 def test_the_page_shows_all_of_it(defended):
     html = run_page(defended.summary.to_dict(), defended.results, RUN)
     assert "<dt>break-even</dt>" in html
-    assert "the one with most effect first" in html
+    assert "largest effect first" in html
     assert "<p>No effect: " in html
     assert "iteration_time.p50 &lt;= 700 us needs -" in html
 

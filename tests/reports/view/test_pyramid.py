@@ -295,5 +295,5 @@ def test_where_nothing_can_be_written_it_is_cached(tmp_path, monkeypatch):
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"\xff\xff\xff\x7fPAR1"])
 def test_a_file_that_is_not_a_table_is_refused(tmp_path, content):
     (tmp_path / "ops.base.parquet").write_bytes(content)
-    with pytest.raises(ScenarioError, match=r"ops\.base\.parquet: is no whole table of ops"):
+    with pytest.raises(ScenarioError, match=r"ops\.base\.parquet: is not a complete table of ops"):
         pyramid_folder(tmp_path / "ops.base.parquet")

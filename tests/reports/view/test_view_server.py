@@ -109,7 +109,10 @@ def test_two_host_headers_are_refused(client):
 )  # fmt: skip
 def test_a_request_from_another_page_is_refused(client, headers):
     answer, body = client.ask(f"/{client.token}/find?text=a", **headers)
-    assert (answer.status, body) == (403, b"another page asks")
+    assert (answer.status, body) == (
+        403,
+        b"the request comes from another page; open the address that foretrace view printed",
+    )
 
 
 def test_its_own_page_is_answered(client):
@@ -157,15 +160,15 @@ def test_every_answer_is_for_its_own_page_alone(client, path):
 @pytest.mark.parametrize(
     ("page", "query", "said"),
     [
-        ("bars", {"first": 0}, "last: a number is missing"),
-        ("bars", {"first": "nan", "last": 1, "width": 9}, "first: a number is missing"),
+        ("bars", {"first": 0}, "last: is not a finite number"),
+        ("bars", {"first": "nan", "last": 1, "width": 9}, "first: is not a finite number"),
         ("bars", {"first": "x", "last": 1, "width": 9}, "could not convert"),
         ("bars", {"first": 1, "last": 0, "width": 9}, "first < last"),
-        ("bars", {"first": 0, "last": 1, "width": 1e8}, "first < last, and 1 to 20000 pixels"),
-        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "1;2"}, "'1;2' is no lane"),
+        ("bars", {"first": 0, "last": 1, "width": 1e8}, "write first < last and 1 to 20000 pixels"),
+        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "1;2"}, "'1;2' is not a lane"),
         ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "0-999999999"}, "are too many"),
-        ("find", {"text": ""}, "1 to 100 letters"),
-        ("find", {"text": "a", "show": "0.slower"}, "there is 0.base, 0.faster, 1.base"),
+        ("find", {"text": ""}, "1 to 100 characters"),
+        ("find", {"text": "a", "show": "0.slower"}, "use one of 0.base, 0.faster, 1.base"),
         ("op", {"lane": 99, "at": 0}, "there is no lane 99"),
         ("", {"show": "../base"}, "no such variant"),
     ],
@@ -337,12 +340,12 @@ def test_a_run_of_many_ranks_is_folded_by_machine(tmp_path):
 
 
 def test_a_run_without_ops_says_how_to_keep_them(tmp_path):
-    with pytest.raises(ScenarioError, match=r"kept no rows of ops .*--keep ops$"):
+    with pytest.raises(ScenarioError, match=r"has no rows of ops .*--keep ops$"):
         ViewedRun.of(write_run(tmp_path / "s" / "r"))
 
 
 def test_lanes_are_written_with_ranges():
     assert parse_lanes("") == []
     assert parse_lanes("3,5-7,9") == [3, 5, 6, 7, 9]
-    with pytest.raises(ValueError, match="'-1' is no lane"):
+    with pytest.raises(ValueError, match="'-1' is not a lane"):
         parse_lanes("-1")
