@@ -190,7 +190,7 @@ def packed_bars(
     planes += b"".join(_byte_planes(column, 4) for column in met)
     return {
         "n": len(start),
-        "meetings": len(meetings.of) if meetings else 0,
+        "meetings": len(meetings.members) if meetings else 0,
         "first": span[0] * tick,
         "step": step * tick,
         "names": list(names),

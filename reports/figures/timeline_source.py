@@ -79,7 +79,7 @@ def timeline_data(
             rows.append({"name": row["name"], "level": row["level"], **lane})
         met = np.where(one.bars.met < 0, -1, one.bars.met + before)
         parts.append(one.bars._replace(lane=one.bars.lane + offset, met=met))
-        before += len(one.meetings.of)
+        before += len(one.meetings.members)
         offset += 1 + max((r["lane"] for r in one.rows if "lane" in r), default=0)
     tick = min(result.tick for result in results.values())
     factors = [result.tick / tick for result in results.values()]

@@ -73,7 +73,7 @@ def test_variants_within_the_interval_are_to_be_measured_first():
 def test_a_missed_expectation_names_the_parts_that_could_meet_it(short, who):
     missed = {"that": "iteration_time.p50 <= 70 ms", "met": False, "short": short}
     (text, _), *_ = steps(base=point(faster=FASTER, expect=[missed]))
-    assert text == f"iteration_time.p50 <= 70 ms needs {100 * short:.1f} %: {who}."
+    assert text == f"iteration_time.p50 <= 70 ms needs a change of {100 * short:.1f} %: {who}."
 
 
 def test_the_value_with_the_largest_effect_is_to_be_measured():

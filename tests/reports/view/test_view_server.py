@@ -306,8 +306,8 @@ def test_the_page_has_what_the_timeline_needs(client):
         ("stream 0", 2, 1), ("second/def base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 2),
     ]  # fmt: skip
     assert (
-        "first/abc base: all of 301 ops; 1 never ran or did not end; waits, and ranks of a "
-        "collective but the first, were not kept: run it again." in facts["said"]
+        "first/abc base: all of 301 ops; 1 never ran or did not end; waits and all ranks of a "
+        "collective but the first were not kept: run it again." in facts["said"]
     )
     assert script_hash(view_script()) in html
     assert view_script() in html
