@@ -76,10 +76,10 @@ def _group_identical(shares: Shares) -> dict[str, Any]:
     }
 
 
-def _first_of(row: str) -> str:
+def _first_name(row: str) -> str:
     """Name of the first part of a row of parts that are alike.
 
-    >>> _first_of("node0.gpu0.memory + 3 alike"), _first_of("node0.kv")
+    >>> _first_name("node0.gpu0.memory + 3 alike"), _first_name("node0.kv")
     ('node0.gpu0.memory', 'node0.kv')
     """
     return row.partition(ALIKE)[0]
@@ -109,7 +109,7 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
         every = result.system.components
         held_of = np.flatnonzero(every.column(lambda part: part.capacity is not None, bool))
         whole_parts = {every[i].name: every[i] for i in held_of.tolist()}
-        parts = {n: whole_parts[first] for n in shares if (first := _first_of(n)) in whole_parts}
+        parts = {n: whole_parts[first] for n in shares if (first := _first_name(n)) in whole_parts}
         held = sorted(parts, key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
             unit, whole = parts[one].unit, float(parts[one].capacity or 0)

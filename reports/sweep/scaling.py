@@ -71,7 +71,7 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
         count = first_value(point["set"][paths], summary["vary"][paths])
         rate = point.get("values", {}).get(RATE)
         if isinstance(count, int | float) and rate:
-            groups.setdefault(_rest(point, paths, summary), {})[float(count)] = rate
+            groups.setdefault(_other_settings_text(point, paths, summary), {})[float(count)] = rate
     curves = [
         ScalingCurve(name, sorted(found), [found[c] for c in sorted(found)])
         for name, found in groups.items()
@@ -80,7 +80,7 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
     return sorted(curves, key=lambda one: -one.rates[-1])[:MOST_CURVES]
 
 
-def _rest(point: Found, paths: str, summary: Summary) -> str:
+def _other_settings_text(point: Found, paths: str, summary: Summary) -> str:
     """The settings of a point but one, and but those that all points have alike, in words."""
     differing = differing_settings(summary["points"], summary["vary"])
     return (

@@ -85,7 +85,7 @@ def _rank_passes(
     ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
     ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
     ops = ops[result.ops.kind[ops] == Kind.COMPUTE]
-    ways = np.array([_way(text.module) for text in run.graph.labels] + [0])
+    ways = np.array([_direction(text.module) for text in run.graph.labels] + [0])
     way = ways[run.graph.explicit.ops.label[ops]]
     at, bounds = 0, np.cumsum([0, *computed])
     for first, last in pairwise(bounds):
@@ -100,10 +100,10 @@ def _rank_passes(
         at += len(pair)
 
 
-def _way(module: str) -> int:
+def _direction(module: str) -> int:
     """1 of a module that is computed forward, -1 backward, else 0.
 
-    >>> _way("forward dense layer"), _way("backward head"), _way("optimizer")
+    >>> _direction("forward dense layer"), _direction("backward head"), _direction("optimizer")
     (1, -1, 0)
     """
     first = module.partition(" ")[0]

@@ -37,22 +37,22 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
     import duckdb
 
     db = duckdb.connect(config={"memory_limit": MEMORY, "threads": THREADS})
-    db.execute(f"SET temp_directory = {quoted(spill or '')}")
+    db.execute(f"SET temp_directory = {sql_literal(spill or '')}")
     db.execute("SET parquet_metadata_cache = true")
     db.execute("SET enable_progress_bar = false")  # stdout has the address, and nothing else
-    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(quoted, kind_names()))})")
+    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(sql_literal, kind_names()))})")
     return db
 
 
-def _bar() -> str:
+def _bar_kind_sql() -> str:
     """Number of an op's bar, as an expression."""
     return f"{bar_kind_by_op_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 
 
-def quoted(path: Path | str) -> str:
+def sql_literal(path: Path | str) -> str:
     """Path or text as a constant of SQL.
 
-    >>> quoted("it's")
+    >>> sql_literal("it's")
     "'it''s'"
     """
     return "'" + str(path).replace("'", "''") + "'"
@@ -108,7 +108,7 @@ class OpTable:
     @classmethod
     def of(cls, db: DuckDBPyConnection, path: Path) -> OpTable:
         """A table by its file."""
-        columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()}
+        columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {sql_literal(path)}").fetchall()}
         keys = ("job", "rank", "stream") if "job" in columns else ("rank", "stream")
         return cls(path, keys, places_file(path))
 
@@ -121,7 +121,7 @@ class OpTable:
         """Query of its lanes: number, keys, machine, ops (of which this is the first place)."""
         keys = ", ".join(self.keys)
         further = (
-            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {quoted(self.places)} WHERE {RAN} "
+            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} WHERE {RAN} "
             if self.places
             else ""
         )
@@ -129,7 +129,7 @@ class OpTable:
             f"SELECT (row_number() OVER (ORDER BY {keys}) - 1)::INTEGER AS lane, * FROM ("
             f"SELECT {keys}, min(machine) AS machine, sum(ops)::BIGINT AS ops FROM ("
             f"SELECT {keys}, min({MACHINE}) FILTER (contains(component, '.')) AS machine, "
-            f"count(*) AS ops FROM {quoted(self.path)} WHERE {RAN} GROUP BY {keys} {further}) "
+            f"count(*) AS ops FROM {sql_literal(self.path)} WHERE {RAN} GROUP BY {keys} {further}) "
             f"GROUP BY {keys})"
         )
 
@@ -137,7 +137,7 @@ class OpTable:
         """Relation of its ops; the connection has its lanes as a relation ``lanes``."""
         return self._on_lanes(self._rows(where))
 
-    def drawn(self, where: str = "true") -> str:
+    def drawn_rows(self, where: str = "true") -> str:
         """Relation of all that is drawn: ops on each of their places, and waits before them."""
         return self._on_lanes(" UNION ALL ".join(self._all_rows(where)))
 
@@ -146,19 +146,19 @@ class OpTable:
         if self.places:
             keys = ", ".join(self.keys)
             yield (
-                f'SELECT {keys}, start, "end", {_bar()} AS kind, coalesce(name, kind) AS name '
-                f"FROM {quoted(self.places)} WHERE further AND {RAN} AND {where}"
+                f'SELECT {keys}, start, "end", {_bar_kind_sql()} AS kind, coalesce(name, kind) AS name '
+                f"FROM {sql_literal(self.places)} WHERE further AND {RAN} AND {where}"
             )
             yield (
                 f'SELECT {keys}, start, "end", {WAITING}::UTINYINT AS kind, name FROM ('
                 f'SELECT {keys}, since AS start, start AS "end", coalesce(name, kind) AS name '
-                f"FROM {quoted(self.places)} WHERE since < start) WHERE {where}"
+                f"FROM {sql_literal(self.places)} WHERE since < start) WHERE {where}"
             )
 
     def _rows(self, where: str) -> str:
         return (
-            f'SELECT {", ".join(self.keys)}, start, "end", {_bar()} AS kind, '
-            f"coalesce(name, kind) AS name FROM {quoted(self.path)} WHERE {RAN} AND {where}"
+            f'SELECT {", ".join(self.keys)}, start, "end", {_bar_kind_sql()} AS kind, '
+            f"coalesce(name, kind) AS name FROM {sql_literal(self.path)} WHERE {RAN} AND {where}"
         )
 
     def _on_lanes(self, rows: str) -> str:
@@ -183,7 +183,7 @@ class RowGroups:
                     ("high", "", "stats_max", "rank"),
                 )
             )
-            + f" FROM parquet_metadata([{', '.join(map(quoted, files))}]) WHERE path_in_schema IN "
+            + f" FROM parquet_metadata([{', '.join(map(sql_literal, files))}]) WHERE path_in_schema IN "
             "('start', 'end', 'rank') GROUP BY file_name, id ORDER BY file_name, id"
         ).fetchnumpy()
         self.rows: NDArray[np.int64] = np.asarray(found["rows"], np.int64)

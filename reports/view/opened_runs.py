@@ -61,7 +61,7 @@ class ViewedRun:
 
 
 @dataclass(frozen=True)
-class Shown:
+class OpenedVariant:
     """A variant of a run, opened; its lanes are numbered from ``first_lane`` on the page."""
 
     name: str
@@ -103,7 +103,7 @@ class OpenedRuns:
         run = self.runs[int(number)]
         return f"{run.name} {variant}" if len(self.runs) > 1 else variant
 
-    def shown(self, names: Sequence[str]) -> list[Shown]:
+    def shown(self, names: Sequence[str]) -> list[OpenedVariant]:
         """Variants by name, opened.
 
         Raises
@@ -116,7 +116,7 @@ class OpenedRuns:
         found, lanes = [], 0
         for name in dict.fromkeys(names):
             table = self._table(name)
-            found.append(Shown(self.title(name), table, lanes))
+            found.append(OpenedVariant(self.title(name), table, lanes))
             lanes += len(table.lanes)
         return found
 
@@ -144,7 +144,7 @@ class OpenedRuns:
         return round(time / self.tick)
 
 
-def timeline_facts(runs: OpenedRuns, shown: Sequence[Shown]) -> dict[str, Any]:
+def timeline_facts(runs: OpenedRuns, shown: Sequence[OpenedVariant]) -> dict[str, Any]:
     """What the page's timeline is made with: span in s, rows, and what is drawn, in words."""
     first = min(one.table.first for one in shown)
     last = max(max(one.table.last for one in shown), first + 1)
@@ -155,7 +155,7 @@ def timeline_facts(runs: OpenedRuns, shown: Sequence[Shown]) -> dict[str, Any]:
     }
 
 
-def _drawn_text(one: Shown) -> str:
+def _drawn_text(one: OpenedVariant) -> str:
     left_out = one.table.rows - one.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
     if one.table.table.places is None:
@@ -165,7 +165,7 @@ def _drawn_text(one: Shown) -> str:
     return f"{one.name}: all of {one.table.ops:,} ops{places}{rest}."
 
 
-def _rows(one: Shown) -> list[dict[str, Any]]:
+def _rows(one: OpenedVariant) -> list[dict[str, Any]]:
     """Rows of a variant: machines where there are several, ranks, streams; folded where many."""
     lanes = one.table.lanes
     machines = len({lane.machine for lane in lanes})
@@ -209,7 +209,7 @@ class DrawnBars:
     """
 
     def __init__(
-        self, runs: OpenedRuns, shown: Sequence[Shown], first: float, last: float, width: int,
+        self, runs: OpenedRuns, shown: Sequence[OpenedVariant], first: float, last: float, width: int,
         lanes: Sequence[int],
     ):  # fmt: skip
         asked = np.asarray(lanes, np.int64)
@@ -242,7 +242,7 @@ class DrawnBars:
         return len(text).to_bytes(4, "little") + text + b"".join(columns)
 
 
-def _joined(tiles: Sequence[tuple[Shown, Tile]], column: str) -> Any:
+def _joined(tiles: Sequence[tuple[OpenedVariant, Tile]], column: str) -> Any:
     return np.concatenate([getattr(tile, column) for _, tile in tiles])
 
 

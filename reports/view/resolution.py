@@ -34,7 +34,7 @@ def long_op_bars(ops: str, level: int) -> str:
 
 
 def sums_by_cell(ops: str, level: int) -> str:
-    """Sums of shorter ops by lane, cell and kind; see :func:`sums_of_two_cells`."""
+    """Sums of shorter ops by lane, cell and kind; see :func:`coarser_sums`."""
     return (
         f"SELECT lane, start >> {level} AS cell, kind, count(*) AS count, "
         f'sum("end" - start)::BIGINT AS busy, min(start) AS first, max("end") AS last '
@@ -42,7 +42,7 @@ def sums_by_cell(ops: str, level: int) -> str:
     )
 
 
-def sums_of_two_cells(finer: str, ops: str, level: int) -> str:
+def coarser_sums(finer: str, ops: str, level: int) -> str:
     """Sums at a level out of those of the level below, and of ops that only now are shorter."""
     return (
         "SELECT lane, cell >> 1 AS cell, kind, sum(count)::BIGINT AS count, "

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...sim.facts.kind import kind_names
-from .op_table import RAN, OpTable, RowGroups, open_database, quoted
+from .op_table import RAN, OpTable, RowGroups, open_database, sql_literal
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -114,7 +114,7 @@ class ViewedTable:
         self.levels = range(*facts["levels"])
         self.named = bool(facts["names"])
         self._db = open_database()
-        self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
+        self._db.execute(f"CREATE TABLE lanes AS FROM {sql_literal(folder / 'lanes.parquet')}")
         self.table = OpTable.of(self._db, table)
         job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
@@ -135,10 +135,10 @@ class ViewedTable:
         ----------
         lanes : all unless said
         """
-        chosen = self._known(np.arange(len(self.lanes)) if lanes is None else lanes)
+        chosen = self._existing_lanes(np.arange(len(self.lanes)) if lanes is None else lanes)
         return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
 
-    def _known(self, lanes: ArrayLike) -> NDArray[np.int64]:
+    def _existing_lanes(self, lanes: ArrayLike) -> NDArray[np.int64]:
         """Those of some lanes that there are: a page numbers the lanes of several tables."""
         asked = np.asarray(lanes, np.int64)
         return asked[(asked >= 0) & (asked < len(self.lanes))]
@@ -170,7 +170,7 @@ class ViewedTable:
 
     def tile_at(self, level: int, first: int, last: int, lanes: ArrayLike) -> Tile:
         """Bars of some lanes at a level, those that reach into a window, whole."""
-        lanes = self._known(lanes)
+        lanes = self._existing_lanes(lanes)
         if level in self.levels:
             drawn = self._bars_from_pyramid(level, first, last)
         else:
@@ -189,9 +189,9 @@ class ViewedTable:
 
     def _bars_from_pyramid(self, level: int, first: int, last: int) -> str:
         """Bars of a level of the pyramid: parts of two files."""
-        kept = quoted(self.folder / f"cells.{level}.parquet")
+        kept = sql_literal(self.folder / f"cells.{level}.parquet")
         begun = f"cell >= {(first >> level) - 1} AND cell <= {last >> level}"
-        alone = quoted(self.folder / "alone.parquet")
+        alone = sql_literal(self.folder / "alone.parquet")
         return (
             f"SELECT * FROM {alone} WHERE busy >= {1 << level} UNION ALL "
             f"{bars_of_cells(f'(SELECT * FROM {kept} WHERE {begun})', level)}"
@@ -205,7 +205,7 @@ class ViewedTable:
             f'start < {(last // cell + 1) * cell} AND "end" >= {(first // cell - 1) * cell} '
             f"AND rank BETWEEN {rank.min()} AND {rank.max()}"
         )
-        return bars(self.table.drawn(where), level)
+        return bars(self.table.drawn_rows(where), level)
 
     def find(self, text: str) -> NameMatches:
         """Ops whose name (their kind where they have none) holds a text, whatever its case."""
@@ -216,7 +216,7 @@ class ViewedTable:
         """By the index of names, which says until when enough places are found."""
         columns = ", ".join(f"start_{k}" for k in FIRST_OPS)
         found = db.execute(
-            f"SELECT name, ops, ticks, {columns} FROM {quoted(self.folder / 'names.parquet')} "
+            f"SELECT name, ops, ticks, {columns} FROM {sql_literal(self.folder / 'names.parquet')} "
             "WHERE contains(lower(name), lower($text))",
             {"text": text},
         ).fetchall()
@@ -235,7 +235,7 @@ class ViewedTable:
 
     def _find_by_scan(self, db: DuckDBPyConnection, text: str) -> NameMatches:
         """By reading every name."""
-        where = f"contains(lower(coalesce(name, kind)), lower({quoted(text)}))"
+        where = f"contains(lower(coalesce(name, kind)), lower({sql_literal(text)}))"
         ops, ticks = db.execute(
             f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
         ).fetchall()[0]
@@ -253,17 +253,19 @@ class ViewedTable:
         The latest first.
         """
         own = self.lanes[lane]
-        job = f"job = {quoted(own.job)} AND" if "job" in self.table.keys else ""
+        job = f"job = {sql_literal(own.job)} AND" if "job" in self.table.keys else ""
         there = f'{job} rank = {own.rank} AND stream = {own.stream} AND "end" >= {tick}'
         last = f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
         with self._db.cursor() as db:
-            query = f"FROM {quoted(self.table.path)} WHERE {RAN} AND {there} AND start <= {tick}"
+            query = (
+                f"FROM {sql_literal(self.table.path)} WHERE {RAN} AND {there} AND start <= {tick}"
+            )
             found = _rows(db, f"{query} {last}")
             if self.table.places:
-                query = f"SELECT op FROM {quoted(self.table.places)} WHERE {there}"
+                query = f"SELECT op FROM {sql_literal(self.table.places)} WHERE {there}"
                 waits = f"since <= {tick} AND (further OR start > {tick})"
                 ids = [str(row["op"]) for row in _rows(db, f"{query} AND {waits} {last}")]
-                query = f"FROM {quoted(self.table.path)} WHERE op IN ({', '.join(ids)})"
+                query = f"FROM {sql_literal(self.table.path)} WHERE op IN ({', '.join(ids)})"
                 found += _rows(db, query) if ids else []
         return sorted(found, key=lambda op: (-op["start"], op["op"]))[:MOST_OPS]
 
@@ -274,7 +276,7 @@ class ViewedTable:
         keys = ", ".join(self.table.keys)
         with self._db.cursor() as db:
             found = db.execute(
-                f"SELECT lane, rank, since FROM {quoted(self.table.places)} "
+                f"SELECT lane, rank, since FROM {sql_literal(self.table.places)} "
                 f"JOIN lanes USING ({keys}) WHERE op = {op['op']} AND start = {op['start']} "
                 "ORDER BY since DESC, lane"
             ).fetchall()
@@ -295,6 +297,6 @@ def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 
 def _any_of(names: Sequence[str]) -> str:
     """Condition of ops that have one of some names, or none and a kind that is one of them."""
-    listed = f"name IN ({', '.join(map(quoted, names))})"
-    kinds = [quoted(name) for name in names if name in kind_names()]
+    listed = f"name IN ({', '.join(map(sql_literal, names))})"
+    kinds = [sql_literal(name) for name in names if name in kind_names()]
     return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

@@ -14,7 +14,7 @@ from ...sim.units import seconds
 from ..html import script_safe_json, template_environment
 from ..palette import bar_kinds
 from ..script import page_script, script_hash
-from .opened_runs import LONGEST, DrawnBars, OpenedRuns, Shown, timeline_facts
+from .opened_runs import LONGEST, DrawnBars, OpenedRuns, OpenedVariant, timeline_facts
 from .view_server import Pages, Reply, json_answer
 
 WIDEST = 20_000  # pixels
@@ -169,7 +169,9 @@ def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
     raise ValueError(f"lane: there is no lane {lane}")
 
 
-def _members_json(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _members_json(
+    runs: OpenedRuns, one: OpenedVariant, found: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Ranks that take part in the first of some ops, where there are several; times in s."""
     if not found:
         return {"of": 0, "at": []}

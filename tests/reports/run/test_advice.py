@@ -60,8 +60,7 @@ def test_variants_within_the_interval_are_to_be_measured_first():
     close = point(change=(-0.02, (-0.05, 0.01)), settings=("cluster.node.nic.bandwidth",))
     (text, _), *_ = steps(base=point(), quick=close)
     assert text == (
-        "Measure the settings of quick that differ (cluster.node.nic.bandwidth) "
-        "before choosing it."
+        "Measure the settings of quick that differ (cluster.node.nic.bandwidth) before choosing it."
     )
 
 

@@ -55,7 +55,7 @@ def test_the_page_shows_all_of_it(defended):
     assert "<dt>break-even</dt>" in html
     assert "largest effect first" in html
     assert "<p>No effect: " in html
-    assert "iteration_time.p50 &lt;= 700 us needs -" in html
+    assert "iteration_time.p50 &lt;= 700 us needs a change of -" in html
 
 
 @pytest.mark.parametrize(
