@@ -121,7 +121,8 @@ class OpTable:
         """Query of its lanes: number, keys, machine, ops (of which this is the first place)."""
         keys = ", ".join(self.keys)
         further = (
-            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} WHERE {RAN} "
+            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} "
+            f"WHERE {RAN} "
             if self.places
             else ""
         )
@@ -146,8 +147,8 @@ class OpTable:
         if self.places:
             keys = ", ".join(self.keys)
             yield (
-                f'SELECT {keys}, start, "end", {_bar_kind_sql()} AS kind, coalesce(name, kind) AS name '
-                f"FROM {sql_literal(self.places)} WHERE further AND {RAN} AND {where}"
+                f'SELECT {keys}, start, "end", {_bar_kind_sql()} AS kind, '
+                f"coalesce(name, kind) AS name FROM {sql_literal(self.places)} WHERE further AND {RAN} AND {where}"
             )
             yield (
                 f'SELECT {keys}, start, "end", {WAITING}::UTINYINT AS kind, name FROM ('
@@ -183,8 +184,8 @@ class RowGroups:
                     ("high", "", "stats_max", "rank"),
                 )
             )
-            + f" FROM parquet_metadata([{', '.join(map(sql_literal, files))}]) WHERE path_in_schema IN "
-            "('start', 'end', 'rank') GROUP BY file_name, id ORDER BY file_name, id"
+            + f" FROM parquet_metadata([{', '.join(map(sql_literal, files))}]) WHERE "
+            "path_in_schema IN ('start', 'end', 'rank') GROUP BY file_name, id ORDER BY file_name, id"
         ).fetchnumpy()
         self.rows: NDArray[np.int64] = np.asarray(found["rows"], np.int64)
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}

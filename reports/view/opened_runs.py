@@ -209,8 +209,8 @@ class DrawnBars:
     """
 
     def __init__(
-        self, runs: OpenedRuns, shown: Sequence[OpenedVariant], first: float, last: float, width: int,
-        lanes: Sequence[int],
+        self, runs: OpenedRuns, shown: Sequence[OpenedVariant], first: float, last: float,
+        width: int, lanes: Sequence[int],
     ):  # fmt: skip
         asked = np.asarray(lanes, np.int64)
         window = runs.ticks(first), runs.ticks(last)
