@@ -148,7 +148,8 @@ class OpTable:
             keys = ", ".join(self.keys)
             yield (
                 f'SELECT {keys}, start, "end", {_bar_kind_sql()} AS kind, '
-                f"coalesce(name, kind) AS name FROM {sql_literal(self.places)} WHERE further AND {RAN} AND {where}"
+                f"coalesce(name, kind) AS name FROM {sql_literal(self.places)} "
+                f"WHERE further AND {RAN} AND {where}"
             )
             yield (
                 f'SELECT {keys}, start, "end", {WAITING}::UTINYINT AS kind, name FROM ('
@@ -185,7 +186,8 @@ class RowGroups:
                 )
             )
             + f" FROM parquet_metadata([{', '.join(map(sql_literal, files))}]) WHERE "
-            "path_in_schema IN ('start', 'end', 'rank') GROUP BY file_name, id ORDER BY file_name, id"
+            "path_in_schema IN ('start', 'end', 'rank') "
+            "GROUP BY file_name, id ORDER BY file_name, id"
         ).fetchnumpy()
         self.rows: NDArray[np.int64] = np.asarray(found["rows"], np.int64)
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}
