@@ -33,9 +33,9 @@ def link_use(study: StudyShown) -> Iterable[Block]:
         sentences.append(
             f"{name}: {_op_name(record, op)} takes "
             f"{format_quantity(float(seconds(_ticks(record, op), record.tick)), 's')}; "
-            f"the busiest link, {busiest.component}, carries it for "
-            f"{format_share(busiest.share, 0)} of that time, the mean of its {len(uses)} links for "
-            f"{format_share(sum(shares[name].values()) / len(uses), 0)}."
+            f"its busiest link, {busiest.component}, is in use for "
+            f"{format_share(busiest.share, 0)} of that time; the mean over its {len(uses)} links "
+            f"is {format_share(sum(shares[name].values()) / len(uses), 0)}."
         )
     if not shares:
         return

@@ -25,7 +25,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
-        "Every variant over one time axis. They are also in ",
+        "All variants over one time axis. They are also in ",
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
@@ -66,7 +66,7 @@ def timeline_chart(
     chart, least = schedule.timeline_bars(result, ranks, span)
     return (
         chart,
-        f"{text} of {which}; each {format_quantity(least, 's')} shows the op kind with most time.",
+        f"{text} of {which}; each {format_quantity(least, 's')} shows the kind with most time.",
     )
 
 
