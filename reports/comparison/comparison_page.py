@@ -107,7 +107,7 @@ def differing_settings(of: ComparisonShown) -> Iterable[Block]:
     ]
     if found:
         base = Column(of.rows[0]["name"])
-        columns = [Column("run", header=True), Column("setting"), base, Column("here")]
+        columns = [Column("run", header=True), Column("setting"), base, Column("this run")]
         yield Table(columns, found, stacked=True)
     else:
         yield Paragraph("Nothing.")
@@ -127,7 +127,7 @@ def differing_metrics(of: ComparisonShown) -> Iterable[Block]:
     yield Table(columns, [_metric_row(m, rows, of.facts["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:
-        yield Paragraph(f"{same} other metrics are the same.")
+        yield Paragraph(f"{same} other metric{' is' if same == 1 else 's are'} the same.")
 
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)

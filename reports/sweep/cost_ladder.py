@@ -22,9 +22,9 @@ from .sweep_results import (
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it
-    ("a million tokens", TOKENS, "USD"),
-    ("their GPU-hours", "gpu_time_per_million_tokens", "s"),
-    ("GPU power at most", "gpu.power.bound", "W"),
+    ("cost of a million tokens", TOKENS, "USD"),
+    ("GPU-hours of a million tokens", "gpu_time_per_million_tokens", "s"),
+    ("largest GPU power", "gpu.power.bound", "W"),
 )
 HOUR = 3600.0  # s
 MANY = 3  # settings that nobody reads twice
@@ -158,14 +158,15 @@ def _per_token(summary: Summary) -> list[str]:
     least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
     close = [p for p in rest if compare_intervals(least, p, TOKENS) == CANNOT_TELL]
     many = f"{len(close)} other point{'s' * (len(close) != 1)}"
-    doubt = f"annot tell it from {many}, whose intervals overlap with its own."
+    overlap = "whose interval overlaps" if len(close) == 1 else "whose intervals overlap"
+    doubt = f"cannot be distinguished from that of {many}, {overlap} with its own."
     if sweep_goals(summary)[0][1] == TOKENS:  # the answer has said which it is
-        return [f"C{doubt}"] if close else []
+        return [f"The smallest cost of tokens {doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
         f"{_settings_or_same(least, summary)}"
     )
-    return [f"{text}; c{doubt}" if close else f"{text}."]
+    return [f"{text}; this cost {doubt}" if close else f"{text}."]
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:

@@ -215,8 +215,10 @@ def test_a_comparison_says_what_differs_and_why():
     assert "-60.0 % to -40.0 %" in text
     assert "waiting 500 ms → 100 ms" in text
     assert "b is the quickest; see what limits it: foretrace run b" in text
-    assert '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="here">4</td>' in html
-    assert "1 other metrics are the same" in html
+    assert (
+        '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="this run">4</td>' in html
+    )
+    assert "1 other metric is the same" in html
     assert "No effect: <code>x.y</code>" in html
 
 
