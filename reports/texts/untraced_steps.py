@@ -9,7 +9,7 @@ from ..numbers import format_quantity
 
 
 def untraced_sentence(facts: Mapping[str, Any]) -> str:
-    """What untraced steps change in a run, or why they change nothing; "" without any.
+    """Sentence on how untraced steps change recorded times, or why not; "" without any.
 
     >>> starts = {"files": ["run/rank0.steps.csv"], "process_starts": 1, "typical": 0.1}
     >>> untraced_sentence(starts | {"times_multiplied_by": 0.94})
