@@ -91,7 +91,7 @@ def places_file(table: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class OpTable:
+class SavedOpTable:
     """A table of ops, the places beside it, and what names its lanes.
 
     Parameters
@@ -106,7 +106,7 @@ class OpTable:
     places: Path | None = None
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, path: Path) -> OpTable:
+    def of(cls, db: DuckDBPyConnection, path: Path) -> SavedOpTable:
         """A table by its file."""
         columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {sql_literal(path)}").fetchall()}
         keys = ("job", "rank", "stream") if "job" in columns else ("rank", "stream")

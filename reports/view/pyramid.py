@@ -4,7 +4,7 @@ Levels are powers of two of ticks, from one at which the whole takes at most a t
 bytes; what is finer is read from the table itself.  A folder holds
 
 - ``made_from.json``: the table that it was made from, its levels and its span;
-- ``lanes.parquet``: see :meth:`.OpTable.lanes`;
+- ``lanes.parquet``: see :meth:`.SavedOpTable.lanes`;
 - ``alone.parquet``: ops that are a bar of their own at some level;
 - ``cells.N.parquet``: the others, together; see :mod:`.resolution`;
 - ``names.parquet``: of each name its ops, and when the first, tenth … of them begins.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.atomic_folder import replace_folder_on_success
-from .op_table import RAN, OpTable, open_database, sql_literal, table_digest
+from .op_table import RAN, SavedOpTable, open_database, sql_literal, table_digest
 from .resolution import cells, coarser_sums, long_op_bars, sums_by_cell
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def write_pyramid(
     base : its finest level; by the table's size unless said
     """
     with open_database(folder / "spill") as db:
-        own = OpTable.of(db, table)
+        own = SavedOpTable.of(db, table)
         db.execute(f"CREATE TABLE lanes AS {own.lanes()}")
         db.execute(f"CREATE TEMP VIEW ops AS SELECT * FROM {own.ops()}")
         db.execute(f"CREATE TEMP VIEW drawn AS SELECT * FROM {own.drawn_rows()}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...sim.facts.kind import kind_names
-from .op_table import RAN, OpTable, RowGroups, open_database, sql_literal
+from .op_table import RAN, RowGroups, SavedOpTable, open_database, sql_literal
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -115,7 +115,7 @@ class ViewedTable:
         self.named = bool(facts["names"])
         self._db = open_database()
         self._db.execute(f"CREATE TABLE lanes AS FROM {sql_literal(folder / 'lanes.parquet')}")
-        self.table = OpTable.of(self._db, table)
+        self.table = SavedOpTable.of(self._db, table)
         job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
             f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
