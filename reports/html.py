@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PART = re.compile(r"(?<=\w)(::|[._/])(?=[A-Za-z])")  # ends a part of a name
 
-POLICY = (  # a page asks nobody, and runs no script but its own
+POLICY = (  # a page makes no requests and runs only its own script
     f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash(page_script())}"
 )
 

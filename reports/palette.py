@@ -35,8 +35,8 @@ KINDS = {  # of a bar of the timeline
 OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
 OTHER_ROLES = ("role-1", "role-2")  # bars of ops that roles of plug-ins run
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
-INK = "ink"  # of text, and of what has no colour of its own
-OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a colour that the palette has not
+INK = "ink"  # colour of text, and the default
+OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a hex colour outside the palette
 MIXED = " @ "  # between a colour and the percentage of it
 
 

@@ -28,7 +28,7 @@ WRITTEN_BY = {
     "accuracy": "'foretrace hil check' writes it",
     "comparison": "'foretrace compare' writes it",
 }
-OF_A_PLUGIN = 85  # before the words and what it takes to run again
+OF_A_PLUGIN = 85  # position of plug-in sections: before the glossary and the reproduce section
 
 Show = Callable[[Any], Iterable[Block]]
 
@@ -63,7 +63,7 @@ class ShownSection:
 
 
 SECTIONS: dict[str, PageSection] = {}
-"""By page and name: ``run.blame``."""
+"""Registered sections by page and name, such as ``run.blame``."""
 
 
 def section(

@@ -9,9 +9,14 @@ from ..numbers import three_digits
 from ..texts.command_line import with_option
 
 Checked = Mapping[str, Any]
-Step = tuple[str, str]  # what to do; the command that does it, "" for none
-FITTED = {"gpu": "ops", "nic": "nic", "cxl": "cxl", "memory": "memory"}  # what fits which part
-ONE_WAY = 0.5  # of the mean error: a bias that is larger is no scatter
+Step = tuple[str, str]  # sentence; the command for it, "" for none
+FITTED = {
+    "gpu": "ops",
+    "nic": "nic",
+    "cxl": "cxl",
+    "memory": "memory",
+}  # command that fits each kind of part
+ONE_WAY = 0.5  # fraction of the mean error above which a bias is not scatter
 MOST = 3
 DRIVERS = "foretrace drivers"
 

@@ -28,8 +28,8 @@ from ..section import section, shown_sections
 from ..texts.answer import variant_verdict
 from ..texts.headline import Answer, better_sign, metric_header, timed_span, value_sentence
 
-LEAST = 5e-4  # a relative change below it is none
-LEAD = 4  # sentences; beyond, the last is of all further runs
+LEAST = 5e-4  # smaller relative changes count as none
+LEAD = 4  # leading sentences; with more runs, the last is on all further runs
 NOT_SET = "not set"
 QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]

@@ -29,7 +29,7 @@ from .write import draw_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-FEW = 2  # ranks of a timeline, unless said
+FEW = 2  # ranks of a timeline by default
 
 
 class ResultPlots:

@@ -22,8 +22,8 @@ from .recorded_answer import (
     recorded_sentences,
 )
 
-FEW = 16  # ranks that the first screen draws
-ON_FIRST = 8  # rows of its table
+FEW = 16  # ranks drawn on the first screen
+ON_FIRST = 8  # table rows of the first screen
 Recorded = Mapping[str, Any]
 
 

@@ -21,7 +21,7 @@ FACTS = "stages"  # of a graph: of each stage ``memory`` by part, ``chunks``, ``
 MOST_STAGES = 6  # of a drawing
 MOST_POINTS = 600  # of a curve: a page is to stay small
 AT_THE_PEAK = ("activations", "work under way")
-"""Parts of a stage's memory that come and go; the others are held all the time."""
+"""Parts of a stage's memory that vary over time; all others are constant."""
 
 
 class MemoryOverTime(NamedTuple):

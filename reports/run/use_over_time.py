@@ -20,7 +20,7 @@ from ..texts.study import StudyShown
 DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map
 MOST_CURVES = 6
-ALIKE = " + "  # before the number of further parts that are in use alike
+ALIKE = " + "  # before the number of further components with the same utilization
 Shares = Mapping[str, Any]
 
 

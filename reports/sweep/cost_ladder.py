@@ -21,13 +21,13 @@ from .sweep_results import (
 )
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
-BESIDE = (  # what a planner is asked next, where every point of the ladder has it
+BESIDE = (  # further columns, shown if every point of the ladder has the metric
     ("cost of a million tokens", TOKENS, "USD"),
     ("GPU-hours of a million tokens", "gpu_time_per_million_tokens", "s"),
     ("largest GPU power", "gpu.power.bound", "W"),
 )
 HOUR = 3600.0  # s
-MANY = 3  # settings that nobody reads twice
+MANY = 3  # settings above which their text is not repeated
 CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
 
@@ -160,7 +160,7 @@ def _per_token(summary: Summary) -> list[str]:
     many = f"{len(close)} other point{'s' * (len(close) != 1)}"
     overlap = "whose interval overlaps" if len(close) == 1 else "whose intervals overlap"
     doubt = f"cannot be distinguished from that of {many}, {overlap} with its own."
-    if sweep_goals(summary)[0][1] == TOKENS:  # the answer has said which it is
+    if sweep_goals(summary)[0][1] == TOKENS:  # the leading sentence names that point
         return [f"The smallest cost of tokens {doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "

@@ -90,7 +90,7 @@ def _best_table(summary: Summary) -> Table:
     """Table of the base scenario and the best points; of many settings those that differ."""
     front = front_points(summary)[:BEST_ROWS]
     shown = list(summary["vary"])
-    if len(shown) > MOST_SETTINGS:  # the answer has said those of the best
+    if len(shown) > MOST_SETTINGS:  # the leading sentence lists the settings of the best point
         shown = differing_settings(front, summary["vary"])[:MOST_SETTINGS]
     columns = [
         Column(header=True),

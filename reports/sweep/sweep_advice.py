@@ -16,7 +16,7 @@ from .sweep_results import (
     unique_suffix,
 )
 
-LEAST = 5e-4  # a relative change below it is none
+LEAST = 5e-4  # smaller relative changes count as none
 
 
 def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]]:

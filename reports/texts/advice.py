@@ -12,9 +12,9 @@ from .command_line import option_value, with_option
 from .headline import Answer, better_sign, metric_subject
 
 Point = Mapping[str, Any]
-Step = tuple[str, str]  # what to do; the command that does it, "" for none
+Step = tuple[str, str]  # sentence; the command for it, "" for none
 MOST = 3
-QUICKER = 0.8  # of a time, to try
+QUICKER = 0.8  # factor on a time in the suggested command
 UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
 
 
@@ -46,7 +46,7 @@ def _step_if_unresolved(
 ) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for v in p["metrics"].values() for s in v["interval_of"]}
-    if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
+    if "jitter" not in held and jitter != "unknown":  # without a distribution, replicas are equal
         yield (
             "Run replicas to get an interval that includes jitter:",
             with_option(command, "--replicas", "10"),

@@ -34,13 +34,13 @@ WORKLOADS = {
     "training": "the description of the model",
     "transfers": "the list of transfers",
 }
-BLIND = "blind"  # how it begins where nobody measured what is predicted
-REPLAY = "replay"  # how it begins where a recording was only played again
+BLIND = "blind"  # first word of the calibration state without any measurement
+REPLAY = "replay"  # first word of the calibration state of a recording that is only replayed
 QUICK = (
     "A quick run: the effect of faster parts and of wrong values was not tested; run without "
     "--quick for that."
 )
-DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
+DRIVEN = "driven by"  # first words of the calibration state of a run with real devices
 
 
 def answer_sentences(summary: Mapping[str, Any]) -> list[str]:

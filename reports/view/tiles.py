@@ -79,14 +79,14 @@ class Members(NamedTuple):
 
     Parameters
     ----------
-    count : how many there are
+    total : how many there are
     last_count : how many of them arrived last, at one tick
     first_last_rank : the first rank of those
     longest_wait : ticks that the first to arrive waits
     places : of each that is told lane, rank, tick from which it waits
     """
 
-    count: int
+    total: int
     last_count: int
     first_last_rank: int
     longest_wait: int

@@ -184,7 +184,7 @@ def _members_json(
            "last": since == late}
           for lane, rank, since in met.places]  # fmt: skip
     return {
-        "of": met.count,
+        "of": met.total,
         "last": met.last_count,
         "who": met.first_last_rank,
         "most": float(runs.seconds(met.longest_wait)),

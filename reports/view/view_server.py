@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
-"""By the last part of an address: what answers it, given its query."""
+"""Request handlers by the last part of the path; each gets the query and returns a reply."""
 
 
 def json_answer(value: Any) -> Reply:
