@@ -70,10 +70,10 @@ def kind_of_bar(kind: Kind) -> str:
     return OF_ROLE.get(kind.role, kind.role) or "gap"
 
 
-def mixed(colour: str, percent: float) -> str:
+def paler(colour: str, percent: float) -> str:
     """A paler colour: ``percent`` of it, the rest is the paper's.
 
-    >>> mixed("compute", 25)
+    >>> paler("compute", 25)
     'compute @ 25'
     """
     return f"{colour}{MIXED}{percent:g}"

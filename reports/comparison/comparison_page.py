@@ -58,7 +58,7 @@ class ComparisonShown:
         return metric
 
 
-def write_compare(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
+def write_comparison_page(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
     """Write the report of a comparison; see :class:`ComparisonShown`."""
     path.write_text(comparison_page(rows, facts), encoding="utf-8")
 

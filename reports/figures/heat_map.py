@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..blocks import BarChart, Bars, HeatMap
 from ..figure_kind import on_page
 from ..numbers import format_quantity
-from ..palette import mixed
+from ..palette import paler
 from .bars import bar_chart_html
 
 SHADES = 32
@@ -40,7 +40,7 @@ def heat_map_bars(of: HeatMap) -> BarChart:
     shade = np.ceil(np.where(np.isnan(values), 0, shares) * SHADES).astype(int)
     cells = _named_cells if of.columns else _merged_cells
     legend = {
-        format_quantity(least + (most - least) * percent / 100, of.unit): mixed(of.colour, percent)
+        format_quantity(least + (most - least) * percent / 100, of.unit): paler(of.colour, percent)
         for percent in LEGEND
     }
     rows = of.rows

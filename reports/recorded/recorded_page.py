@@ -27,7 +27,7 @@ ON_FIRST = 8  # table rows of the first screen
 Recorded = Mapping[str, Any]
 
 
-def write_recorded(path: Path, summary: Recorded, result: Result, command: str) -> None:
+def write_recording_page(path: Path, summary: Recorded, result: Result, command: str) -> None:
     """Write the page of a recording.
 
     Parameters

@@ -15,7 +15,7 @@ from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
-from ..palette import INK, SERIES, mixed
+from ..palette import INK, SERIES
 from ..section import section
 from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline
 from ..texts.study import StudyShown
@@ -120,8 +120,8 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     ):
         own = kinds[chunk, what, stage, beside]
         name = _name(what, chunk, chunks, shown.schedule)
-        paler = chunk % 2 and what != WEIGHTS
-        colour = mixed(COLOURS[what], PALER) if paler else COLOURS[what]
+        is_second = chunk % 2 and what != WEIGHTS
+        colour = paler(COLOURS[what], PALER) if is_second else COLOURS[what]
         if colour not in legend.values():  # backward of inputs alone is told by its title
             legend[name] = colour
         start = (np.array([one.start for one in own]) - first) / scale
@@ -131,7 +131,7 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
         title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
         top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
         bars.append(Bars(np.full(len(own), top), start, took - gap, colour, title, high))
-        ink = INK if paler else "on-warm" if what in WARM else "on-bar"
+        ink = INK if is_second else "on-warm" if what in WARM else "on-bar"
         row = stage + 0.215 * beside * (-1 if what == FORWARD else 1)
         before = batches // 2 if shown.schedule == BOTH_ENDS and chunk else 0
         texts += [

@@ -91,7 +91,7 @@ def _simulated(scenario: Scenario) -> Study:
 
 def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
-    from ...reports.comparison.comparison_page import write_compare
+    from ...reports.comparison.comparison_page import write_comparison_page
 
     rows = [
         {
@@ -110,7 +110,7 @@ def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> No
     told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
             "answer": found.answer}  # fmt: skip
     try:
-        write_compare(path, rows, told)
+        write_comparison_page(path, rows, told)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
 

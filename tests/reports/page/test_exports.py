@@ -15,7 +15,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 @pytest.fixture
 def packets(small, tmp_path):
     def write():
-        cut = perfetto.write_timeline(tmp_path / "t.pftrace", small.results)
+        cut = perfetto.write_perfetto_timeline(tmp_path / "t.pftrace", small.results)
         trace = Trace.FromString((tmp_path / "t.pftrace").read_bytes())
         return cut, list(trace.packet)
 
