@@ -15,7 +15,7 @@ from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
-from ..palette import INK, SERIES
+from ..palette import INK, SERIES, paler
 from ..section import section
 from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline
 from ..texts.study import StudyShown
