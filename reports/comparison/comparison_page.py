@@ -74,9 +74,9 @@ def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 
 @section("answer", page="comparison", order=0)
-def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
+def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
     """The first screen of a comparison."""
-    rows, decides = of.rows, of.answer
+    rows, decides = comparison.rows, comparison.answer
     boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
              for r in rows}  # fmt: skip
     columns = [
@@ -98,42 +98,42 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
 
 
 @section("compare", page="comparison", title="Settings that differ", order=10)
-def differing_settings(of: ComparisonShown) -> Iterable[Block]:
+def differing_settings(comparison: ComparisonShown) -> Iterable[Block]:
     """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
         [r["name"], Code(path), a or NOT_SET, b or NOT_SET]
-        for r in of.rows[1:]
+        for r in comparison.rows[1:]
         for path, (a, b) in r["settings"].items()
     ]
     if found:
-        base = Column(of.rows[0]["name"])
+        base = Column(comparison.rows[0]["name"])
         columns = [Column("run", header=True), Column("setting"), base, Column("this run")]
         yield Table(columns, found, stacked=True)
     else:
         yield Paragraph("Nothing.")
-    if idle := of.facts["no_effect"]:
+    if idle := comparison.facts["no_effect"]:
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 
 
 @section("metrics", page="comparison", title="Metrics that differ", order=20)
-def differing_metrics(of: ComparisonShown) -> Iterable[Block]:
+def differing_metrics(comparison: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ between the runs, and how many are equal."""
-    rows = of.rows
-    names = _differing_metrics(rows, of.answer)
+    rows = comparison.rows
+    names = _differing_metrics(rows, comparison.answer)
     columns = [
         Column("metric", header=True),
         *(Column(r["name"], number=True) for r in rows),
     ]
-    yield Table(columns, [_metric_row(m, rows, of.facts["units"]) for m in names])
+    yield Table(columns, [_metric_row(m, rows, comparison.facts["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:
         yield Paragraph(f"{same} other metric{' is' if same == 1 else 's are'} the same.")
 
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)
-def how_to_repeat_comparison(of: ComparisonShown) -> Iterable[Block]:
+def how_to_repeat_comparison(comparison: ComparisonShown) -> Iterable[Block]:
     """The command that repeats the comparison."""
-    yield Listing(of.facts["command"])
+    yield Listing(comparison.facts["command"])
 
 
 def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:

@@ -22,12 +22,12 @@ MOST_ROWS = 24
 Point = Mapping[str, Any]
 
 
-def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
+def time_breakdown_bars(points: Mapping[str, Point], span_text: str) -> BarChart:
     """Time breakdown of the mean rank, one bar per variant.
 
     Parameters
     ----------
-    of : which part of the run: ``an iteration``
+    span_text : which part of the run: ``an iteration``
     """
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
@@ -44,7 +44,7 @@ def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"{of} of the mean rank, {unit}"
+    axis = f"{span_text} of the mean rank, {unit}"
     return BarChart(names, bars, whole / scale, axis, thick=34, legend=legend)
 
 

@@ -30,7 +30,7 @@ class Plots:
     Parameters
     ----------
     page : ``run``, ``sweep`` or ``comparison``
-    of : what the page is about, as its sections are given it
+    subject : what the page is about, as its sections are given it
 
     Examples
     --------
@@ -39,8 +39,8 @@ class Plots:
     True
     """
 
-    def __init__(self, page: str, of: Any):
-        self._page, self._of = page, of
+    def __init__(self, page: str, subject: Any):
+        self._page, self._of = page, subject
 
     def __dir__(self) -> list[str]:
         return [one.name for one in sections(self._page)]

@@ -31,32 +31,32 @@ PATTERNED = 0.05  # inches: what is narrower has no room for a pattern
 
 
 @on_paper(BarChart)
-def bar_chart(of: BarChart, sheet: Sheet) -> Drawing:
+def bar_chart(figure: BarChart, sheet: Sheet) -> Drawing:
     """Draw a bar chart: a row for each name, the first on top."""
     from matplotlib.patches import Patch
 
-    span = of.span or 1.0
-    pitch = max(of.thick / PITCH, LEAST_PITCH)
+    span = figure.span or 1.0
+    pitch = max(figure.thick / PITCH, LEAST_PITCH)
     drawing = sheet.canvas(3.0)
     axes = drawing.add_subplot()
-    names = shorten_texts(of.rows, sheet.letters(NAMES * sheet.width))
+    names = shorten_texts(figure.rows, sheet.letters(NAMES * sheet.width))
     inch = (sheet.width - max(map(text_width, names), default=0.0) - 0.2) / span
-    patterned = not of.texts  # it would run through the letters
-    for bars in of.bars:
+    patterned = not figure.texts  # it would run through the letters
+    for bars in figure.bars:
         _draw_bars(axes, bars, inch, patterned=patterned)
-    _draw_texts(axes, of, inch, pitch)
+    _draw_texts(axes, figure, inch, pitch)
     axes.set_xlim(0, span)
-    axes.set_ylim(len(of.rows), 0)
+    axes.set_ylim(len(figure.rows), 0)
     axes.set_yticks(np.arange(len(names)) + 0.5, names)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=rgb("line"))
-    across = wrap_text(of.axis, sheet.letters(sheet.width - 0.5, 8.0))
+    across = wrap_text(figure.axis, sheet.letters(sheet.width - 0.5, 8.0))
     axes.set_xlabel(across)
-    legend = of.legend or {}
+    legend = figure.legend or {}
     patches = [_patch(Patch, colour, patterned=patterned) for colour in legend.values()]
     above = legend_above(drawing, patches, list(legend))
     drawing.set_figheight(
-        min(len(of.rows) * pitch + 0.34 + 0.13 * (across.count("\n") + 1) + above, 8.6)
+        min(len(figure.rows) * pitch + 0.34 + 0.13 * (across.count("\n") + 1) + above, 8.6)
     )
     return drawing
 
@@ -91,11 +91,11 @@ def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
         )  # fmt: skip
 
 
-def _draw_texts(axes: Any, of: BarChart, inch: float, pitch: float) -> None:
+def _draw_texts(axes: Any, figure: BarChart, inch: float, pitch: float) -> None:
     """Texts of bars, where they have room; the end of longer ones is left out."""
     if pitch < LEAST_PITCH:
         return
-    for one in of.texts:
+    for one in figure.texts:
         fits = _clip_text(one.text, one.length * inch - 0.06)
         if fits:
             axes.text(

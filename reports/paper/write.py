@@ -23,12 +23,12 @@ METADATA: dict[str, dict[str, Any]] = {  # no date: the same figure is the same 
 }
 
 
-def select_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigure]:
+def select_figures(html: str, sections: Sequence[str], page_name: str) -> list[PageFigure]:
     """Figures of a page, or of some of its sections.
 
     Parameters
     ----------
-    of : what the page is of, for errors
+    page_name : what the page is of, for errors
 
     Raises
     ------
@@ -38,7 +38,7 @@ def select_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigu
     found = decode_figures(html)
     if found is None:
         raise ForetraceError(
-            f"{of}: its page holds no figures as data; write it again: foretrace run --no-cache"
+            f"{page_name}: its page has no figure data; write it again: foretrace run --no-cache"
         )
     there = list(dict.fromkeys(one.section for one in found))
     for name in sections:
@@ -48,7 +48,9 @@ def select_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigu
                 f"sections with figures: {', '.join(there) or 'none'}"
             )
     if not found:
-        raise ForetraceError(f"{of}: no section of its page has a figure; its tables are on it")
+        raise ForetraceError(
+            f"{page_name}: no section of its page has a figure; open the page for its tables"
+        )
     return [one for one in found if not sections or one.section in sections]
 
 

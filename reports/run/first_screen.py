@@ -57,29 +57,31 @@ def _limits(study: StudyShown) -> Iterable[str]:
         yield late
 
 
-def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
+def _variants_table(points: Mapping[str, Point], answer: Answer) -> Table:
     base = next(iter(points.values()))
-    priced = has_token_price(base, of)
+    priced = has_token_price(base, answer)
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),
-        Column([f"{metric_header(of)} ", within], number=True),
+        Column([f"{metric_header(answer)} ", within], number=True),
         Column(["change ", within], number=True),
         *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
         Column("outcome"),
     ]
-    return Table(columns, [_variant_row(name, p, base, priced, of) for name, p in points.items()])
+    return Table(
+        columns, [_variant_row(name, p, base, priced, answer) for name, p in points.items()]
+    )
 
 
-def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
-    value, is_base, unit = metric_value(point, of), point is base, of["unit"]
+def _variant_row(name: str, point: Point, base: Point, priced: bool, answer: Answer) -> list[Line]:
+    value, is_base, unit = metric_value(point, answer), point is base, answer["unit"]
     bounds, change_bounds = value["interval"], point["change"]["interval"]
     within = " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
     changed: list[Inline] = [] if is_base else [format_change(point["change"]["value"])]
     if not is_base and change_bounds and (between := _interval_text(change_bounds)):
         changed += [" ", Small(between)]
     missed = sum(not e["met"] for e in point["expect"])
-    judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, of))]
+    judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, answer))]
     judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
     cost = [token_price_text(point["metrics"])] if priced else []
     return [
@@ -91,10 +93,10 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer)
     ]
 
 
-def _verdict_tag(point: Point, base: Point, of: Answer) -> str:
+def _verdict_tag(point: Point, base: Point, answer: Answer) -> str:
     """Verdict tag of a variant; a longer period that does more work is not called worse."""
-    work = work_ratio(point, base, of)
-    return variant_verdict(point, of) if work == 1.0 else f"{three_digits(work)}x work"
+    work = work_ratio(point, base, answer)
+    return variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
 
 
 def _interval_text(bounds: Sequence[float]) -> str:

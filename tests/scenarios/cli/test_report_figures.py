@@ -29,7 +29,7 @@ def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
     page.write_text("<html></html>")
     code, _, err = cli("report", "first", "--figures", "svg")
     assert code
-    assert "its page holds no figures as data; write it again: foretrace run --no-cache" in err
+    assert "its page has no figure data; write it again: foretrace run --no-cache" in err
 
 
 PLUGIN = """
