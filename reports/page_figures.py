@@ -61,12 +61,12 @@ def page_figures(sections: Sequence[ShownSection]) -> list[PageFigure]:
     return list(found.values())
 
 
-def _free_name(section: str, heading: str, taken: Mapping[str, Any]) -> str:
+def _free_name(section: str, heading: str, used_names: Mapping[str, Any]) -> str:
     """A name for a file that no other figure has."""
     words = "-".join(re.findall(r"[a-z0-9]+", heading.lower()))[:40].strip("-")
     known = words in ("", section.replace("_", "-"))
     name = section if known else f"{section}-{words}"
-    number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+    number = next(n for n in range(1, len(used_names) + 2) if _numbered(name, n) not in used_names)
     return _numbered(name, number)
 
 

@@ -61,16 +61,16 @@ def _expectations_table(checked: Checked) -> Table:
     return Table(columns, rows, stacked=True)
 
 
-def _expectation_line(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
-    own = checked["components"].get(e["component"], checked["whole"] or {})
-    judged = Tag(e["outcome"], OUTCOMES[e["outcome"]])
+def _expectation_line(expectation: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
+    own = checked["components"].get(expectation["component"], checked["whole"] or {})
+    judged = Tag(expectation["outcome"], OUTCOMES[expectation["outcome"]])
     return [
-        Code(e["that"].replace(" %", "\u00a0%")),
-        unsigned_error(e["value"]),
-        format_error_interval(e["interval"]),
-        unsigned_error(e["bar"]),
+        Code(expectation["that"].replace(" %", "\u00a0%")),
+        unsigned_error(expectation["value"]),
+        format_error_interval(expectation["interval"]),
+        unsigned_error(expectation["bar"]),
         unsigned_error(own.get("spread")),
-        judged if e["otherwise"] == "fail" else [judged, " only a warning"],
+        judged if expectation["otherwise"] == "fail" else [judged, " only a warning"],
     ]
 
 

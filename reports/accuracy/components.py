@@ -59,16 +59,16 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
         yield Paragraph([Tag(name), f" {text}."])
 
 
-def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
+def _component_rows(name: str, component: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
     """Table rows of one component: its errors, and the op with most of them."""
-    if not one["ops"]:
+    if not component["ops"]:
         why: list[Inline] = [
             Tag("n/a (emulated)", "cannot-tell"),
             " these times come from an emulator: they say nothing about real hardware",
         ]
-        yield [name, one["clock"], Span(why, 7)]
+        yield [name, component["clock"], Span(why, 7)]
         return
-    wrong = one["errors"]
+    wrong = component["errors"]
     cells: list[Line] = [
         [
             unsigned_error(wrong[key]["value"]),
@@ -76,20 +76,20 @@ def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | S
         ]
         for key, _ in STATISTICS
     ]
-    count = f"{one['n']:,} calls, {len(one['ops'])} different"
-    yield [name, one["clock"], count, *cells, unsigned_error(one["spread"])]
-    yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
+    count = f"{component['n']:,} calls, {len(component['ops'])} different"
+    yield [name, component["clock"], count, *cells, unsigned_error(component["spread"])]
+    yield ["", Span(["worst: ", Code(component["worst"]["op"])], 8)]
 
 
-def _page_placement_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _page_placement_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
-        f"in every batch, at least {unsigned_error(one['placed'])} of the pages that were moved or "
-        "placed were in the memory chosen for them"
+        f"in every batch, at least {unsigned_error(component['placed'])} of the pages that were "
+        "moved or placed were in the memory chosen for them"
     )
 
 
-def _left_out_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
-    out = one["left_out"]
+def _left_out_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
+    out = component["left_out"]
     return name, (
         f"{out['ops']:,} ops ({out['different']} different, {unsigned_error(out['share'])} of the "
         f"component's predicted time) were not measured, such as {out['some'][0]}; all runs "
@@ -136,8 +136,8 @@ def changes_since_older_recording(check: CheckShown) -> Iterable[Block]:
         yield Terms([_drift_row(n, c) for n, c in known.items()])
 
 
-def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
-    drift = one["drift"]
+def _drift_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
+    drift = component["drift"]
     if drift is None:
         return name, "no older recording"
     if not drift["n"]:
@@ -162,13 +162,13 @@ def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
         yield Listing(check.command)
 
 
-def _source_lines(name: str, one: Mapping[str, Any]) -> list[Line]:
-    partial = f"; partly measured: {one['partial']}" if one["partial"] else ""
-    versions = ", ".join(f"{k} {v}" for k, v in one["versions"].items())
-    modelled = ", contention modelled" if one["sharing"] == "solo" else ""
+def _source_lines(name: str, component: Mapping[str, Any]) -> list[Line]:
+    partial = f"; partly measured: {component['partial']}" if component["partial"] else ""
+    versions = ", ".join(f"{k} {v}" for k, v in component["versions"].items())
+    modelled = ", contention modelled" if component["sharing"] == "solo" else ""
     return [
         name,
-        [f"{one['source']}{partial}", Small(versions, under=True)],
-        one["metric"],
-        f"{one['sharing']}{modelled}",
+        [f"{component['source']}{partial}", Small(versions, under=True)],
+        component["metric"],
+        f"{component['sharing']}{modelled}",
     ]

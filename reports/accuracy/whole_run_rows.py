@@ -11,20 +11,20 @@ from .error_texts import format_error, format_signed, unsigned_error
 Row = tuple[str, str, str]  # name, value, note
 
 
-def error_rows(whole: Any, unit: str) -> list[Row]:
+def error_rows(run_errors: Any, unit: str) -> list[Row]:
     """Model error, composition error and A/A, each with what it compares."""
-    if whole is None:
+    if run_errors is None:
         return []
     rows = [
-        ("model error", format_error(whole["error"]), "all models against all devices"),
+        ("model error", format_error(run_errors["error"]), "all models against all devices"),
         (
             "A/A",
-            unsigned_error(whole["spread"]),
+            unsigned_error(run_errors["spread"]),
             "all devices: one half of the process starts against the other",
         ),
     ]
-    rows += _coupled_rows(whole, unit)
-    real = whole["real"]
+    rows += _coupled_rows(run_errors, unit)
+    real = run_errors["real"]
     if real is None:
         return [*rows, ("composition error", "unknown", "the real job was not measured (hil.real)")]
     spread = (
@@ -43,9 +43,9 @@ def error_rows(whole: Any, unit: str) -> list[Row]:
     ]
 
 
-def _coupled_rows(whole: Any, unit: str) -> list[Row]:
+def _coupled_rows(run_errors: Any, unit: str) -> list[Row]:
     """A coupled run beside the ops that were measured one by one."""
-    one = whole.get("coupled")
+    one = run_errors.get("coupled")
     if one is None:
         return []
     value, sets = format_quantity(one["value"], unit), ", ".join(one["sets"])
@@ -61,9 +61,9 @@ def _coupled_rows(whole: Any, unit: str) -> list[Row]:
     return [("model error, coupled", format_error(one["error"]), text), sharing]
 
 
-def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
+def component_share_rows(run_errors: Any, unit: str) -> list[dict[str, str]]:
     """Effect of each of several components on the answer, and what they do not add up to."""
-    if whole is None or len(whole["shares"]) < 2:
+    if run_errors is None or len(run_errors["shares"]) < 2:
         return []
     rows = [
         {
@@ -74,19 +74,23 @@ def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
             if s["shapley"] is None
             else format_signed(s["shapley"], unit),
         }
-        for s in whole["shares"]
+        for s in run_errors["shares"]
     ]
-    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"], unit),
+    left = {"name": "interaction", "swap_in": format_signed(run_errors["interaction"], unit),
             "leave_out": "", "shapley": ""}  # fmt: skip
     return [*rows, left]
 
 
-def break_even_row(b: Mapping[str, Any]) -> tuple[str, str]:
+def break_even_row(break_even: Mapping[str, Any]) -> tuple[str, str]:
     """Name of a component, and a sentence on the error of its times that would flip the answer."""
-    if not b["answer"]:
-        return b[
+    if not break_even["answer"]:
+        return break_even[
             "component"
         ], "nothing can flip: there is no variant and no expectation for the time"
-    if b["error"] is None:
-        return b["component"], "the answer holds even if its times are half or twice as long"
-    return b["component"], f"the answer flips if its times are wrong by {format_error(b['error'])}"
+    if break_even["error"] is None:
+        return break_even[
+            "component"
+        ], "the answer holds even if its times are half or twice as long"
+    return break_even[
+        "component"
+    ], f"the answer flips if its times are wrong by {format_error(break_even['error'])}"

@@ -90,8 +90,8 @@ def _texts(figure: BarChart) -> str:
     )
 
 
-def _bar_units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return np.rint(WIDTH * np.asarray(at) / span).astype(np.int64)
+def _bar_units(position: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.rint(WIDTH * np.asarray(position) / span).astype(np.int64)
 
 
 def round_ticks(span: float) -> list[float]:

@@ -111,10 +111,10 @@ def limit_bars(bars: TimelineBars, max_bars: int) -> tuple[TimelineBars, int]:
     return few, least
 
 
-def merge_short_ops(bars: TimelineBars, least: int) -> TimelineBars:
+def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
     """Bars in which ops shorter than ``least`` ticks, by the pixel of that width, are one."""
-    short = bars.end - bars.start < least
-    pixel = np.where(short, bars.start // least, np.arange(len(short)))
+    short = bars.end - bars.start < min_ticks
+    pixel = np.where(short, bars.start // min_ticks, np.arange(len(short)))
     new = np.ones(len(short), bool)
     new[1:] = (
         ~(short[1:] & short[:-1]) | (bars.lane[1:] != bars.lane[:-1]) | (pixel[1:] != pixel[:-1])

@@ -193,9 +193,9 @@ def _shapes(series: Sequence[Series]) -> dict[str, str]:
     return found
 
 
-def _finite_values(series: Sequence[Series], which: str) -> Numbers:
+def _finite_values(series: Sequence[Series], axis_name: str) -> Numbers:
     """Every finite number along one axis."""
-    names = [which] if which == "x" else [which, "low", "high"]
+    names = [axis_name] if axis_name == "x" else [axis_name, "low", "high"]
     every = [np.asarray(getattr(s, name), float).ravel() for s in series for name in names]
     found = np.concatenate(every) if every else np.empty(0)
     return found[np.isfinite(found)]
@@ -244,22 +244,22 @@ class _Scale:
         return [(at, tick_text(at)) for at in _powers(low, high, self.log)]
 
 
-def tick_text(at: float) -> str:
+def tick_text(value: float) -> str:
     """A number at an axis: large ones by thousands, no exponent that can be left out.
 
     >>> tick_text(1200000.0), tick_text(0.25), tick_text(150.5), tick_text(1e-07)
     ('1,200,000', '0.25', '150.5', '1e-07')
     """
-    return f"{at:,.0f}" if 1e3 <= abs(at) < 1e9 and at == round(at) else f"{at:g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 and value == round(value) else f"{value:g}"
 
 
-def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
+def round_steps(low: float, high: float, max_ticks: int = MOST_TICKS) -> list[float]:
     """Round numbers between two, a few of them.
 
     >>> round_steps(0.31, 1.02), round_steps(-5.0, 20.0)
     ([0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])
     """
-    rough = (high - low) / most
+    rough = (high - low) / max_ticks
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

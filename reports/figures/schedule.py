@@ -148,7 +148,7 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
     return {pair: i for i, pair in enumerate(pairs)}
 
 
-def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any, Any, Any]:
+def bars_by_majority(start: Any, end: Any, layer: Any, pixel_ticks: int) -> tuple[Any, Any, Any]:
     """Starts, lengths and layers of bars; each ``least`` ticks show what runs longest in them.
 
     So that many short ops of one kind are not hidden by a few of another.
@@ -159,11 +159,13 @@ def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any,
     """
     if not len(start):
         return (np.empty(0, np.int64),) * 3
-    first = start // least
-    whole = -(-end // least) - first  # pixels that each op touches
+    first = start // pixel_ticks
+    whole = -(-end // pixel_ticks) - first  # pixels that each op touches
     op = np.repeat(np.arange(len(start)), whole)
     pixel = np.arange(len(op)) - np.repeat(np.cumsum(whole) - whole, whole) + first[op]
-    inside = np.minimum(end[op], (pixel + 1) * least) - np.maximum(start[op], pixel * least)
+    inside = np.minimum(end[op], (pixel + 1) * pixel_ticks) - np.maximum(
+        start[op], pixel * pixel_ticks
+    )
     most = int(layer.max()) + 1
     cell, at = np.unique(pixel * most + layer[op], return_inverse=True)
     time = np.bincount(at, inside, len(cell))
@@ -172,4 +174,4 @@ def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any,
     drawn, shown = chosen // most, chosen % most
     new = np.append(True, (np.diff(drawn) != 1) | (np.diff(shown) != 0))
     until = np.append(drawn[np.flatnonzero(new)[1:] - 1], drawn[-1]) + 1
-    return drawn[new] * least, (until - drawn[new]) * least, shown[new]
+    return drawn[new] * pixel_ticks, (until - drawn[new]) * pixel_ticks, shown[new]

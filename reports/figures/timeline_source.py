@@ -107,11 +107,11 @@ def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
 
 
 def _merge_arrivals(
-    bars: TimelineBars, each: Sequence[CollectiveArrivals], factors: Sequence[float]
+    bars: TimelineBars, arrivals: Sequence[CollectiveArrivals], factors: Sequence[float]
 ) -> tuple[TimelineBars, CollectiveArrivals]:
     """Bars of all variants, and meetings that are drawn, numbered anew."""
     same = [m._replace(longest_wait=np.rint(m.longest_wait * f).astype(np.int64))
-            for m, f in zip(each, factors, strict=True)]  # fmt: skip
+            for m, f in zip(arrivals, factors, strict=True)]  # fmt: skip
     found = CollectiveArrivals(*(np.concatenate(column) for column in zip(*same, strict=True)))
     kept, number = np.unique(bars.met, return_inverse=True)
     drawn = kept[kept >= 0]

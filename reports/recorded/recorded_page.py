@@ -83,9 +83,9 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
     )
 
 
-def _most_waited_for(late: Recorded) -> list[Recorded]:
+def _most_waited_for(lateness: Recorded) -> list[Recorded]:
     """Rows of the first screen: the ranks that others wait for longest, in order of rank."""
-    most = sorted(late["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
+    most = sorted(lateness["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
     return sorted(most, key=lambda one: int(one["rank"]))
 
 
@@ -100,10 +100,10 @@ def _time_table(summary: Recorded) -> Table:
     return Table(columns, rows)
 
 
-def _box_bars(summary: Recorded, most: int) -> BarChart:
+def _box_bars(summary: Recorded, max_ranks: int) -> BarChart:
     """A bar for each rank, stacked by what it does; of many ranks those at even distances."""
     count = len(summary["ranks"])
-    ranks = range(0, count, -(-count // most))
+    ranks = range(0, count, -(-count // max_ranks))
     scale, unit = schedule.seconds_scale(summary["seconds"])
     bars, legend = [], {}
     left = dict.fromkeys(ranks, 0.0)
@@ -155,5 +155,5 @@ def _critical_path(summary: Recorded) -> Iterator[Block]:
 
 
 def _timeline(summary: Recorded, result: Result) -> Iterator[Block]:
-    chart, text = timeline_chart(result, late=summary.get("late"))
+    chart, text = timeline_chart(result, lateness=summary.get("late"))
     yield Live("timeline", timeline_data({"recording": result.detail}), chart, text)

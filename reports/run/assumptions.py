@@ -84,24 +84,24 @@ def _fact_text(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
+def _values(values: Sequence[Mapping[str, Any]], has_effects: bool) -> Table:
     """Values of the machine by effect on the answer; without trials, the least certain first."""
     ordered = sorted(
         values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
     )
     columns = [Column("kind", alone=""), Column("setting", alone=""), Column("value")]
-    columns += [Column("effect of 10 %", number=True)] if tried else []
+    columns += [Column("effect of 10 %", number=True)] if has_effects else []
     columns += [Column("where from", alone="from"), Column("error")]
-    return Table(columns, [_value_row(v, tried) for v in ordered], stacked=True)
+    return Table(columns, [_value_row(v, has_effects) for v in ordered], stacked=True)
 
 
-def _value_row(value: Mapping[str, Any], tried: bool) -> list[Line]:
+def _value_row(value: Mapping[str, Any], has_effects: bool) -> list[Line]:
     error = value["error"] or "unknown"
     return [
         Tag(value["kind"]),
         Code(value["path"]),
         value["value"],
-        *([_effect_text(value)] if tried else []),
+        *([_effect_text(value)] if has_effects else []),
         value["where"],
         f"{error}: {value['note']}" if value["note"] else error,
     ]

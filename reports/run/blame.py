@@ -59,7 +59,7 @@ def blame(study: StudyShown) -> Iterable[Block]:
         yield Table(heads, rows)
 
 
-def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float]:
+def blame_by_kind(point: Point, result: Result, total: float) -> dict[str, float]:
     """Seconds of the critical path by kind of part, scaled to a whole; the largest first.
 
     What no part has (a gap, a release, a process) is by its own name.
@@ -68,7 +68,7 @@ def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float
     for who, charged in point["blame"].items():
         kind = result.system[who].kind if who in there else who
         sums[kind] = sums.get(kind, 0.0) + charged
-    scale = whole / (sum(sums.values()) or 1.0)
+    scale = total / (sum(sums.values()) or 1.0)
     return dict(sorted(((k, t * scale) for k, t in sums.items()), key=lambda one: -one[1]))
 
 

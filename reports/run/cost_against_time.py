@@ -54,26 +54,33 @@ def _places(points: Mapping[str, Point]) -> Places:
     return {n: (MILLION / m[RATE]["value"], m[TOKENS]["value"]) for n, m in known.items()}
 
 
-def dominated_by(name: str, at: Places) -> str:
+def dominated_by(name: str, points: Places) -> str:
     """The cheapest variant that is no worse in both and better in one; "" on the front.
 
     >>> at = {"a": (1.0, 5.0), "b": (2.0, 2.0), "c": (3.0, 2.0), "d": (2.0, 2.0)}
     >>> [dominated_by(name, at) for name in at]
     ['', '', 'b', '']
     """
-    time, cost = at[name]
-    better = [n for n, (t, c) in at.items() if t <= time and c <= cost and (t, c) != (time, cost)]
-    return min(better, key=lambda n: at[n][1], default="")
+    time, cost = points[name]
+    better = [
+        n for n, (t, c) in points.items() if t <= time and c <= cost and (t, c) != (time, cost)
+    ]
+    return min(better, key=lambda n: points[n][1], default="")
 
 
-def _scatter(at: Places, beaten: Mapping[str, str]) -> Plot:
+def _scatter(points: Places, beaten: Mapping[str, str]) -> Plot:
     series = []
     for label, mark, colour, names in (
-        ("front", "D", FRONT, sorted((n for n in at if not beaten[n]), key=lambda n: at[n])),
-        ("dominated", "o", BESIDE, [n for n in at if beaten[n]]),
+        (
+            "front",
+            "D",
+            FRONT,
+            sorted((n for n in points if not beaten[n]), key=lambda n: points[n]),
+        ),
+        ("dominated", "o", BESIDE, [n for n in points if beaten[n]]),
     ):
         if names:
-            times, costs = zip(*(at[n] for n in names), strict=True)
+            times, costs = zip(*(points[n] for n in names), strict=True)
             hints = [
                 f"{n}: {t:.3g} s, {c:.3g} USD" for n, t, c in zip(names, times, costs, strict=True)
             ]

@@ -64,9 +64,9 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
     return Table(columns, rows, stacked=True)
 
 
-def _by_name(found: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:
+def _by_name(totals: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:
     sums: dict[tuple[str, str], tuple[float, int]] = {}
-    for one in found:
+    for one in totals:
         key = (one.kind, one.path[-1])
         value, ops = sums.get(key, (0.0, 0))
         sums[key] = (value + one.value, ops + one.ops)

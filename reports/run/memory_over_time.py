@@ -139,15 +139,15 @@ def _table(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOver
     return Table(columns, rows, stacked=True)
 
 
-def _fewer_points(one: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fewer_points(stage: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Times and bytes; of many changes in a row only the largest."""
-    together = -(-len(one.held) // MOST_POINTS)
+    together = -(-len(stage.held) // MOST_POINTS)
     kept = [
-        at + int(np.argmax(one.held[at : at + together]))
-        for at in range(0, len(one.held), together)
+        at + int(np.argmax(stage.held[at : at + together]))
+        for at in range(0, len(stage.held), together)
     ]
-    kept[-1] = len(one.held) - 1  # where it ends
-    return one.time[kept], one.held[kept]
+    kept[-1] = len(stage.held) - 1  # where it ends
+    return stage.time[kept], stage.held[kept]
 
 
 def _drawing(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:

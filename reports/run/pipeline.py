@@ -99,17 +99,17 @@ def _length(passes: Sequence[Pass]) -> Seconds:
     return max(one.end for one in passes) - min(one.start for one in passes)
 
 
-def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
+def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
     """Boxes of the passes, numbered from 1 as in the papers.
 
     Those that run side by side are half as high, forward above.
 
     Parameters
     ----------
-    whole : of the axis, the same for all variants
+    axis_length : of the axis, the same for all variants
     """
     first = min(one.start for one in shown.passes)
-    scale, unit = seconds_scale(whole)
+    scale, unit = seconds_scale(axis_length)
     stages, chunks, batches = shown.sizes
     bars, texts, legend = [], [], dict[str, str]()
     kinds = {(one.chunk, one.what, one.stage, one.beside): list[Pass]() for one in shown.passes}
@@ -126,7 +126,7 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
             legend[name] = colour
         start = (np.array([one.start for one in own]) - first) / scale
         took = np.array([one.end - one.start for one in own]) / scale
-        gap = np.minimum(0.0012 * whole / scale, 0.2 * took)  # boxes are told apart
+        gap = np.minimum(0.0012 * axis_length / scale, 0.2 * took)  # boxes are told apart
         middle = format_quantity(float(np.median(took)) * scale, "s")
         title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
         top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
@@ -137,21 +137,21 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
         texts += [
             BarText(row, float(s), float(t), str(before + one.micro_batch + 1), ink)
             for one, s, t in zip(own, start, took, strict=True)
-            if t * scale > LEAST * whole
+            if t * scale > LEAST * axis_length
         ]
     rows = [f"stage {stage}" for stage in range(stages)]
     thick = 34 if any(one.beside for one in shown.passes) else 24
-    return BarChart(rows, bars, whole / scale, f"time, {unit}", thick, legend, texts)
+    return BarChart(rows, bars, axis_length / scale, f"time, {unit}", thick, legend, texts)
 
 
-def _name(what: str, chunk: int, chunks: int, schedule: str) -> str:
+def _name(pass_kind: str, chunk: int, chunks: int, schedule: str) -> str:
     """What boxes of one colour are.
 
     >>> _name("forward", 1, 2, "1f1b"), _name("backward", 1, 2, "dualpipe")
     ('forward, chunk 2', 'backward, from the last stage')
     """
-    if what == WEIGHTS:
-        return what
+    if pass_kind == WEIGHTS:
+        return pass_kind
     if schedule == BOTH_ENDS:
-        return f"{what}, from the {'last' if chunk else 'first'} stage"
-    return f"{what}, chunk {chunk + 1}" if chunks > 1 else what
+        return f"{pass_kind}, from the {'last' if chunk else 'first'} stage"
+    return f"{pass_kind}, chunk {chunk + 1}" if chunks > 1 else pass_kind

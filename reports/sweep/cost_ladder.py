@@ -82,14 +82,14 @@ def _next_rung(below: Found, point: Found, metric: str) -> Rung:
     return Rung(point, is_ / was - 1 if was else 0.0, compare_intervals(below, point, metric))
 
 
-def compare_intervals(one: Found, other: Found, metric: str) -> str:
+def compare_intervals(first: Found, second: Found, metric: str) -> str:
     """``better`` where the intervals of two points lie apart, else the reason for not saying so.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
     >>> compare_intervals(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
     'cannot tell'
     """
-    bounds = [p["intervals"].get(metric) for p in (one, other)]
+    bounds = [p["intervals"].get(metric) for p in (first, second)]
     if None in bounds:
         return UNKNOWN
     (a, b), (c, d) = bounds
@@ -178,7 +178,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
             f"{metric_in_words(metric)}."
         )
     first, second = rungs[:2]
-    difference = settings_text(second.point, summary, beside=first.point)
+    difference = settings_text(second.point, summary, compared_to=first.point)
     text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may gain nothing: cannot tell, because the intervals of the two overlap."

@@ -20,7 +20,7 @@ def ranking_sentences(summary: Summary) -> list[str]:
     best, second = (summary["points"][row["point"]] for row in ranking[:2])
     lead = ranking[1]["behind"]
     metric = metric_in_words(sweep_goals(summary)[0][1])
-    where = settings_text(second, summary, beside=best)
+    where = settings_text(second, summary, compared_to=best)
     change = format_change(lead["change"])
     sentence = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
     if lead["interval"] is None:

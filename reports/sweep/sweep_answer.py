@@ -128,11 +128,12 @@ def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     return f"{text}."
 
 
-def _change_described(summary: Summary, was: float, by: float, unit: str) -> str:
+def _change_described(summary: Summary, base_value: float, change: float, unit: str) -> str:
     """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
-        return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
-    return f"as described it is {format_quantity(was, unit)} ({format_change(by)})"
+        value = format_quantity(base_value, unit)
+        return f"as described it is {value}, but misses {'; '.join(missed)}"
+    return f"as described it is {format_quantity(base_value, unit)} ({format_change(change)})"
 
 
 def is_refused_plan(point: Mapping[str, Any]) -> bool:

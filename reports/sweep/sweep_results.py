@@ -26,14 +26,14 @@ def replicas_can_differ(summary: Summary) -> bool:
     return any(point.get("varies", True) for point in front_points(summary))
 
 
-def settings_text(point: Found, summary: Summary, beside: Found | None = None) -> str:
+def settings_text(point: Found, summary: Summary, compared_to: Found | None = None) -> str:
     """Settings of a point in words; of several that take the same value, the first.
 
     Parameters
     ----------
-    beside : another point; what both set alike is left out
+    compared_to : another point; what both set alike is left out
     """
-    same = beside["set"] if beside else {}
+    same = compared_to["set"] if compared_to else {}
     return ", ".join(
         setting_text(paths, value, summary["vary"])
         for paths, value in point["set"].items()
@@ -84,13 +84,13 @@ def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
     return ", ".join(names) if several else names[0]
 
 
-def first_value(value: Any, tried: Any) -> Any:
+def first_value(value: Any, tried_values: Any) -> Any:
     """Value of the first of the settings that one key names.
 
     >>> first_value("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_value(8, [4, 8])
     ('1 Gb/s', 8)
     """
-    return (_split_values(value, tried) or [value])[0]
+    return (_split_values(value, tried_values) or [value])[0]
 
 
 def unique_suffix(paths: str, others: Any) -> str:
@@ -123,11 +123,13 @@ def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[st
     return found
 
 
-def _split_values(shown: Any, tried: Any) -> list[Any] | None:
+def _split_values(shown: Any, tried_values: Any) -> list[Any] | None:
     """Value of each of several settings varied together, from their text; None for a single value.
 
     >>> _split_values("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
     ['1 Gb/s', '2 USD/hour']
     """
-    lists = [v for v in tried if isinstance(v, list)] if isinstance(tried, list) else []
+    lists = (
+        [v for v in tried_values if isinstance(v, list)] if isinstance(tried_values, list) else []
+    )
     return next((v for v in lists if ", ".join(map(str, v)) == shown), None)

@@ -71,19 +71,19 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [_base_sentence(base[1], answer), *others]
 
 
-def leading_sentences(summary: Mapping[str, Any], most: int) -> list[str]:
+def leading_sentences(summary: Mapping[str, Any], max_sentences: int) -> list[str]:
     """At most so many sentences of the answer: the base, the best variants, and the others in one.
 
     A variant is better as the deciding metric has it.
     """
     every = lead_sentences(summary)
-    if len(every) <= most:
+    if len(every) <= max_sentences:
         return every
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
     sign = better_sign(answer)
     order = sorted(range(len(variants)), key=lambda i: sign * variants[i][1]["change"]["value"])
-    first, rest = sorted(order[: most - 2]), sorted(order[most - 2 :])
+    first, rest = sorted(order[: max_sentences - 2]), sorted(order[max_sentences - 2 :])
     return [every[0], *(every[1 + i] for i in first),
             _others_sentence([variants[i] for i in rest], base[1], answer)]  # fmt: skip
 
@@ -319,12 +319,12 @@ def _price_change(point: Point, base: Point, answer: Answer, what: str = "a mill
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
+def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
     """The component with most of the critical path, and the largest gain from making it instant.
 
     Parameters
     ----------
-    driven : by devices, or quick, so that nothing was run again
+    without_reruns : by devices, or quick, so that nothing was run again
     """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values())
@@ -335,7 +335,7 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
     text += _window_text(point)
-    if driven:
+    if without_reruns:
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
         return f"{text}; making any kind of part 10 % faster gains at most 0.5 %."
@@ -372,10 +372,12 @@ def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _missed_value_text(e: Mapping[str, Any]) -> str:
+def _missed_value_text(expectation: Mapping[str, Any]) -> str:
     """The value that misses an expectation, with its unit where that is known."""
     return (
-        format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+        format_quantity(expectation["value"], expectation["unit"])
+        if expectation.get("unit") is not None
+        else f"{expectation['value']:.4g}"
     )
 
 

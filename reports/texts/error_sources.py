@@ -36,10 +36,10 @@ def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
     return [f"What widens the interval: {', '.join(found)}.", *cures]
 
 
-def _source_text(one: Mapping[str, Any]) -> str:
+def _source_text(source: Mapping[str, Any]) -> str:
     """A source and both ends of what it does; "" where they read as none."""
-    low, high = map(format_change, (one["low"], one["high"]))
+    low, high = map(format_change, (source["low"], source["high"]))
     if low == high == NONE:
         return ""
-    name = one["source"].removeprefix("family ")
+    name = source["source"].removeprefix("family ")
     return f"{NAMES.get(name, name)} ({low} to {high})"

@@ -155,25 +155,25 @@ def timeline_facts(runs: OpenedRuns, shown: Sequence[OpenedVariant]) -> dict[str
     }
 
 
-def _drawn_text(one: OpenedVariant) -> str:
-    left_out = one.table.rows - one.table.ops
+def _drawn_text(variant: OpenedVariant) -> str:
+    left_out = variant.table.rows - variant.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
-    if one.table.table.places is None:
+    if variant.table.table.places is None:
         rest += "; waits and all ranks of a collective but the first were not kept: run it again"
-    more = one.table.drawn - one.table.ops
+    more = variant.table.drawn - variant.table.ops
     places = f", and {more:,} waits and further ranks of collectives" if more else ""
-    return f"{one.name}: all of {one.table.ops:,} ops{places}{rest}."
+    return f"{variant.name}: all of {variant.table.ops:,} ops{places}{rest}."
 
 
-def _rows(one: OpenedVariant) -> list[dict[str, Any]]:
+def _rows(variant: OpenedVariant) -> list[dict[str, Any]]:
     """Rows of a variant: machines where there are several, ranks, streams; folded where many."""
-    lanes = one.table.lanes
+    lanes = variant.table.lanes
     machines = len({lane.machine for lane in lanes})
     ranks = len({_rank_of(lane) for lane in lanes})
     grouped, streams_open = machines > 1 and ranks > 8, len(lanes) <= OPEN_LANES
-    rows: list[dict[str, Any]] = [{"name": one.name, "level": 0}]
+    rows: list[dict[str, Any]] = [{"name": variant.name, "level": 0}]
     machine_of = _machine_of_rank(lanes)
-    number = one.first_lane
+    number = variant.first_lane
     for machine, there in groupby(lanes, lambda lane: machine_of[_rank_of(lane)]):
         if grouped:
             rows.append({"name": machine or "other", "level": 1, "open": ranks <= OPEN_RANKS})

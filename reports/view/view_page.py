@@ -170,17 +170,17 @@ def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
 
 
 def _members_json(
-    runs: OpenedRuns, one: OpenedVariant, found: Sequence[dict[str, Any]]
+    runs: OpenedRuns, variant: OpenedVariant, ops: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Ranks that take part in the first of some ops, where there are several; times in s."""
-    if not found:
+    if not ops:
         return {"of": 0, "at": []}
-    key = f"{one.first_lane}.{found[0]['op']}"  # of the collective on the page
-    met = one.table.members(found[0])
+    key = f"{variant.first_lane}.{ops[0]['op']}"  # of the collective on the page
+    met = variant.table.members(ops[0])
     late = max((since for _, _, since in met.places), default=0)
-    start, end = (float(runs.seconds(found[0][name])) for name in ("start", "end"))
-    at = [{"lane": lane + one.first_lane, "rank": rank, "since": float(runs.seconds(since)),
-           "start": start, "end": end, "waits": float(runs.seconds(found[0]["start"] - since)),
+    start, end = (float(runs.seconds(ops[0][name])) for name in ("start", "end"))
+    at = [{"lane": lane + variant.first_lane, "rank": rank, "since": float(runs.seconds(since)),
+           "start": start, "end": end, "waits": float(runs.seconds(ops[0]["start"] - since)),
            "last": since == late}
           for lane, rank, since in met.places]  # fmt: skip
     return {
@@ -188,7 +188,7 @@ def _members_json(
         "last": met.last_count,
         "who": met.first_last_rank,
         "most": float(runs.seconds(met.longest_wait)),
-        "first": float(runs.seconds(found[0]["start"] - met.longest_wait)),
+        "first": float(runs.seconds(ops[0]["start"] - met.longest_wait)),
         "below": "that arrive last",
         "key": key,
         "at": at,
