@@ -45,8 +45,8 @@ def waiting_blocks(lateness: Late) -> Iterable[Block]:
     """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
     yield Paragraph(
         f"For the complete run, with {lateness['collectives']:,} collectives that a rank waited "
-        "for. A rank's own time excludes waiting, idle time and exposed communication. Its waiting is "
-        "time in which it does nothing else. The time that others waited for it is summed over "
+        "for. A rank's own time excludes waiting, idle time and exposed communication. Its waiting "
+        "is time in which it does nothing else. The time that others waited for it is summed over "
         "collectives and ranks, including time in which they computed."
     )
     yield rank_table(lateness)
