@@ -28,6 +28,6 @@ def tests_of(file: Path) -> Path:
 
 
 chosen = {str(tests_of(f)) for f in changed_files(sys.argv[1] if sys.argv[1:] else "main")}
-whole = {"tests/test_structure.py", "tests/test_shape.py"}
+whole = {"tests/test_structure.py", "tests/test_packaging.py"}
 below = {t for t in chosen if not any(str(p) in chosen - {"tests"} for p in Path(t).parents)}
 print(*sorted((below - {"tests"}) | whole))  # noqa: T201

@@ -41,7 +41,7 @@ class Swatch(NamedTuple):
 
 Inline = str | Code | Small | Tag | Swatch
 Line = Inline | Sequence[Inline]
-"""What stands in one line or cell: a text, or pieces of it side by side."""
+"""Content of a line or table cell: a text, or a sequence of inline pieces."""
 
 
 @dataclass(frozen=True)

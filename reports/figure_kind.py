@@ -32,9 +32,9 @@ class KindDrawing(NamedTuple):
 
 
 ON_PAGE: dict[str, KindDrawing] = {}
-"""Drawings for pages, by the name of the kind."""
+"""Page drawings by name of the figure kind."""
 ON_PAPER: dict[str, KindDrawing] = {}
-"""Drawings for papers, by the name of the kind."""
+"""Paper drawings by name of the figure kind."""
 
 
 def on_page(kind: type) -> Callable[[_Function], _Function]:

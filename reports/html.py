@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .blocks import inline_pieces
 from .figure_kind import page_drawing
-from .page_figures import packed_figures, page_figures
+from .page_figures import encode_figures, page_figures
 from .palette import css
 from .paper.write import inline_svg
 from .script import page_script, script_hash
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PART = re.compile(r"(?<=\w)(::|[._/])(?=[A-Za-z])")  # ends a part of a name
 
-POLICY = (  # a page asks nobody, and runs no script but its own
+POLICY = (  # a page makes no requests and runs only its own script
     f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash(page_script())}"
 )
 
@@ -50,7 +50,7 @@ def page_html(
         .get_template("page.html")
         .render(
             sections=sections,
-            figures=packed_figures(page_figures(sections)),
+            figures=encode_figures(page_figures(sections)),
             data=script_safe_json(data),
             data_id=data_id,
             title=title,

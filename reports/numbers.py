@@ -7,10 +7,10 @@ import math
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""),
             (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))  # fmt: skip
 NONE = "no change"
-NOTHING = 5e-6  # a share below it is rounding
+NOTHING = 5e-6  # fractions below it are rounding errors
 THOUSAND = 1_000.0  # USD: money has no prefixes
 MOST_SECONDS = 600.0  # beyond which minutes are easier
-MANIFOLD = 10.0  # a change from which on people say how many times as much
+MANIFOLD = 10.0  # relative change from which on it is given as a multiple
 
 
 def format_quantity(value: float | None, unit: str) -> str:

@@ -61,12 +61,12 @@ def page_figures(sections: Sequence[ShownSection]) -> list[PageFigure]:
     return list(found.values())
 
 
-def _free_name(section: str, heading: str, taken: Mapping[str, Any]) -> str:
+def _free_name(section: str, heading: str, used_names: Mapping[str, Any]) -> str:
     """A name for a file that no other figure has."""
     words = "-".join(re.findall(r"[a-z0-9]+", heading.lower()))[:40].strip("-")
     known = words in ("", section.replace("_", "-"))
     name = section if known else f"{section}-{words}"
-    number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+    number = next(n for n in range(1, len(used_names) + 2) if _numbered(name, n) not in used_names)
     return _numbered(name, number)
 
 
@@ -74,13 +74,13 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-def packed_figures(figures: Sequence[PageFigure]) -> str:
+def encode_figures(figures: Sequence[PageFigure]) -> str:
     """Figures as text: JSON, deflated, in base 64."""
-    plain = [[f.name, f.section, type(f.figure).__name__, _plain(f.figure)] for f in figures]
+    plain = [[f.name, f.section, type(f.figure).__name__, _to_data(f.figure)] for f in figures]
     return base64.b64encode(zlib.compress(json.dumps(plain).encode(), 6)).decode()
 
 
-def figures_of_page(html: str) -> list[PageFigure] | None:
+def decode_figures(html: str) -> list[PageFigure] | None:
     """Figures that a page was written with; None of a page that holds none as data."""
     found = re.search(rf'<script type="application/json" id="{ID}">"([^"]*)"</script>', html)
     if found is None:
@@ -90,49 +90,49 @@ def figures_of_page(html: str) -> list[PageFigure] | None:
     if unknown := sorted({kind for _, _, kind, _ in plain} - kinds.keys()):
         raise UnknownFigureKindError(
             f"figures of kind {', '.join(unknown)}: no such kind is registered; "
-            "name the run, not its page, or load the plug-in that has it"
+            "name the run, not its page, or load the plug-in that defines it"
         )
-    return [PageFigure(name, of, _made(kinds[kind], data)) for name, of, kind, data in plain]
+    return [PageFigure(name, of, _from_data(kinds[kind], data)) for name, of, kind, data in plain]
 
 
-def _plain(value: Any) -> Any:
+def _to_data(value: Any) -> Any:
     """A block as plain data: fields by name, numbers to seven digits."""
     if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _to_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {name: _plain(getattr(value, name)) for name in value._fields}
+        return {name: _to_data(getattr(value, name)) for name in value._fields}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return _to_data(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _to_data(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_data(one) for one in value]
     if isinstance(value, float | np.floating):
         return float(f"{value:.{DIGITS}g}")
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _made(kind: type, data: Mapping[str, Any]) -> Any:
+def _from_data(kind: type, data: Mapping[str, Any]) -> Any:
     """The block of a kind from its plain data."""
     hints = get_type_hints(kind)
-    return kind(**{name: _part(hints[name], value) for name, value in data.items()})
+    return kind(**{name: _field_from_data(hints[name], value) for name, value in data.items()})
 
 
-def _part(hint: Any, value: Any) -> Any:
+def _field_from_data(hint: Any, value: Any) -> Any:
     """A field's value: parts that are dataclasses or named tuples are made again."""
-    inner = next(_classes(hint), None)
+    inner = next(_classes_in(hint), None)
     if inner is None or value is None:
         return value
     if isinstance(value, list):
-        return [_made(inner, one) for one in value]
-    return _made(inner, value)
+        return [_from_data(inner, one) for one in value]
+    return _from_data(inner, value)
 
 
-def _classes(hint: Any) -> Iterator[type]:
+def _classes_in(hint: Any) -> Iterator[type]:
     """Classes with fields that an annotation names."""
     if get_origin(hint) is None or hint is Union:
         if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
             yield hint
         return
     for one in get_args(hint):
-        yield from _classes(one)
+        yield from _classes_in(one)

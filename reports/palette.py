@@ -35,8 +35,8 @@ KINDS = {  # of a bar of the timeline
 OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
 OTHER_ROLES = ("role-1", "role-2")  # bars of ops that roles of plug-ins run
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
-INK = "ink"  # of text, and of what has no colour of its own
-OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a colour that the palette has not
+INK = "ink"  # colour of text, and the default
+OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a hex colour outside the palette
 MIXED = " @ "  # between a colour and the percentage of it
 
 
@@ -70,10 +70,10 @@ def kind_of_bar(kind: Kind) -> str:
     return OF_ROLE.get(kind.role, kind.role) or "gap"
 
 
-def mixed(colour: str, percent: float) -> str:
+def paler(colour: str, percent: float) -> str:
     """A paler colour: ``percent`` of it, the rest is the paper's.
 
-    >>> mixed("compute", 25)
+    >>> paler("compute", 25)
     'compute @ 25'
     """
     return f"{colour}{MIXED}{percent:g}"
@@ -125,7 +125,7 @@ def _parts(colour: str) -> tuple[str, float]:
     if name not in colour_values() and not OWN.fullmatch(name):
         raise ForetraceError(
             f"colour {colour!r}: the palette has no such name; "
-            f"it has {', '.join(colour_values())}, and #rrggbb"
+            f"use {', '.join(colour_values())} or #rrggbb"
         )
     return name, float(percent or 100)
 

@@ -28,7 +28,7 @@ WRITTEN_BY = {
     "accuracy": "'foretrace hil check' writes it",
     "comparison": "'foretrace compare' writes it",
 }
-OF_A_PLUGIN = 85  # before the words and what it takes to run again
+OF_A_PLUGIN = 85  # position of plug-in sections: before the glossary and the reproduce section
 
 Show = Callable[[Any], Iterable[Block]]
 
@@ -63,7 +63,7 @@ class ShownSection:
 
 
 SECTIONS: dict[str, PageSection] = {}
-"""By page and name: ``run.blame``."""
+"""Registered sections by page and name, such as ``run.blame``."""
 
 
 def section(
@@ -135,13 +135,13 @@ def names_on_page(page: str, wanted: Sequence[str]) -> list[str]:
     return [name for name in wanted if name in known]
 
 
-def shown_sections(page: str, of: Any, wanted: Sequence[str] = ()) -> list[ShownSection]:
+def shown_sections(page: str, subject: Any, wanted: Sequence[str] = ()) -> list[ShownSection]:
     """Sections of a page that have something to show, with their blocks.
 
     Parameters
     ----------
     page : one of :data:`PAGES`
-    of : what the page is about
+    subject : what the page is about
     wanted : names, in this order; all there are unless said.  One that only other pages have says
         where it is.
     """
@@ -149,7 +149,7 @@ def shown_sections(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown
     visible = []
     for name in wanted or known:
         one = known.get(name) or _placeholder_section(name, page)
-        if blocks := tuple(one.show(of)):
+        if blocks := tuple(one.show(subject)):
             visible.append(ShownSection(one.name, one.title, blocks))
     return visible
 

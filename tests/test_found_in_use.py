@@ -50,7 +50,7 @@ HELD = {
         "reports/run/test_first_screen.py::test_the_boxes_add_up_to_the_headline",
     ),
     "A10: bars drawn as one take the last colour": (
-        "reports/page/test_figures.py::test_the_colour_of_a_pixel_is_that_of_what_runs_longest_in_it",
+        "reports/page/test_figures.py::test_a_pixel_has_the_colour_of_the_kind_with_most_time",
         "reports/run/test_timeline_source.py::test_merged_bars_keep_all_time_and_all_ops",
     ),
     "A11: the median step of eight ranks is rank 0's": (
@@ -155,17 +155,17 @@ HELD = {
         "scenarios/library/test_surface.py::test_doctor_names_every_extra_that_is_absent_with_its_command",
     ),
     "B15: a table of ops in picoseconds": (
-        "reports/page/test_files.py::test_the_table_is_read_as_the_result_tells_it",
+        "reports/page/test_exports.py::test_reading_the_table_gives_the_ops_of_the_result",
     ),
     "B16: infinite changes and defaults that differ": (
         "scenarios/config/test_refused_at_once.py::test_a_change_from_nothing_is_no_infinite_share",
         "reports/run/test_first_screen.py::test_a_comparison_says_what_differs_and_why",
     ),
     "B17: two cheapest, two units of money": (
-        "reports/sweep/test_capacity.py::"
+        "reports/sweep/test_cost_ladder.py::"
         "test_one_thing_alone_is_the_lowest_price_and_no_two_are_the_cheapest",
-        "reports/sweep/test_capacity.py::test_money_has_one_unit_in_tables_and_figures",
-        "reports/sweep/test_capacity.py::test_settings_that_vary_together_are_each_named",
+        "reports/sweep/test_cost_ladder.py::test_money_has_one_unit_in_tables_and_figures",
+        "reports/sweep/test_cost_ladder.py::test_settings_that_vary_together_are_each_named",
     ),
     "B18: every template is named first": (
         "scenarios/library/test_surface.py::test_every_template_has_a_name_of_its_own",
@@ -194,19 +194,19 @@ HELD = {
     ),
     "B, sentences read twice": (
         "scenarios/cli/test_compare.py::test_a_folder_of_runs_is_no_run_but_names_them",
-        "reports/run/test_words.py::test_what_an_answer_is_told_with_is_defined",
+        "reports/run/test_glossary.py::test_every_word_of_an_answer_is_in_the_glossary",
     ),
     "C1: narrow plots, slow tooltips, no linking": (
-        "reports/page/test_live.py::test_nothing_sticks_out_of_the_page",
-        "reports/page/test_live.py::test_marks_of_still_figures_are_told_from_the_keyboard",
-        "reports/page/test_live.py::test_all_components_are_alive",
+        "reports/page/test_interactive_figures.py::test_nothing_overflows_the_page",
+        "reports/page/test_interactive_figures.py::test_marks_of_static_figures_are_read_by_keyboard",
+        "reports/page/test_interactive_figures.py::test_all_interactive_components_start",
     ),
     "C2: blame by names that differ": (
         "reports/sweep/test_scaling.py::test_blame_is_by_kind_and_adds_up_to_the_headline",
     ),
     "C3: use over time of the base only, without NICs and links": (
-        "reports/page/test_rows.py::test_use_over_time_has_every_variant_and_sort_of_part",
-        "reports/page/test_live.py::test_a_heat_map_has_an_axis_of_time_and_says_what_its_shades_are",
+        "reports/page/test_table_rows.py::test_use_over_time_has_every_variant_and_sort_of_part",
+        "reports/page/test_interactive_figures.py::test_a_heat_map_has_a_time_axis_and_a_legend_of_shades",
     ),
     "C4: a timeline of the base, a waiting rank is blank": (
         "reports/run/test_timeline_source.py::test_every_variant_has_rows_and_lanes_of_its_own",
@@ -214,17 +214,16 @@ HELD = {
         "test_waiting_is_a_bar_of_its_own_from_the_arrival_to_the_start",
         "reports/view/test_view_server.py::"
         "test_a_collective_is_drawn_on_every_rank_with_its_wait_before_it",
-        "reports/view/test_view_browser.py::test_ranks_of_a_collective_are_gone_to_by_keyboard",
+        "reports/view/test_view_browser.py::test_ranks_of_a_collective_are_reached_by_keyboard",
     ),
     "C5: sentences stop at three variants, better is by time": (
         "reports/run/test_first_screen.py::test_sentences_cover_all_variants_the_best_first",
-        "reports/run/test_answer.py::"
-        "test_where_more_is_better_less_is_worse_and_the_best_part_gains_most",
+        "reports/run/test_answer.py::test_if_higher_is_better_the_verdicts_are_reversed",
     ),
     "C6: idle is the brightest in the dark, a phone clips": (
         "reports/page/test_palette.py::test_idle_and_gap_are_nearest_to_the_paper",
-        "reports/page/test_phone.py::test_how_sure_is_on_the_first_screen_of_a_phone",
-        "reports/page/test_live.py::test_nothing_sticks_out_of_the_page",
+        "reports/page/test_phone.py::test_certainty_is_on_the_first_screen_of_a_phone",
+        "reports/page/test_interactive_figures.py::test_nothing_overflows_the_page",
     ),
     "C7: a terminal without colours, bars and progress": (
         "scenarios/cli/test_terminal.py::test_the_answer_in_a_terminal",
@@ -336,13 +335,13 @@ def functions_of(file):
 
 
 @pytest.mark.parametrize("found", HELD)
-def test_what_was_found_in_use_is_held_by_a_test(found):
+def test_every_fault_found_in_use_has_a_test(found):
     for name in HELD[found]:
         file, _, function = name.partition("::")
         assert function in functions_of(TESTS / file), name
 
 
-def test_every_line_of_the_list_is_here():
+def test_every_line_of_the_fault_list_is_in_this_file():
     numbers = {found.partition(":")[0] for found in HELD}
     assert numbers >= {f"A{n}" for n in range(1, 23)}
     assert numbers >= {f"B{n}" for n in range(1, 22)}

@@ -184,7 +184,7 @@ def test_every_template_of_init(template, ran, cli, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["chakra", "process", "rocm", "transfers"])
-def test_a_scenario_of_ones_own(name, ran):
+def test_scenarios_outside_the_library(name, ran):
     assert_golden(name, ran(INPUTS / f"{name}.yaml"))
 
 
@@ -277,7 +277,7 @@ def test_replicas_of_a_run_that_varies():
     assert_golden("replicas", {str(k): with_iterations(found) for k, found in enumerate(results)})
 
 
-def test_a_process_that_submits_looks_and_emits():
+def test_a_process_that_submits_graphs_reads_state_and_emits_metrics():
     def policy(sim):
         for k in range(3):
             part = sim.submit(steps(1 + k, f"part {k}"))

@@ -40,7 +40,7 @@ def test_a_limit_is_one_or_two_sentences(name, text):
     assert len(re.split(r"[.!?] (?=[A-Z`])", text)) <= 2, name
 
 
-def test_no_limit_denies_another():
+def test_no_two_limits_contradict_each_other():
     assert contradictions(PAGE.read_text()) == set()
 
 

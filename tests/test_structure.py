@@ -97,11 +97,11 @@ def circles_of_sources(types: bool) -> list[list[str]]:
     return sorted(sorted(c) for c in circles(imports))
 
 
-def test_no_imports_go_in_a_circle():
+def test_there_are_no_import_cycles():
     assert circles_of_sources(types=False) == []
 
 
-def test_no_circle_for_types_has_more_than_three_files():
+def test_no_type_only_import_cycle_has_more_than_three_files():
     assert [c for c in circles_of_sources(types=True) if len(c) > 3] == []
 
 
@@ -124,14 +124,14 @@ def test_an_import_inside_a_function_counts_and_one_for_types_where_asked():
     assert imported("x/a/m.py", tree, known, types=True) == {*known[1:]}
 
 
-def test_a_circle_over_a_third_module_is_noticed():
+def test_an_import_cycle_over_three_modules_is_found():
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == {frozenset("abc")}
 
 
 MOST_FILES = 24
 
 
-def test_no_folder_of_code_has_more_files_than_one_can_scan():
+def test_no_code_folder_has_too_many_files():
     tops = (*FOLDERS, "plugins", "calibration", "tests", "docs")
     counts = Counter(f.parent for top in tops for f in (ROOT / top).rglob("*.py"))
     assert {str(d.relative_to(ROOT)): n for d, n in counts.items() if n > MOST_FILES} == {}
@@ -164,7 +164,7 @@ def defined(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("folder", ["benchmarks", "calibration", "docs/examples/plugins"])
-def test_programs_beside_the_product_import_what_it_has(folder):
+def test_calibration_programs_import_only_names_that_exist(folder):
     """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
     gone = []
     for program in sorted((ROOT / folder).rglob("*.py")):

@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 from foretrace.reports.export.tables import ROW_GROUP
-from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, RunShown
+from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, ViewedRun
 from foretrace.reports.view.pyramid import pyramid_folder
 from foretrace.sim.facts.kind import kind_names
 
@@ -101,9 +101,9 @@ def main(ops: int = 10_000_000, by: str = "rank") -> None:
         before, worst = peak_memory(), SlowestQueries()
         worst.ask("first opening", lambda: pyramid_folder(table))
         kept = sum(file.stat().st_size for file in (run / ".view").rglob("*"))
-        opened = OpenedRuns([RunShown.of(run)])
-        worst.ask("opening again", lambda: opened.shown(opened.first_shown))
-        shown = opened.shown(opened.first_shown)
+        opened = OpenedRuns([ViewedRun.of(run)])
+        worst.ask("opening again", lambda: opened.shown(opened.default_variants))
+        shown = opened.shown(opened.default_variants)
         (viewed,) = (one.table for one in shown)
         rng, whole = np.random.default_rng(1), (viewed.last - viewed.first) * opened.tick
         bars = 0

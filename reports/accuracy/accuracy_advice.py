@@ -9,9 +9,14 @@ from ..numbers import three_digits
 from ..texts.command_line import with_option
 
 Checked = Mapping[str, Any]
-Step = tuple[str, str]  # what to do; the command that does it, "" for none
-FITTED = {"gpu": "ops", "nic": "nic", "cxl": "cxl", "memory": "memory"}  # what fits which part
-ONE_WAY = 0.5  # of the mean error: a bias that is larger is no scatter
+Step = tuple[str, str]  # sentence; the command for it, "" for none
+FITTED = {
+    "gpu": "ops",
+    "nic": "nic",
+    "cxl": "cxl",
+    "memory": "memory",
+}  # command that fits each kind of part
+ONE_WAY = 0.5  # fraction of the mean error above which a bias is not scatter
 MOST = 3
 DRIVERS = "foretrace drivers"
 
@@ -45,8 +50,8 @@ def _steps_for_failed(checked: Checked) -> Iterator[Step]:
         if abs(bias) < ONE_WAY * mean:
             yield f"Look at {one['worst']['op']} first: the errors of {name} go both ways.", ""
             continue
-        way = "quick" if bias < 0 else "slow"
-        text = f"Fit {name} anew: it is {_size_text(bias)} too {way} on average."
+        way = "short" if bias < 0 else "long"
+        text = f"Fit {name} again: its predicted times are {_size_text(bias)} too {way} on average."
         form = FITTED.get(name.rpartition(".")[2].rstrip("0123456789"))
         yield text, f"foretrace fit {form} --recording {one['recording']}" if form else ""
 
@@ -62,8 +67,9 @@ def _flip_warnings(checked: Checked) -> Iterator[Step]:
         errors = one.get("errors")
         if b["error"] is not None and errors and abs(b["error"]) <= errors["p50"]["value"]:
             yield (
-                f"Keep {b['component']} real: the answer flips at {_size_text(b['error'])}, and "
-                f"half of its ops are more than {_size_text(errors['p50']['value'])} wrong.",
+                f"Keep {b['component']} real: the answer flips if its times are "
+                f"{_size_text(b['error'])} wrong, and half of its ops are more than "
+                f"{_size_text(errors['p50']['value'])} wrong.",
                 "",
             )
 
@@ -83,7 +89,10 @@ def _steps_for_left_out(checked: Checked) -> Iterator[Step]:
     for name, one in checked["components"].items():
         if one["left_out"]["ops"]:
             some = one["left_out"]["some"][0]
-            yield f"Find who can measure what {name} was spared, such as {some}:", DRIVERS
+            yield (
+                f"Find a driver that can measure the ops of {name} left out, such as {some}:",
+                DRIVERS,
+            )
 
 
 def _steps_after_pass(checked: Checked) -> Iterator[Step]:
@@ -93,9 +102,9 @@ def _steps_after_pass(checked: Checked) -> Iterator[Step]:
         return
     if whole and len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))["component"]
-        yield f"Plan with it; to be surer still, begin with {most}.", ""
+        yield f"The model is accurate enough to plan with; to improve it, begin with {most}.", ""
     else:
-        yield "Plan with it: the model is as right as was asked.", ""
+        yield "Plan with it: the model is as accurate as expected.", ""
 
 
 def most_wrong_op(checked: Checked) -> list[str]:
@@ -110,4 +119,4 @@ def most_wrong_op(checked: Checked) -> list[str]:
         return []
     name, op = max(wrong, key=lambda key: wrong[key])
     share = three_digits(100 * wrong[name, op] / whole)
-    return [f"{op} of {name} has {share} % of all that is predicted wrong, in seconds."]
+    return [f"{op} of {name} causes {share} % of the total error in seconds."]

@@ -14,7 +14,7 @@ from .check_summary import CheckShown
 from .verdict import Checked
 
 
-def write_accuracy(
+def write_accuracy_page(
     path: Path, checked: Checked, command: str = "", sections: Sequence[str] = ()
 ) -> None:
     """Write the page of a check.

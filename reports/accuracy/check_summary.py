@@ -49,7 +49,7 @@ def _expectations_table(checked: Checked) -> Table:
         Column("expected", alone=""),
         Column("error", number=True),
         Column("90 % within", number=True, wraps=True),
-        Column("bar", number=True),
+        Column("limit", number=True),
         Column("A/A", number=True),
         Column("outcome", alone=""),
     ]
@@ -57,20 +57,20 @@ def _expectations_table(checked: Checked) -> Table:
     if not rows:
         first = next(iter(checked["components"]), "nic")
         write = Code(f"expect: [{{that: hil.{first}.time.error.p50 <= 10 %}}]")
-        rows = [[Span(["nothing was expected: write ", write], len(columns))]]
+        rows = [[Span(["no expectation is set; write ", write], len(columns))]]
     return Table(columns, rows, stacked=True)
 
 
-def _expectation_line(e: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
-    own = checked["components"].get(e["component"], checked["whole"] or {})
-    judged = Tag(e["outcome"], OUTCOMES[e["outcome"]])
+def _expectation_line(expectation: Mapping[str, Any], checked: Checked) -> list[Line | Span]:
+    own = checked["components"].get(expectation["component"], checked["whole"] or {})
+    judged = Tag(expectation["outcome"], OUTCOMES[expectation["outcome"]])
     return [
-        Code(e["that"].replace(" %", "\u00a0%")),
-        unsigned_error(e["value"]),
-        format_error_interval(e["interval"]),
-        unsigned_error(e["bar"]),
+        Code(expectation["that"].replace(" %", "\u00a0%")),
+        unsigned_error(expectation["value"]),
+        format_error_interval(expectation["interval"]),
+        unsigned_error(expectation["bar"]),
         unsigned_error(own.get("spread")),
-        judged if e["otherwise"] == "fail" else [judged, " only a warning"],
+        judged if expectation["otherwise"] == "fail" else [judged, " only a warning"],
     ]
 
 
@@ -86,6 +86,6 @@ def _trust_facts(checked: Checked) -> list[tuple[str, str]]:
         ("clock", ", ".join(clocks)),
         ("process starts", f"at least {starts}"),
         ("A/A, whole run", unsigned_error(whole.get("spread"))),
-        ("intervals", "90 %, of redrawn process starts"),
-        ("bar", "as stated, at least 1.5 x A/A"),
+        ("intervals", "90 %, from resampled process starts"),
+        ("limit", "as stated, but at least 1.5 x A/A"),
     ]

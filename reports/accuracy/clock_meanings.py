@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SECONDS = {
-    "wall": ("seconds of this machine, whatever else it did meanwhile", ""),
+    "wall": ("wall-clock seconds of this machine, including any other work that it did", ""),
     "cpu": ("seconds that a processor spent on the op", "how long it waited"),
     "device": ("seconds by the device's own timer", ""),
     "icount": (

@@ -43,13 +43,13 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
     clocks = clock_meanings(c["clock"] for c in every.values())
     yield Terms([(["clock ", Code(clock)], text) for clock, text in clocks])
     yield Paragraph(
-        "Error is (predicted \u2212 measured) / measured, its size except for the bias, over every "
-        "call of the run; under it where 90 % of redrawn process starts would put it."
+        "Error is (predicted \u2212 measured) / measured over all calls of the run: its absolute "
+        "value, except for the bias. Below it is the 90 % interval from resampled process starts."
     )
     columns = [Column("component", header=True), Column("clock"), Column("ops")]
     columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
     yield Table(columns, [row for name, one in every.items() for row in _component_rows(name, one)])
-    notes = [_placed_row(n, c) for n, c in every.items() if c.get("placed") is not None]
+    notes = [_page_placement_row(n, c) for n, c in every.items() if c.get("placed") is not None]
     left = [
         _left_out_row(n, c)
         for n, c in _measured_components(check.checked).items()
@@ -59,16 +59,16 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
         yield Paragraph([Tag(name), f" {text}."])
 
 
-def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
+def _component_rows(name: str, component: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
     """Table rows of one component: its errors, and the op with most of them."""
-    if not one["ops"]:
+    if not component["ops"]:
         why: list[Inline] = [
             Tag("n/a (emulated)", "cannot-tell"),
-            " an emulator makes these times up: they say nothing of silicon",
+            " these times come from an emulator: they say nothing about real hardware",
         ]
-        yield [name, one["clock"], Span(why, 7)]
+        yield [name, component["clock"], Span(why, 7)]
         return
-    wrong = one["errors"]
+    wrong = component["errors"]
     cells: list[Line] = [
         [
             unsigned_error(wrong[key]["value"]),
@@ -76,35 +76,35 @@ def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | S
         ]
         for key, _ in STATISTICS
     ]
-    count = f"{one['n']:,} calls, {len(one['ops'])} different"
-    yield [name, one["clock"], count, *cells, unsigned_error(one["spread"])]
-    yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
+    count = f"{component['n']:,} calls, {len(component['ops'])} different"
+    yield [name, component["clock"], count, *cells, unsigned_error(component["spread"])]
+    yield ["", Span(["worst: ", Code(component["worst"]["op"])], 8)]
 
 
-def _placed_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
+def _page_placement_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
-        f"of the pages that were moved or placed at least {unsigned_error(one['placed'])} were "
-        "found where they had been put, in every batch"
+        f"in every batch, at least {unsigned_error(component['placed'])} of the pages that were "
+        "moved or placed were in the memory chosen for them"
     )
 
 
-def _left_out_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
-    out = one["left_out"]
+def _left_out_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
+    out = component["left_out"]
     return name, (
         f"{out['ops']:,} ops ({out['different']} different, {unsigned_error(out['share'])} of the "
-        f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
-        "answers for them in every run above"
+        f"component's predicted time) were not measured, such as {out['some'][0]}; all runs "
+        "above use the model's times for them"
     )
 
 
-@section("beside", page="accuracy", title="This catalog beside the other", order=30)
+@section("beside", page="accuracy", title="This catalog against the other", order=30)
 def errors_under_other_catalog(check: CheckShown) -> Iterable[Block]:
     """Errors of the same ops and measurements under another catalog."""
     known = {n: c for n, c in _measured_components(check.checked).items() if c["beside"]}
     if not known:
         return
     yield Paragraph(
-        ["The same ops, the same measurements: first as the scenario has it, then with the catalog "
+        ["The same ops and measurements: first with the scenario's own catalog, then with that "
          "of ", Code("--beside"), "."]
     )  # fmt: skip
     columns = [Column("component", header=True)]
@@ -136,8 +136,8 @@ def changes_since_older_recording(check: CheckShown) -> Iterable[Block]:
         yield Terms([_drift_row(n, c) for n, c in known.items()])
 
 
-def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
-    drift = one["drift"]
+def _drift_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
+    drift = component["drift"]
     if drift is None:
         return name, "no older recording"
     if not drift["n"]:
@@ -153,7 +153,7 @@ def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
 def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
     """Devices, versions and the command that repeats the check."""
     columns = [
-        Column("component", header=True), Column("answered by"), Column("metric"),
+        Column("component", header=True), Column("measured by"), Column("metric"),
         Column("sharing"),
     ]  # fmt: skip
     every = check.checked["components"]
@@ -162,13 +162,13 @@ def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
         yield Listing(check.command)
 
 
-def _source_lines(name: str, one: Mapping[str, Any]) -> list[Line]:
-    partial = f"; partly measured: {one['partial']}" if one["partial"] else ""
-    versions = ", ".join(f"{k} {v}" for k, v in one["versions"].items())
-    modelled = ", contention modelled" if one["sharing"] == "solo" else ""
+def _source_lines(name: str, component: Mapping[str, Any]) -> list[Line]:
+    partial = f"; partly measured: {component['partial']}" if component["partial"] else ""
+    versions = ", ".join(f"{k} {v}" for k, v in component["versions"].items())
+    modelled = ", contention modelled" if component["sharing"] == "solo" else ""
     return [
         name,
-        [f"{one['source']}{partial}", Small(versions, under=True)],
-        one["metric"],
-        f"{one['sharing']}{modelled}",
+        [f"{component['source']}{partial}", Small(versions, under=True)],
+        component["metric"],
+        f"{component['sharing']}{modelled}",
     ]

@@ -19,21 +19,22 @@ def verdict_sentences(checked: Checked) -> list[str]:
     Examples
     --------
     >>> verdict_sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
-    'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
+    'Clocks are mixed: this is a demonstration, so the accuracy of the whole run is unknown.'
     """
     lines = [_verdict_text(checked["expect"])]
     whole = checked["whole"]
     if whole is None:
         return [
             *lines,
-            "Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.",
+            "Clocks are mixed: this is a demonstration, so the accuracy of the whole run is "
+            "unknown.",
         ]
     answer = checked["answer"]
     unit = answer["unit"]
     size = f"{format_error(whole['error'])}{bracketed_interval(whole['signed'])}"
     lines.append(
         f"With models alone {value_sentence(answer, whole['predicted'])}, "
-        f"with {_missed_names(checked)} real {format_quantity(whole['measured'], unit)}: "
+        f"with {_component_names(checked)} real {format_quantity(whole['measured'], unit)}: "
         f"model error {size}."
     )
     if whole["real"]:
@@ -45,32 +46,32 @@ def verdict_sentences(checked: Checked) -> list[str]:
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
         lines.append(
-            f"Most of it is {most['component']}: it alone real changes {metric_subject(answer)} by "
-            f"{format_signed(most['swap_in'], unit)}."
+            f"Most of it is from {most['component']}: its measured times alone change "
+            f"{metric_subject(answer)} by {format_signed(most['swap_in'], unit)}."
         )
     if whole.get("coupled"):
         lines.append(
-            f"With {_missed_names(checked)} driving simulated time it {metric_verb(answer)} "
+            f"With {_component_names(checked)} driving simulated time it {metric_verb(answer)} "
             f"{format_quantity(whole['coupled']['value'], unit)}: model error "
             f"{format_error(whole['coupled']['error'])}."
         )
     return lines
 
 
-def _missed_names(checked: Checked) -> str:
+def _component_names(checked: Checked) -> str:
     names = list(checked["components"])
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _verdict_text(expect: list[Mapping[str, Any]]) -> str:
     if not expect:
-        return "Nothing was expected of the errors, so nothing is judged."
+        return "No expectation is set for the errors, so there is no verdict."
     counts = {o: sum(e["outcome"] == o for e in expect) for o in OUTCOMES}
     if counts["fail"]:
         return f"No: {counts['fail']} of {len(expect)} expectations failed."
     if counts["unresolved"]:
         return (
             f"Cannot tell: {counts['unresolved']} of {len(expect)} expectations are unresolved, "
-            "since their intervals straddle the bar or were not known."
+            "because their intervals contain the limit or are unknown."
         )
     return f"Yes: all {len(expect)} expectations hold, with their intervals."

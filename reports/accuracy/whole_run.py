@@ -1,86 +1,41 @@
-"""Errors of the whole run as rows and sentences, for an accuracy page."""
+"""Error of the whole run, and the part that each component has in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from ..numbers import format_quantity
-from .error_texts import format_error, format_signed, unsigned_error
-
-Row = tuple[str, str, str]  # name, value, note
-
-
-def error_rows(whole: Any, unit: str) -> list[Row]:
-    """Model error, composition error and A/A, each with what it compares."""
-    if whole is None:
-        return []
-    rows = [
-        ("model error", format_error(whole["error"]), "all models against all devices"),
-        (
-            "A/A",
-            unsigned_error(whole["spread"]),
-            "all devices, from one half of the starts and the other",
-        ),
-    ]
-    rows += _coupled_rows(whole, unit)
-    real = whole["real"]
-    if real is None:
-        return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
-    spread = (
-        ""
-        if real["spread"] is None
-        else f"; its own starts differ by {unsigned_error(real['spread'])}"
-    )
-    return [
-        *rows,
-        (
-            "composition error",
-            format_error(real["composition"]),
-            f"all devices against the job{spread}",
-        ),
-        ("model against job", format_error(real["all"]), real["source"]),
-    ]
+from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
+from ..section import section
+from ..texts.headline import metric_subject
+from .check_summary import CheckShown
+from .whole_run_rows import break_even_row, component_share_rows, error_rows
 
 
-def _coupled_rows(whole: Any, unit: str) -> list[Row]:
-    """A coupled run beside the ops that were measured one by one."""
-    one = whole.get("coupled")
-    if one is None:
-        return []
-    value, sets = format_quantity(one["value"], unit), ", ".join(one["sets"])
-    alone = (
-        "ops measured alone and shared evenly, against sets of them in flight that were measured"
-    )
-    sharing = ("sharing error", format_error(one["sharing"]), f"{alone} ({sets})")
-    if not sets:
-        sharing = ("sharing error", "unknown", "no set in flight was measured: sharing is modelled")
-    text = f"all models against devices that drove simulated time: {value}"
-    return [("model error, coupled", format_error(one["error"]), text), sharing]
+@section("whole", page="accuracy", title="The whole run", order=50)
+def whole_run_errors(check: CheckShown) -> Iterable[Block]:
+    """Errors of the whole run, and the share of each component."""
+    run = check.checked["whole"]
+    answer = check.checked["answer"]
+    if found := error_rows(run, answer["unit"]):
+        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if parts := component_share_rows(run, answer["unit"]):
+        yield Heading(f"What each component does to {metric_subject(answer)}")
+        yield Paragraph(
+            "Swap-in: measured times for this component alone, against models alone. "
+            "Leave-one-out: measured times for all, against all but this one. "
+            "Shapley: the mean effect over all orders of adding components."
+        )
+        names = ("swap-in", "leave-one-out", "Shapley")
+        columns = [
+            Column("component", header=True),
+            *(Column(n, number=True) for n in names),
+        ]
+        keys = ("name", "swap_in", "leave_out", "shapley")
+        yield Table(columns, [[row[k] for k in keys] for row in parts])
 
 
-def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
-    """Effect of each of several components on the answer, and what they do not add up to."""
-    if whole is None or len(whole["shares"]) < 2:
-        return []
-    rows = [
-        {
-            "name": s["component"],
-            "swap_in": format_signed(s["swap_in"], unit),
-            "leave_out": format_signed(s["leave_out"], unit),
-            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"], unit),
-        }
-        for s in whole["shares"]
-    ]
-    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"], unit),
-            "leave_out": "", "shapley": ""}  # fmt: skip
-    return [*rows, left]
-
-
-def break_even_row(b: Mapping[str, Any]) -> tuple[str, str]:
-    """Name of a component, and a sentence on the error of its times that would flip the answer."""
-    if not b["answer"]:
-        return b["component"], "nothing could flip: no variant, and nothing expected of its time"
-    if b["error"] is None:
-        return b["component"], "the answer holds even if its times are half or twice as long"
-    return b["component"], f"the answer flips at {format_error(b['error'])} of its times"
+@section("break_even", page="accuracy", title="How wrong a component may be", order=60)
+def break_even_errors(check: CheckShown) -> Iterable[Block]:
+    """Break-even error of each component: the one at which the answer would flip."""
+    if rows := [break_even_row(b) for b in check.checked["break_even"]]:
+        yield Terms(rows)

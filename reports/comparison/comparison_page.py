@@ -28,8 +28,8 @@ from ..section import section, shown_sections
 from ..texts.answer import variant_verdict
 from ..texts.headline import Answer, better_sign, metric_header, timed_span, value_sentence
 
-LEAST = 5e-4  # a relative change below it is none
-LEAD = 4  # sentences; beyond, the last is of all further runs
+LEAST = 5e-4  # smaller relative changes count as none
+LEAD = 4  # leading sentences; with more runs, the last is on all further runs
 NOT_SET = "not set"
 QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]
@@ -58,7 +58,7 @@ class ComparisonShown:
         return metric
 
 
-def write_compare(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
+def write_comparison_page(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
     """Write the report of a comparison; see :class:`ComparisonShown`."""
     path.write_text(comparison_page(rows, facts), encoding="utf-8")
 
@@ -74,9 +74,9 @@ def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 
 @section("answer", page="comparison", order=0)
-def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
+def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
     """The first screen of a comparison."""
-    rows, decides = of.rows, of.answer
+    rows, decides = comparison.rows, comparison.answer
     boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
              for r in rows}  # fmt: skip
     columns = [
@@ -97,43 +97,43 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
     )
 
 
-@section("compare", page="comparison", title="What they were told differently", order=10)
-def differing_settings(of: ComparisonShown) -> Iterable[Block]:
+@section("compare", page="comparison", title="Settings that differ", order=10)
+def differing_settings(comparison: ComparisonShown) -> Iterable[Block]:
     """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
         [r["name"], Code(path), a or NOT_SET, b or NOT_SET]
-        for r in of.rows[1:]
+        for r in comparison.rows[1:]
         for path, (a, b) in r["settings"].items()
     ]
     if found:
-        base = Column(of.rows[0]["name"])
-        columns = [Column("run", header=True), Column("setting"), base, Column("here")]
+        base = Column(comparison.rows[0]["name"])
+        columns = [Column("run", header=True), Column("setting"), base, Column("this run")]
         yield Table(columns, found, stacked=True)
     else:
         yield Paragraph("Nothing.")
-    if idle := of.facts["no_effect"]:
+    if idle := comparison.facts["no_effect"]:
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 
 
-@section("metrics", page="comparison", title="What came out differently", order=20)
-def differing_metrics(of: ComparisonShown) -> Iterable[Block]:
+@section("metrics", page="comparison", title="Metrics that differ", order=20)
+def differing_metrics(comparison: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ between the runs, and how many are equal."""
-    rows = of.rows
-    names = _differing_metrics(rows, of.answer)
+    rows = comparison.rows
+    names = _differing_metrics(rows, comparison.answer)
     columns = [
         Column("metric", header=True),
         *(Column(r["name"], number=True) for r in rows),
     ]
-    yield Table(columns, [_metric_row(m, rows, of.facts["units"]) for m in names])
+    yield Table(columns, [_metric_row(m, rows, comparison.facts["units"]) for m in names])
     same = len({m for r in rows for m in r["values"] if is_overall(m)}) - len(names)
     if same:
-        yield Paragraph(f"{same} other metrics are the same.")
+        yield Paragraph(f"{same} other metric{' is' if same == 1 else 's are'} the same.")
 
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)
-def how_to_repeat_comparison(of: ComparisonShown) -> Iterable[Block]:
+def how_to_repeat_comparison(comparison: ComparisonShown) -> Iterable[Block]:
     """The command that repeats the comparison."""
-    yield Listing(of.facts["command"])
+    yield Listing(comparison.facts["command"])
 
 
 def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
@@ -177,8 +177,8 @@ def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
         "better": f"{row['name']} is {size} {better} than {base['name']}",
         "worse": f"{row['name']} is {size} {worse} than {base['name']}",
         "same": f"{row['name']} is as {same} as {base['name']}",
-        "cannot tell": f"{row['name']} cannot be told from {base['name']}, {format_change(ratio)} "
-        "is within the interval",
+        "cannot tell": f"cannot tell {row['name']} from {base['name']}: the interval of the change "
+        f"({format_change(ratio)}) contains 0",
     }
     is_, was = (
         value_sentence(answer, row["values"][metric]),
@@ -192,8 +192,8 @@ def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
         steps.append(
-            ("Nothing pairs these runs: put the changes into what_if of one scenario with replicas "
-             "of 10 or more, and their difference has an interval.", "")
+            ("These runs do not share random draws, so their difference has no interval. To get "
+             "one, put the changes under what_if of one scenario with 10 or more replicas.", "")
         )  # fmt: skip
     unsure = [r for r in rows[1:] if _judgement_text(r, answer) == "cannot tell"]
     steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
@@ -211,7 +211,7 @@ def _trust_facts(rows: Sequence[Row]) -> list[tuple[str, str]]:
     paired = [name for name, good in held.items() if good]
     return [
         ("runs", str(len(rows))),
-        ("paired", ", ".join(paired) or "none: their replicas are not of the same draws"),
+        ("paired", ", ".join(paired) or "none: their replicas do not share random draws"),
         ("interval", "90 %, of the change" if paired else "unknown"),
         ("settings", f"{len({p for r in rows[1:] for p in r['settings']})} differ"),
     ]

@@ -15,7 +15,7 @@ PICOSECONDS = 10**6  # of a microsecond
 PERIODS = ("period", "iteration")  # the column, and what runs of 0.1 before jobs call it
 
 
-def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
+def write_chrome_trace(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
     """Write the ops that ended as Chrome trace events; returns how many.
 
     Parameters

@@ -40,7 +40,7 @@ def read_ops(run: str | Path, variant: str = "base", tick: Seconds = PICOSECOND)
     if not table.is_file():
         kept = sorted(file.name.split(".")[1] for file in folder.glob("ops.*.parquet"))
         there = f"there is {', '.join(kept)}" if kept else "run it again with --keep ops"
-        raise ScenarioError(f"{folder}: kept no ops of {variant!r}; {there}")
+        raise ScenarioError(f"{folder}: no ops of {variant!r} were kept; {there}")
     quoted = str(table).replace("'", "''")
     with duckdb.connect() as db:
         found: pd.DataFrame = db.execute(f"FROM '{quoted}' ORDER BY op").df()

@@ -31,7 +31,7 @@ def op_places(result: Result) -> OpPlaces:
     )
 
 
-def waits_from(result: Result) -> NDArray[np.int64]:
+def wait_starts(result: Result) -> NDArray[np.int64]:
     """(n,) tick from which each place waits, for others or for room; its start if never."""
     columns = result.columns
     base, found = len(columns.end), []

@@ -29,13 +29,13 @@ def write_pdf(html: str, path: Path) -> None:
             "apt-get install libpango-1.0-0 libpangoft2-1.0-0, or print the page from a browser"
         ) from error
     logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of styles for screens
-    HTML(string=for_paper(html)).write_pdf(path)
+    HTML(string=html_for_print(html)).write_pdf(path)
 
 
-def for_paper(html: str) -> str:
+def html_for_print(html: str) -> str:
     """A page without script, its colours written out: drawings on paper know no custom properties.
 
-    >>> for_paper('<style>:root { --ink: #000; }</style><i style="color:var(--ink)"></i>')
+    >>> html_for_print('<style>:root { --ink: #000; }</style><i style="color:var(--ink)"></i>')
     '<style>:root { --ink: #000; }</style><i style="color:#000"></i>'
     """
     still = re.sub(r"<script.*?</script>", "", html, flags=re.S)

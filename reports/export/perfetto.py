@@ -30,7 +30,7 @@ UUID, TRACK_NAME, PROCESS, PARENT = 1, 2, 3, 5  # of a track
 PID, PROCESS_NAME = 1, 6  # of a process
 
 
-def write_timeline(path: Path, results: Mapping[str, Result]) -> int:
+def write_perfetto_timeline(path: Path, results: Mapping[str, Result]) -> int:
     """Write the runs of all variants side by side; returns the number of slices left out."""
     share = MOST_SLICES // max(len(results), 1)
     names: dict[str, int] = {}

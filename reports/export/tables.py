@@ -13,7 +13,7 @@ from ...sim.engine_api.interface import State
 from ...sim.facts.kind import kind_names
 from ...sim.run.result import Result
 from .op_labels import op_labels
-from .op_places import op_places, waits_from
+from .op_places import op_places, wait_starts
 
 ROW_GROUP = 30_720  # rows that are read together: few, so that a window of time is read quickly
 
@@ -71,7 +71,7 @@ def write_places(path: Path, result: Result) -> None:
     """
     ops, columns, places = result.ops, result.columns, op_places(result)
     texts, label = op_labels(result)
-    start, end, since = columns.start[places.op], columns.end[places.op], waits_from(result)
+    start, end, since = columns.start[places.op], columns.end[places.op], wait_starts(result)
     further = np.concatenate(
         [np.arange(len(r.graph.explicit.rank)) >= len(r.graph) for r in result.runs]
     )

@@ -24,7 +24,7 @@ MOST_TICKS = 8
 
 
 @on_page(BarChart)
-def bar_chart_html(of: BarChart) -> str:
+def bar_chart_html(figure: BarChart) -> str:
     """HTML of a bar chart.
 
     Examples
@@ -33,19 +33,19 @@ def bar_chart_html(of: BarChart) -> str:
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """
-    of = replace(of, span=of.span or 1.0)  # of what takes no time there is an empty axis
-    ticks, tall = round_ticks(of.span), len(of.rows)
-    lines = "".join(f"M{_bar_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
-    bars = "".join(_path(b, of.span) for b in of.bars)
-    names = "".join(f'<span title="{escape(name)}">{escape(name)}</span>' for name in of.rows)
-    marks = "".join(f'<span style="left:{100 * t / of.span:.4g}%">{t:g}</span>' for t in ticks)
+    figure = replace(figure, span=figure.span or 1.0)  # an empty axis if nothing takes time
+    ticks, tall = round_ticks(figure.span), len(figure.rows)
+    lines = "".join(f"M{_bar_units(t, figure.span)} 0V{ROW * tall}" for t in ticks[1:])
+    bars = "".join(_path(b, figure.span) for b in figure.bars)
+    names = "".join(f'<span title="{escape(name)}">{escape(name)}</span>' for name in figure.rows)
+    marks = "".join(f'<span style="left:{100 * t / figure.span:.4g}%">{t:g}</span>' for t in ticks)
     return (
-        f'<div class="chart" style="--thick:{of.thick}px">{legend_html(of.legend or {})}'
+        f'<div class="chart" style="--thick:{figure.thick}px">{legend_html(figure.legend or {})}'
         f'<div class="plot"><div class="names">{names}</div>'
         f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * tall}" '
-        f'preserveAspectRatio="none" style="height:{of.thick * tall}px">'
-        f'<path class="grid" d="{lines}"/>{bars}</svg>{_texts(of)}</div>'
-        f'<div class="ticks">{marks}</div><div class="axis">{escape(of.axis)}</div></div></div>'
+        f'preserveAspectRatio="none" style="height:{figure.thick * tall}px">'
+        f'<path class="grid" d="{lines}"/>{bars}</svg>{_texts(figure)}</div>'
+        f'<div class="ticks">{marks}</div><div class="axis">{escape(figure.axis)}</div></div></div>'
     )
 
 
@@ -80,18 +80,18 @@ def _path(bars: Bars, span: float) -> str:
     return f'<path fill="{css(bars.colour)}"{thin} d="{shape}">{title}</path>'
 
 
-def _texts(of: BarChart) -> str:
+def _texts(figure: BarChart) -> str:
     """Texts in bars, as text of the page over the drawing."""
     return "".join(
-        f'<span class="in" style="left:{100 * t.start / of.span:.4g}%;'
-        f"width:{100 * t.length / of.span:.4g}%;top:{of.thick * t.row:g}px;"
+        f'<span class="in" style="left:{100 * t.start / figure.span:.4g}%;'
+        f"width:{100 * t.length / figure.span:.4g}%;top:{figure.thick * t.row:g}px;"
         f'color:{css(t.colour)}">{escape(t.text)}</span>'
-        for t in of.texts
+        for t in figure.texts
     )
 
 
-def _bar_units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return np.rint(WIDTH * np.asarray(at) / span).astype(np.int64)
+def _bar_units(position: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.rint(WIDTH * np.asarray(position) / span).astype(np.int64)
 
 
 def round_ticks(span: float) -> list[float]:

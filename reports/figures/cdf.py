@@ -10,7 +10,7 @@ from ..palette import series_colour
 from .plot import plot_svg
 
 
-def cdf_plot(of: Cdf) -> Plot:
+def cdf_plot(figure: Cdf) -> Plot:
     """The plot of a cumulative distribution: a curve of steps for each name.
 
     Examples
@@ -20,20 +20,20 @@ def cdf_plot(of: Cdf) -> Plot:
     ([1.0, 1.0, 2.0], [0.0, 50.0, 100.0])
     """
     series = []
-    for i, (name, values) in enumerate(of.curves.items()):
+    for i, (name, values) in enumerate(figure.curves.items()):
         held = np.asarray(values, float)
-        weights = np.asarray((of.weights or {}).get(name, np.ones(len(held))), float)
+        weights = np.asarray((figure.weights or {}).get(name, np.ones(len(held))), float)
         order = np.argsort(held, kind="stable")
         share = 100 * np.cumsum(weights[order]) / (weights.sum() or 1.0)
-        begin = held.min(initial=np.inf) if of.x.limits[0] is None else of.x.limits[0]
+        begin = held.min(initial=np.inf) if figure.x.limits[0] is None else figure.x.limits[0]
         x = np.append(begin, held[order]) if len(held) else held
         y = np.append(0.0, share) if len(held) else share
         series.append(Series(x, y, "", "steps", series_colour(i), name))
-    up = Axis(f"{of.what} within, %", limits=(0, 101))
-    return Plot([Axes(of.x, up, series)], of.height)
+    up = Axis(f"{figure.what} within, %", limits=(0, 101))
+    return Plot([Axes(figure.x, up, series)], figure.height)
 
 
 @on_page(Cdf)
-def cdf_svg(of: Cdf) -> str:
+def cdf_svg(figure: Cdf) -> str:
     """HTML of a cumulative distribution."""
-    return plot_svg(cdf_plot(of))
+    return plot_svg(cdf_plot(figure))

@@ -14,7 +14,7 @@ NAMED = 12  # boxes of a row that have room for their names
 
 
 @on_page(FabricDrawing)
-def fabric_svg(of: FabricDrawing) -> str:
+def fabric_svg(figure: FabricDrawing) -> str:
     """SVG of a fabric; a line between boxes of one row is an arc below them.
 
     Examples
@@ -27,7 +27,7 @@ def fabric_svg(of: FabricDrawing) -> str:
     """
     places: dict[str, tuple[float, float, float]] = {}
     boxes = []
-    for row, tier in enumerate(of.tiers):
+    for row, tier in enumerate(figure.tiers):
         step, y = (WIDTH - MARGIN) / len(tier.boxes), row * ROW + 10
         wide = min(0.8 * step, 200.0)
         boxes.append(f'<text x="0" y="{y + 22}" fill="currentColor">{escape(tier.name)}</text>')
@@ -35,14 +35,14 @@ def fabric_svg(of: FabricDrawing) -> str:
             x = MARGIN + (place + 0.5) * step
             places[name] = x, y, row
             boxes.append(_box(x, y, wide, name, named=len(tier.boxes) <= NAMED))
-    most = max(of.loads, default=0.0) or 1.0
-    loads = [load / most for load in of.loads] or [math.nan] * len(of.joins)
+    most = max(figure.loads, default=0.0) or 1.0
+    loads = [load / most for load in figure.loads] or [math.nan] * len(figure.joins)
     lines = [
         _line(places[a], places[b], title, load)
-        for (a, b, title), load in zip(of.joins, loads, strict=True)
+        for (a, b, title), load in zip(figure.joins, loads, strict=True)
     ]
-    arcs = any(places[a][2] == places[b][2] for a, b, _ in of.joins)
-    tall = (len(of.tiers) - 1) * ROW + TALL + (60 if arcs else 14)
+    arcs = any(places[a][2] == places[b][2] for a, b, _ in figure.joins)
+    tall = (len(figure.tiers) - 1) * ROW + TALL + (60 if arcs else 14)
     return (
         f'<svg viewBox="0 0 {WIDTH} {tall}" role="img" font-size="15" '
         f'style="max-width:1000px;width:100%">{"".join(lines)}{"".join(boxes)}</svg>'

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..blocks import BarChart, Bars, HeatMap
 from ..figure_kind import on_page
 from ..numbers import format_quantity
-from ..palette import mixed
+from ..palette import paler
 from .bars import bar_chart_html
 
 SHADES = 32
@@ -19,7 +19,7 @@ GAP = 0.03  # of a column: between cells that have names
 
 
 @on_page(HeatMap)
-def heat_map_html(of: HeatMap) -> str:
+def heat_map_html(figure: HeatMap) -> str:
     """HTML of a heat map.
 
     Examples
@@ -28,51 +28,58 @@ def heat_map_html(of: HeatMap) -> str:
     >>> heat_map_html(one).count("<path fill")
     2
     """
-    return bar_chart_html(heat_map_bars(of))
+    return bar_chart_html(heat_map_bars(figure))
 
 
-def heat_map_bars(of: HeatMap) -> BarChart:
+def heat_map_bars(figure: HeatMap) -> BarChart:
     """Bars of a heat map; cells of one row and shade that touch are one bar."""
-    values = np.asarray(of.values, float)
-    edges = column_edges(of)
-    least, most = value_range(of)
+    values = np.asarray(figure.values, float)
+    edges = column_edges(figure)
+    least, most = value_range(figure)
     shares = np.clip((np.nan_to_num(values, nan=least) - least) / (most - least), 0, 1)
     shade = np.ceil(np.where(np.isnan(values), 0, shares) * SHADES).astype(int)
-    cells = _named_cells if of.columns else _merged_cells
+    cells = _named_cells if figure.columns else _merged_cells
     legend = {
-        format_quantity(least + (most - least) * percent / 100, of.unit): mixed(of.colour, percent)
+        format_quantity(least + (most - least) * percent / 100, figure.unit): paler(
+            figure.colour, percent
+        )
         for percent in LEGEND
     }
-    rows = of.rows
+    rows = figure.rows
     return BarChart(
-        rows, list(cells(of, shade, edges)), float(edges[-1]), _axis(of), of.thick, legend
+        rows,
+        list(cells(figure, shade, edges)),
+        float(edges[-1]),
+        _axis(figure),
+        figure.thick,
+        legend,
     )
 
 
-def _axis(of: HeatMap) -> str:
+def _axis(figure: HeatMap) -> str:
     """The axis' name; of named columns they stand in it, from the left."""
-    if not any(of.columns):
-        return f"{of.axis}; {of.scale}"
-    return f"{of.axis}, from the left: {', '.join(of.columns)}; {of.scale}"
+    if not any(figure.columns):
+        return f"{figure.axis}; {figure.scale}"
+    return f"{figure.axis}, from the left: {', '.join(figure.columns)}; {figure.scale}"
 
 
-def column_edges(of: HeatMap) -> NDArray[np.float64]:
+def column_edges(figure: HeatMap) -> NDArray[np.float64]:
     """(columns + 1,) where columns begin and end."""
-    width = np.asarray(of.values, float).shape[1]
-    given = np.asarray(of.edges, float)
+    width = np.asarray(figure.values, float).shape[1]
+    given = np.asarray(figure.edges, float)
     return given if len(given) else np.arange(width + 1.0)
 
 
-def value_range(of: HeatMap) -> tuple[float, float]:
+def value_range(figure: HeatMap) -> tuple[float, float]:
     """The palest and the darkest number."""
-    values = np.asarray(of.values, float)
+    values = np.asarray(figure.values, float)
     known = values[np.isfinite(values)]
-    most = of.most if of.most is not None else float(known.max(initial=of.least))
-    return of.least, most if most > of.least else of.least + 1.0
+    most = figure.most if figure.most is not None else float(known.max(initial=figure.least))
+    return figure.least, most if most > figure.least else figure.least + 1.0
 
 
 def _merged_cells(
-    of: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
+    figure: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
 ) -> Iterator[Bars]:
     for level in range(1, SHADES + 1):
         cells: list[tuple[int, float, float]] = []
@@ -84,19 +91,19 @@ def _merged_cells(
             ]
         if cells:
             rows, start, length = (np.array(c) for c in zip(*cells, strict=True))
-            yield Bars(rows, start, length, of.colour, height=0.9, opacity=level / SHADES)
+            yield Bars(rows, start, length, figure.colour, height=0.9, opacity=level / SHADES)
 
 
 def _named_cells(
-    of: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
+    figure: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
 ) -> Iterator[Bars]:
-    values = np.asarray(of.values, float)
+    values = np.asarray(figure.values, float)
     for row, column in zip(*np.nonzero(shade), strict=True):
         wide = edges[column + 1] - edges[column]
-        said = of.title.format(
-            row=of.rows[row],
-            column=of.columns[column] or column + 1,
-            value=format_quantity(float(values[row, column]), of.unit),
+        said = figure.title.format(
+            row=figure.rows[row],
+            column=figure.columns[column] or column + 1,
+            value=format_quantity(float(values[row, column]), figure.unit),
         )
-        yield Bars(row, edges[column] + GAP * wide, (1 - 2 * GAP) * wide, of.colour, said,
+        yield Bars(row, edges[column] + GAP * wide, (1 - 2 * GAP) * wide, figure.colour, said,
                    height=0.92, opacity=shade[row, column] / SHADES)  # fmt: skip

@@ -58,12 +58,14 @@ def _kind_name(colour: str) -> str:
     return {own: name for name, own in bar_kinds().items()}[colour]
 
 
-def _parts(node: Node, level: int, start: float, least: float) -> Iterator[tuple[int, float, Node]]:
+def _parts(
+    node: Node, level: int, start: float, min_length: float
+) -> Iterator[tuple[int, float, Node]]:
     """Level, start and node of each part that can be seen."""
     yield level, start, node
     if level + 1 == DEEPEST:
         return
     for child in node.get("children", ()):
-        if child["value"] >= least:
-            yield from _parts(child, level + 1, start, least)
+        if child["value"] >= min_length:
+            yield from _parts(child, level + 1, start, min_length)
         start += float(child["value"])

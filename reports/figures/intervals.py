@@ -13,7 +13,7 @@ MARK = 0.006  # of the axis: width of the mark at the value
 
 
 @on_page(Intervals)
-def intervals_html(of: Intervals) -> str:
+def intervals_html(figure: Intervals) -> str:
     """HTML of values with their intervals.
 
     Examples
@@ -23,11 +23,11 @@ def intervals_html(of: Intervals) -> str:
     >>> drawn.count("<path fill"), "time, s" in drawn
     (2, True)
     """
-    value, low, high = (np.asarray(a, float) for a in (of.value, of.low, of.high))
+    value, low, high = (np.asarray(a, float) for a in (figure.value, figure.low, figure.high))
     rows = np.arange(len(value))
     span = 1.05 * float(max(high.max(initial=0.0), value.max(initial=0.0)))
     marks = [
         Bars(rows + 0.42, low, high - low, SERIES[0], "90 % within", 0.16, 0.6),
         Bars(rows + 0.25, value - MARK * span / 2, MARK * span, SERIES[0], "value", 0.5),
     ]
-    return bar_chart_html(BarChart(of.rows, marks, span, of.axis.name))
+    return bar_chart_html(BarChart(figure.rows, marks, span, figure.axis.name))

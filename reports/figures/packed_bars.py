@@ -29,7 +29,7 @@ class TimelineBars(NamedTuple):
     busy : ticks in which they ran
     met : index of a meeting of ranks (a collective); -1 for none
     wait : ticks that its rank waited for that meeting to begin
-    came_last : whether its rank came to it last
+    arrived_last : whether its rank came to it last
     """
 
     lane: NDArray[np.int64]
@@ -41,7 +41,7 @@ class TimelineBars(NamedTuple):
     busy: NDArray[np.int64]
     met: NDArray[np.int64]
     wait: NDArray[np.int64]
-    came_last: NDArray[np.int64]
+    arrived_last: NDArray[np.int64]
 
     @classmethod
     def of_ops(
@@ -53,7 +53,7 @@ class TimelineBars(NamedTuple):
         name: NDArray[Any],
         met: NDArray[Any] | int = -1,
         wait: NDArray[Any] | int = 0,
-        came_last: NDArray[Any] | bool = False,
+        arrived_last: NDArray[Any] | bool = False,
     ) -> TimelineBars:
         """A bar for each op; of those that meet nobody the last three are left out.
 
@@ -62,59 +62,59 @@ class TimelineBars(NamedTuple):
         [2, 7, 5]
         """
         order = np.lexsort((start, lane))
-        lane, start, end, kind, name, met, wait, came_last = (
+        lane, start, end, kind, name, met, wait, arrived_last = (
             np.broadcast_to(np.asarray(c, np.int64), len(order))[order]
-            for c in (lane, start, end, kind, name, met, wait, came_last)
+            for c in (lane, start, end, kind, name, met, wait, arrived_last)
         )
         each = np.ones(len(order), np.int64), end - start
-        return cls(lane, start, end, kind, name, *each, met, wait, came_last)
+        return cls(lane, start, end, kind, name, *each, met, wait, arrived_last)
 
 
-class Meetings(NamedTuple):
+class CollectiveArrivals(NamedTuple):
     """Collectives that ranks come to, (n,) each.
 
     Parameters
     ----------
-    of : ranks that take part
-    last : of them that come last, at one tick
-    who : the first rank of those
-    most : ticks that the first to come waits
+    members : ranks that take part
+    last_count : of them that come last, at one tick
+    first_last_rank : the first rank of those
+    longest_wait : ticks that the first to come waits
     """
 
-    of: NDArray[np.int64]
-    last: NDArray[np.int64]
-    who: NDArray[np.int64]
-    most: NDArray[np.int64]
+    members: NDArray[np.int64]
+    last_count: NDArray[np.int64]
+    first_last_rank: NDArray[np.int64]
+    longest_wait: NDArray[np.int64]
 
 
-def fewer_bars(bars: TimelineBars, most: int) -> tuple[TimelineBars, int]:
+def limit_bars(bars: TimelineBars, max_bars: int) -> tuple[TimelineBars, int]:
     """At most so many bars, and the ticks below which ops that follow each other are one bar.
 
     Ops that are longer stay as they are.
 
     >>> ops = TimelineBars.of_ops(*np.array([[0] * 5, [0, 2, 4, 9, 50], [1, 3, 9, 50, 51],
     ...                                      [0, 1, 1, 0, 1], [7] * 5]))
-    >>> few, least = fewer_bars(ops, 4)
+    >>> few, least = limit_bars(ops, 4)
     >>> least, few.start.tolist(), few.end.tolist(), few.kind.tolist(), few.ops.tolist()
     (7, [0, 9, 50], [9, 50, 51], [1, 0, 1], [3, 1, 1])
-    >>> fewer_bars(ops, 5)[1]
+    >>> limit_bars(ops, 5)[1]
     0
     """
     least = 0
-    if len(bars.lane) > most:
-        least = max(int(np.ptp([bars.start.min(), bars.end.max()])) // most, 1) // 2 + 1
+    if len(bars.lane) > max_bars:
+        least = max(int(np.ptp([bars.start.min(), bars.end.max()])) // max_bars, 1) // 2 + 1
     few = bars
-    while len(few.lane) > most:
+    while len(few.lane) > max_bars:
         few = merge_short_ops(bars, least)
-        if len(few.lane) > most:
+        if len(few.lane) > max_bars:
             least *= 2
     return few, least
 
 
-def merge_short_ops(bars: TimelineBars, least: int) -> TimelineBars:
+def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
     """Bars in which ops shorter than ``least`` ticks, by the pixel of that width, are one."""
-    short = bars.end - bars.start < least
-    pixel = np.where(short, bars.start // least, np.arange(len(short)))
+    short = bars.end - bars.start < min_ticks
+    pixel = np.where(short, bars.start // min_ticks, np.arange(len(short)))
     new = np.ones(len(short), bool)
     new[1:] = (
         ~(short[1:] & short[:-1]) | (bars.lane[1:] != bars.lane[:-1]) | (pixel[1:] != pixel[:-1])
@@ -132,7 +132,7 @@ def merge_short_ops(bars: TimelineBars, least: int) -> TimelineBars:
         np.add.reduceat(bars.busy, first),
         np.where(several, -1, bars.met[first]),
         np.where(several, 0, bars.wait[first]),
-        np.where(several, 0, bars.came_last[first]),
+        np.where(several, 0, bars.arrived_last[first]),
     )
 
 
@@ -154,7 +154,7 @@ def packed_bars(
     span: tuple[int, int],
     tick: float,
     names: Sequence[Any],
-    meetings: Meetings | None = None,
+    meetings: CollectiveArrivals | None = None,
 ) -> dict[str, Any]:
     """Bars as the page's script reads them.
 
@@ -183,14 +183,14 @@ def packed_bars(
     columns = (
         (new, 2), (start - before, 4), (length, 4), (bars.kind, 1),
         (bars.name + 1, 4), (bars.ops, 4), (length - busy, 4), (bars.met + 1, 4),
-        (-(-bars.wait // step) * 2 + bars.came_last, 4),
+        (-(-bars.wait // step) * 2 + bars.arrived_last, 4),
     )  # fmt: skip
-    met = meetings._replace(most=-(-meetings.most // step)) if meetings else ()
-    planes = b"".join(_planes(column, width) for column, width in columns)
-    planes += b"".join(_planes(column, 4) for column in met)
+    met = meetings._replace(longest_wait=-(-meetings.longest_wait // step)) if meetings else ()
+    planes = b"".join(_byte_planes(column, width) for column, width in columns)
+    planes += b"".join(_byte_planes(column, 4) for column in met)
     return {
         "n": len(start),
-        "meetings": len(meetings.of) if meetings else 0,
+        "meetings": len(meetings.members) if meetings else 0,
         "first": span[0] * tick,
         "step": step * tick,
         "names": list(names),
@@ -198,7 +198,7 @@ def packed_bars(
     }
 
 
-def _planes(column: NDArray[np.int64], width: int) -> bytes:
+def _byte_planes(column: NDArray[np.int64], width: int) -> bytes:
     """Bytes of numbers of so many bytes each: all low bytes first, which deflate well."""
     whole = column.astype("<i8").view(np.uint8).reshape(-1, 8)
     return np.ascontiguousarray(whole[:, :width].T).tobytes()

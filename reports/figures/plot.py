@@ -39,7 +39,7 @@ Numbers = NDArray[np.float64]
 
 
 @on_page(Plot)
-def plot_svg(of: Plot) -> str:
+def plot_svg(figure: Plot) -> str:
     """HTML of a plot, its axes above each other.
 
     Examples
@@ -49,18 +49,21 @@ def plot_svg(of: Plot) -> str:
     >>> drawn.count("<title>"), "base" in drawn, "GPUs" in drawn
     (2, True, True)
     """
-    tall = round(of.height * INCH / math.ceil(len(of.axes) / of.columns))
-    drawn = [_axes_html(one, tall) for one in of.axes]
-    if of.columns == 1:
+    tall = round(figure.height * INCH / math.ceil(len(figure.axes) / figure.columns))
+    drawn = [_axes_html(one, tall) for one in figure.axes]
+    if figure.columns == 1:
         return "".join(drawn)
     return f'<div class="two">{"".join(drawn)}</div>'
 
 
-def _axes_html(of: Axes, tall: int) -> str:
-    x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
-    named = {s.label: s.colour for s in of.series if s.label}
+def _axes_html(axes_block: Axes, tall: int) -> str:
+    x, y = (
+        _Scale(axes_block.x, _finite_values(axes_block.series, "x")),
+        _Scale(axes_block.y, _finite_values(axes_block.series, "y")),
+    )
+    named = {s.label: s.colour for s in axes_block.series if s.label}
     marks = "".join(
-        f'<span style="left:{100 * x.share(at):.4g}%{_within(x.share(at), text)}">{escape(text)}'
+        f'<span style="left:{100 * x.share(at):.4g}%{_edge_css(x.share(at), text)}">{escape(text)}'
         "</span>"
         for at, text in x.ticks()
     )
@@ -70,19 +73,20 @@ def _axes_html(of: Axes, tall: int) -> str:
     )
     widest = max((len(text) for _, text in y.ticks()), default=1)
     return (
-        f'<div class="chart">{f"<h3>{escape(of.title)}</h3>" if of.title else ""}'
-        f"{legend_html(named, _shapes(of.series))}"
-        f'<div class="axis up">{escape(of.y.name)}</div>'
+        f'<div class="chart">{f"<h3>{escape(axes_block.title)}</h3>" if axes_block.title else ""}'
+        f"{legend_html(named, _shapes(axes_block.series))}"
+        f'<div class="axis up">{escape(axes_block.y.name)}</div>'
         f'<div class="plot curves"><div class="heights" style="width:{widest}ch">{heights}</div>'
-        f'<svg style="height:{tall}px">{_inside(of, x, y)}</svg>'
-        f'<div class="ticks">{marks}</div><div class="axis">{escape(of.x.name)}</div></div></div>'
+        f'<svg style="height:{tall}px">{_plot_area(axes_block, x, y)}</svg>'
+        f'<div class="ticks">{marks}</div><div class="axis">{escape(axes_block.x.name)}</div>'
+        "</div></div>"
     )
 
 
-def _within(share: float, text: str) -> str:
+def _edge_css(share: float, text: str) -> str:
     """Style that keeps a long text at an end of an axis beside the drawing.
 
-    >>> _within(0.99, "25 Gb/s, 0.06 USD/hour"), _within(0.99, "16"), _within(0.5, "a long text")
+    >>> _edge_css(0.99, "25 Gb/s, 0.06 USD/hour"), _edge_css(0.99, "16"), _edge_css(0.5, "long")
     (';transform:translateX(-100%)', '', '')
     """
     if len(text) <= SHORT or EDGE < share < 1 - EDGE:
@@ -90,15 +94,15 @@ def _within(share: float, text: str) -> str:
     return f";transform:translateX({'0' if share < EDGE else '-100%'})"
 
 
-def _inside(of: Axes, x: _Scale, y: _Scale) -> str:
+def _plot_area(axes_block: Axes, x: _Scale, y: _Scale) -> str:
     """Grid, rules, band, curves and points of one drawing."""
     grid = [_line(x.share(at), x.share(at), 0, 1, "grid") for at, _ in x.ticks()]
     grid += [_line(0, 1, y.share(at), y.share(at), "grid") for at, _ in y.ticks()]
-    rules = [_line(x.share(at), x.share(at), 0, 1, "rule") for at in of.x.rule]
-    rules += [_line(0, 1, y.share(at), y.share(at), "rule") for at in of.y.rule]
-    curves = "".join(_curve(s, x, y) for s in of.series if s.line)
-    band = _band(of, x, y) if of.band else ""
-    points = "".join(p for s in of.series if s.mark for p in _points(s, of, x, y))
+    rules = [_line(x.share(at), x.share(at), 0, 1, "rule") for at in axes_block.x.rule]
+    rules += [_line(0, 1, y.share(at), y.share(at), "rule") for at in axes_block.y.rule]
+    curves = "".join(_curve(s, x, y) for s in axes_block.series if s.line)
+    band = _band(axes_block, x, y) if axes_block.band else ""
+    points = "".join(p for s in axes_block.series if s.mark for p in _points(s, axes_block, x, y))
     box = f'viewBox="0 0 {UNITS} {UNITS}" preserveAspectRatio="none"'
     lines = "".join((*grid, *rules))
     return f"{lines}<svg {box}>{band}{curves}</svg>{points}"
@@ -110,11 +114,11 @@ def _line(x: float, x2: float, y: float, y2: float, name: str) -> str:
     return f'<line class="{name}" x1="{left}" x2="{right}" y1="{top}" y2="{bottom}"/>'
 
 
-def _band(of: Axes, x: _Scale, y: _Scale) -> str:
+def _band(axes_block: Axes, x: _Scale, y: _Scale) -> str:
     """Grey band around the line of equal numbers, and that line."""
     ends = np.geomspace(*x.ends, 40) if x.log else np.linspace(*x.ends, 40)
-    upper = _path_of(x.shares(ends), y.shares(ends * (1 + of.band)))
-    lower = _path_of(x.shares(ends[::-1]), y.shares(ends[::-1] * (1 - of.band)))
+    upper = _path_of(x.shares(ends), y.shares(ends * (1 + axes_block.band)))
+    lower = _path_of(x.shares(ends[::-1]), y.shares(ends[::-1] * (1 - axes_block.band)))
     equal = _path_of(x.shares(ends), y.shares(ends))
     return f'<path class="band" d="{upper}L{lower[1:]}z"/><path class="rule" d="{equal}"/>'
 
@@ -124,52 +128,52 @@ def _path_of(x: Numbers, y: Numbers) -> str:
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in pairs)
 
 
-def _curve(of: Series, x: _Scale, y: _Scale) -> str:
-    at = x.shares(np.asarray(of.x, float))
-    style = _style(of)
-    if of.line == "stalks":
-        ends = (y.shares(np.asarray(end, float)) for end in (of.low, of.high))
+def _curve(series: Series, x: _Scale, y: _Scale) -> str:
+    at = x.shares(np.asarray(series.x, float))
+    style = _style(series)
+    if series.line == "stalks":
+        ends = (y.shares(np.asarray(end, float)) for end in (series.low, series.high))
         parts = (
             _path_of(np.array([a, a]), np.array([low, high]))
             for a, low, high in zip(at, *ends, strict=True)
         )
         return f'<path class="curve" {style} d="{"".join(parts)}"/>'
-    up = y.shares(np.asarray(of.y, float))
-    if of.line == "steps":
+    up = y.shares(np.asarray(series.y, float))
+    if series.line == "steps":
         at, up = np.repeat(at, 2)[1:], np.repeat(up, 2)[:-1]
     return f'<path class="curve" {style} d="{_path_of(at, up)}"/>' if len(at) else ""
 
 
-def _style(of: Series) -> str:
-    dashes = f";stroke-dasharray:{DASHES[of.line]}" if of.line in DASHES else ""
-    thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
-    return f'style="stroke:{css(of.colour)}{dashes}{thin}"'
+def _style(series: Series) -> str:
+    dashes = f";stroke-dasharray:{DASHES[series.line]}" if series.line in DASHES else ""
+    thin = f";opacity:{series.opacity:.3g}" if series.opacity != 1 else ""
+    return f'style="stroke:{css(series.colour)}{dashes}{thin}"'
 
 
-def _points(of: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
-    colour, shape = css(of.colour), SHAPES[of.mark]
-    kind = "stroke" if of.mark in OPEN_SHAPES else "fill"
-    thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
-    xs, ys = np.asarray(of.x, float), np.asarray(of.y, float)
+def _points(series: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
+    colour, shape = css(series.colour), SHAPES[series.mark]
+    kind = "stroke" if series.mark in OPEN_SHAPES else "fill"
+    thin = f";opacity:{series.opacity:.3g}" if series.opacity != 1 else ""
+    xs, ys = np.asarray(series.x, float), np.asarray(series.y, float)
     places = zip(x.shares(xs).tolist(), y.shares(ys).tolist(), strict=True)
     for i, (across, up) in enumerate(places):
         if math.isnan(across) or math.isnan(up):
             continue
-        said = of.titles[i] if len(of.titles) else _said(of, axes, xs[i], ys[i])
+        said = series.titles[i] if len(series.titles) else _point_hint(series, axes, xs[i], ys[i])
         yield (
             f'<svg x="{100 * across:.4g}%" y="{100 * (1 - up):.4g}%" class="{kind}">'
-            f'<path transform="scale({0.65 * of.size:.3g})" style="{kind}:{colour}{thin}" '
+            f'<path transform="scale({0.65 * series.size:.3g})" style="{kind}:{colour}{thin}" '
             f'd="{shape}"><title>{escape(said)}</title></path></svg>'
         )
 
 
-def _said(of: Series, axes: Axes, x: float, y: float) -> str:
+def _point_hint(series: Series, axes: Axes, x: float, y: float) -> str:
     """What a point says: its series, and both numbers under their names."""
     texts = [
         f"{axis.name}: {_named_tick(axis, value) or f'{value:.4g}'}"
         for axis, value in ((axes.x, x), (axes.y, y))
     ]
-    return "\n".join([of.label, *texts] if of.label else texts)
+    return "\n".join([series.label, *texts] if series.label else texts)
 
 
 def _named_tick(axis: Axis, value: float) -> str:
@@ -189,9 +193,9 @@ def _shapes(series: Sequence[Series]) -> dict[str, str]:
     return found
 
 
-def _all(series: Sequence[Series], which: str) -> Numbers:
+def _finite_values(series: Sequence[Series], axis_name: str) -> Numbers:
     """Every finite number along one axis."""
-    names = [which] if which == "x" else [which, "low", "high"]
+    names = [axis_name] if axis_name == "x" else [axis_name, "low", "high"]
     every = [np.asarray(getattr(s, name), float).ravel() for s in series for name in names]
     found = np.concatenate(every) if every else np.empty(0)
     return found[np.isfinite(found)]
@@ -240,22 +244,22 @@ class _Scale:
         return [(at, tick_text(at)) for at in _powers(low, high, self.log)]
 
 
-def tick_text(at: float) -> str:
+def tick_text(value: float) -> str:
     """A number at an axis: large ones by thousands, no exponent that can be left out.
 
     >>> tick_text(1200000.0), tick_text(0.25), tick_text(150.5), tick_text(1e-07)
     ('1,200,000', '0.25', '150.5', '1e-07')
     """
-    return f"{at:,.0f}" if 1e3 <= abs(at) < 1e9 and at == round(at) else f"{at:g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 and value == round(value) else f"{value:g}"
 
 
-def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
+def round_steps(low: float, high: float, max_ticks: int = MOST_TICKS) -> list[float]:
     """Round numbers between two, a few of them.
 
     >>> round_steps(0.31, 1.02), round_steps(-5.0, 20.0)
     ([0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])
     """
-    rough = (high - low) / most
+    rough = (high - low) / max_ticks
     power = 10.0 ** math.floor(math.log10(rough))
     step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

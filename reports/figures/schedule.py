@@ -14,7 +14,7 @@ from ..export.op_places import op_places
 from ..numbers import format_quantity
 from ..palette import BOXES, bar_kinds
 from .bars import WIDTH
-from .timeline_source import bars_of_ops
+from .timeline_source import bar_kind_of_ops
 
 COLOURS = BOXES
 FIRST_DRAWN = ("gap", "host", "compute", "memory", "communication")  # then roles of plug-ins
@@ -22,12 +22,12 @@ MOST_ROWS = 24
 Point = Mapping[str, Any]
 
 
-def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
+def time_breakdown_bars(points: Mapping[str, Point], span_text: str) -> BarChart:
     """Time breakdown of the mean rank, one bar per variant.
 
     Parameters
     ----------
-    of : which part of the run: ``an iteration``
+    span_text : which part of the run: ``an iteration``
     """
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
@@ -44,7 +44,7 @@ def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"{of} of the mean rank, {unit}"
+    axis = f"{span_text} of the mean rank, {unit}"
     return BarChart(names, bars, whole / scale, axis, thick=34, legend=legend)
 
 
@@ -104,7 +104,11 @@ def timeline_bars(
     start, end = columns.start[where.op], columns.end[where.op]
     there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
     start, end = np.maximum(start[there], first), np.minimum(end[there], last)
-    bar, rank, stream = bars_of_ops(result)[where.op[there]], where.rank[there], where.stream[there]
+    bar, rank, stream = (
+        bar_kind_of_ops(result)[where.op[there]],
+        where.rank[there],
+        where.stream[there],
+    )
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
     scale, unit = seconds_scale(length)
@@ -144,7 +148,7 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
     return {pair: i for i, pair in enumerate(pairs)}
 
 
-def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any, Any, Any]:
+def bars_by_majority(start: Any, end: Any, layer: Any, pixel_ticks: int) -> tuple[Any, Any, Any]:
     """Starts, lengths and layers of bars; each ``least`` ticks show what runs longest in them.
 
     So that many short ops of one kind are not hidden by a few of another.
@@ -155,11 +159,13 @@ def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any,
     """
     if not len(start):
         return (np.empty(0, np.int64),) * 3
-    first = start // least
-    whole = -(-end // least) - first  # pixels that each op touches
+    first = start // pixel_ticks
+    whole = -(-end // pixel_ticks) - first  # pixels that each op touches
     op = np.repeat(np.arange(len(start)), whole)
     pixel = np.arange(len(op)) - np.repeat(np.cumsum(whole) - whole, whole) + first[op]
-    inside = np.minimum(end[op], (pixel + 1) * least) - np.maximum(start[op], pixel * least)
+    inside = np.minimum(end[op], (pixel + 1) * pixel_ticks) - np.maximum(
+        start[op], pixel * pixel_ticks
+    )
     most = int(layer.max()) + 1
     cell, at = np.unique(pixel * most + layer[op], return_inverse=True)
     time = np.bincount(at, inside, len(cell))
@@ -168,4 +174,4 @@ def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any,
     drawn, shown = chosen // most, chosen % most
     new = np.append(True, (np.diff(drawn) != 1) | (np.diff(shown) != 0))
     until = np.append(drawn[np.flatnonzero(new)[1:] - 1], drawn[-1]) + 1
-    return drawn[new] * least, (until - drawn[new]) * least, shown[new]
+    return drawn[new] * pixel_ticks, (until - drawn[new]) * pixel_ticks, shown[new]

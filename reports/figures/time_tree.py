@@ -153,11 +153,11 @@ class _Node:
         }
 
 
-def largest_ops(totals: Mapping[str, list[OpTotal]], most: int) -> Iterator[tuple[str, str]]:
+def largest_ops(totals: Mapping[str, list[OpTotal]], max_ops: int) -> Iterator[tuple[str, str]]:
     """Kind and name of the ops with most time in any variant, the longest first."""
     by_name: dict[tuple[str, str], float] = {}
     for found in totals.values():
         for one in found:
             key = (one.kind, one.path[-1])
             by_name[key] = max(by_name.get(key, 0.0), one.value)
-    yield from sorted(by_name, key=lambda key: -by_name[key])[:most]
+    yield from sorted(by_name, key=lambda key: -by_name[key])[:max_ops]

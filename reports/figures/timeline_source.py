@@ -14,10 +14,10 @@ from ...sim.facts.roles import rows_of_named_streams
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
-from ..export.op_places import OpPlaces, op_places, waits_from
+from ..export.op_places import OpPlaces, op_places, wait_starts
 from ..numbers import format_quantity
 from ..palette import KINDS, bar_kinds, kind_of_bar
-from .packed_bars import Meetings, TimelineBars, fewer_bars, packed_bars
+from .packed_bars import CollectiveArrivals, TimelineBars, limit_bars, packed_bars
 
 MOST_BARS = 100_000  # of all variants together
 MOST_RANKS = 64  # of all variants together
@@ -43,7 +43,7 @@ class DrawnVariant(NamedTuple):
 
     rows: list[dict[str, Any]]
     bars: TimelineBars
-    meetings: Meetings
+    meetings: CollectiveArrivals
     least: int
     ops: int
     ranks: NDArray[np.int32]
@@ -52,7 +52,7 @@ class DrawnVariant(NamedTuple):
 def timeline_data(
     results: Mapping[str, Result],
     spotlight: Mapping[str, Sequence[int]] | None = None,
-    most: int = MOST_BARS,
+    max_bars: int = MOST_BARS,
 ) -> dict[str, Any]:
     """Rows and bars of all variants over one axis of time.
 
@@ -60,11 +60,11 @@ def timeline_data(
     ----------
     results : by variant, with one row per op
     spotlight : ranks of each that are drawn whatever the number
-    most : bars of all variants together
+    max_bars : bars of all variants together
     """
     names: dict[str, int] = {}
     totals: list[list[Any]] = []
-    share = most // len(results)
+    share = max_bars // len(results)
     drawn = {
         name: _drawn_variant(result, (spotlight or {}).get(name, ()), share,
                              max(MOST_RANKS // len(results), 2), (names, totals))
@@ -79,19 +79,19 @@ def timeline_data(
             rows.append({"name": row["name"], "level": row["level"], **lane})
         met = np.where(one.bars.met < 0, -1, one.bars.met + before)
         parts.append(one.bars._replace(lane=one.bars.lane + offset, met=met))
-        before += len(one.meetings.of)
+        before += len(one.meetings.members)
         offset += 1 + max((r["lane"] for r in one.rows if "lane" in r), default=0)
     tick = min(result.tick for result in results.values())
     factors = [result.tick / tick for result in results.values()]
     same = [_rescaled(p, factor) for p, factor in zip(parts, factors, strict=True)]
     bars = TimelineBars(*(np.concatenate(column) for column in zip(*same, strict=True)))
-    bars, meetings = _joined_meetings(bars, [d.meetings for d in drawn.values()], factors)
+    bars, meetings = _merge_arrivals(bars, [d.meetings for d in drawn.values()], factors)
     span = _span(bars)
     return {
         "span": [span[0] * tick, span[1] * tick],
         "rows": rows,
         "kinds": [{"name": name, "colour": colour} for name, colour in bar_kinds().items()],
-        "said": " ".join(_said(drawn, results)),
+        "said": " ".join(_coverage_sentences(drawn, results)),
         **packed_bars(bars, span, tick, totals, meetings),
     }
 
@@ -106,17 +106,17 @@ def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
     return bars._replace(**times)
 
 
-def _joined_meetings(
-    bars: TimelineBars, each: Sequence[Meetings], factors: Sequence[float]
-) -> tuple[TimelineBars, Meetings]:
+def _merge_arrivals(
+    bars: TimelineBars, arrivals: Sequence[CollectiveArrivals], factors: Sequence[float]
+) -> tuple[TimelineBars, CollectiveArrivals]:
     """Bars of all variants, and meetings that are drawn, numbered anew."""
-    same = [m._replace(most=np.rint(m.most * f).astype(np.int64))
-            for m, f in zip(each, factors, strict=True)]  # fmt: skip
-    found = Meetings(*(np.concatenate(column) for column in zip(*same, strict=True)))
+    same = [m._replace(longest_wait=np.rint(m.longest_wait * f).astype(np.int64))
+            for m, f in zip(arrivals, factors, strict=True)]  # fmt: skip
+    found = CollectiveArrivals(*(np.concatenate(column) for column in zip(*same, strict=True)))
     kept, number = np.unique(bars.met, return_inverse=True)
     drawn = kept[kept >= 0]
     met = number - (len(kept) - len(drawn))
-    return bars._replace(met=met), Meetings(*(column[drawn] for column in found))
+    return bars._replace(met=met), CollectiveArrivals(*(column[drawn] for column in found))
 
 
 def _span(bars: TimelineBars) -> tuple[int, int]:
@@ -125,7 +125,9 @@ def _span(bars: TimelineBars) -> tuple[int, int]:
     return int(bars.start.min()), max(int(bars.end.max()), int(bars.start.min()) + 1)
 
 
-def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> Iterator[str]:
+def _coverage_sentences(
+    drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]
+) -> Iterator[str]:
     """How many ops and ranks of how many are drawn, in sentences."""
     bars = sum(len(d.bars.lane) for d in drawn.values())
     ops = sum(d.ops for d in drawn.values())
@@ -133,9 +135,9 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
     merged = max(seconds(d.least, results[name].tick) for name, d in drawn.items())
     if merged:
         yield (
-            f"{ops:,} ops and waits are drawn as {bars:,} bars: those shorter than "
-            f"{format_quantity(float(merged), 's')} that follow each other are one bar, coloured "
-            "as most of its time."
+            f"{ops:,} ops and waits are drawn as {bars:,} bars: ops shorter than "
+            f"{format_quantity(float(merged), 's')} that follow each other are merged into one "
+            "bar, in the colour of the kind with most time."
         )
     else:
         yield f"All {ops - waits:,} ops and {waits:,} waits are drawn."
@@ -151,15 +153,15 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
             yield f"Of {name} {len(one.ranks)} of {there:,} ranks; all are in 'foretrace view'."
 
 
-def bar_by_kind() -> NDArray[np.int64]:
+def bar_kind_by_op_kind() -> NDArray[np.int64]:
     """(kinds,) number in :func:`~..palette.bar_kinds` of the bar of each kind of op."""
     numbers = [*bar_kinds()]
     return np.array([numbers.index(kind_of_bar(kind)) for kind in Kind])
 
 
-def bars_of_ops(result: Result) -> NDArray[np.int64]:
+def bar_kind_of_ops(result: Result) -> NDArray[np.int64]:
     """(ops,) number in :func:`~..palette.bar_kinds` of each op's bar, by the role that ran it."""
-    found, numbers = bar_by_kind()[result.ops.kind], [*bar_kinds()]
+    found, numbers = bar_kind_by_op_kind()[result.ops.kind], [*bar_kinds()]
     for run in result.runs:
         ops = run.graph.ops
         named = rows_of_named_streams(ops.kind, ops.rank, ops.stream, run.graph.streams)
@@ -171,20 +173,20 @@ def bars_of_ops(result: Result) -> NDArray[np.int64]:
 def _drawn_variant(
     result: Result,
     spotlight: Sequence[int],
-    most: int,
+    max_bars: int,
     ranks: int,
     known: tuple[dict[str, int], list[list[Any]]],
 ) -> DrawnVariant:
     """Rows and bars of one variant."""
     where, columns = op_places(result), result.columns
-    start, end, arrived = columns.start[where.op], columns.end[where.op], waits_from(result)
-    chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, most // LEAST_BARS), 1))
+    start, end, arrived = columns.start[where.op], columns.end[where.op], wait_starts(result)
+    chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, max_bars // LEAST_BARS), 1))
     there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
     waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
-    kind = bars_of_ops(result)[where.op]
+    kind = bar_kind_of_ops(result)[where.op]
     name = _names(result, where.op, there, known)
-    met, came_last, meetings = _meetings(where, arrived, start, end)
+    met, arrived_last, meetings = _collective_arrivals(where, arrived, start, end)
     bars = TimelineBars.of_ops(
         np.concatenate([lane[there], lane[waits]]),
         np.concatenate([start[there], arrived[waits]]),
@@ -193,45 +195,45 @@ def _drawn_variant(
         np.concatenate([name[there], name[waits]]),
         np.concatenate([met[there], met[waits]]),
         np.concatenate([np.where(met < 0, 0, start - arrived)[there], np.zeros(int(waits.sum()))]),
-        np.concatenate([came_last[there], came_last[waits]]),
+        np.concatenate([arrived_last[there], arrived_last[waits]]),
     )
-    few, least = fewer_bars(bars, most)
+    few, least = limit_bars(bars, max_bars)
     return DrawnVariant(rows, few, meetings, least, len(bars.lane), chosen)
 
 
-def _meetings(
+def _collective_arrivals(
     where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], Meetings]:
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], CollectiveArrivals]:
     """(places,) meeting of each and whether it came last; and meetings: ops of several places."""
     several = np.bincount(where.op)[where.op] > 1
     several &= (arrived != NEVER) & (start != NEVER) & (end != NEVER)
     at = np.flatnonzero(several)
     at = at[np.argsort(where.op[at], kind="stable")]
     _, first, of = np.unique(where.op[at], return_index=True, return_counts=True)
-    met, came_last = np.full(len(several), -1), np.zeros(len(several), bool)
+    met, arrived_last = np.full(len(several), -1), np.zeros(len(several), bool)
     if not len(at):
-        return met, came_last, Meetings(of, of, of, of)
+        return met, arrived_last, CollectiveArrivals(of, of, of, of)
     came, number = arrived[at], np.repeat(np.arange(len(of)), of)
     late = came == np.maximum.reduceat(came, first)[number]
     ranks = np.where(late, where.rank[at], np.iinfo(np.int32).max)
-    met[at], came_last[at] = number, late
+    met[at], arrived_last[at] = number, late
     most = start[at[first]] - np.minimum.reduceat(came, first)
     last = np.add.reduceat(late.astype(np.int64), first)
-    return met, came_last, Meetings(of, last, np.minimum.reduceat(ranks, first), most)
+    return met, arrived_last, CollectiveArrivals(of, last, np.minimum.reduceat(ranks, first), most)
 
 
 def _ranks_drawn(
-    rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], most: int
+    rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], max_ranks: int
 ) -> NDArray[np.int32]:
     """Ranks that are drawn: all, or those in the spotlight, the last to end and others evenly."""
     present = np.unique(rank)
-    if len(present) <= most:
+    if len(present) <= max_ranks:
         return present
     last = np.zeros(int(present[-1]) + 1, np.int64)
     np.maximum.at(last, rank, end)
     asked = dict.fromkeys((*spotlight, int(np.argmax(last))))
-    even = present[np.linspace(0, len(present) - 1, most).astype(int)].tolist()
-    kept = list(dict.fromkeys((*asked, *even)))[:most]
+    even = present[np.linspace(0, len(present) - 1, max_ranks).astype(int)].tolist()
+    kept = list(dict.fromkeys((*asked, *even)))[:max_ranks]
     return np.array(sorted(kept), np.int32)
 
 

@@ -10,7 +10,7 @@ from ...sim.errors import ForetraceError
 from ..page_figures import page_figures
 from ..section import sections, shown_sections
 from .sheet import Sheet
-from .write import drawn_figure, written
+from .write import draw_figure, drawing_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -21,7 +21,7 @@ class Figures(tuple["Drawing", ...]):
 
     def _repr_html_(self) -> str:
         """As a notebook shows them."""
-        return "".join(written(one, "svg").decode().partition("?>")[2] for one in self)
+        return "".join(drawing_bytes(one, "svg").decode().partition("?>")[2] for one in self)
 
 
 class Plots:
@@ -30,7 +30,7 @@ class Plots:
     Parameters
     ----------
     page : ``run``, ``sweep`` or ``comparison``
-    of : what the page is about, as its sections are given it
+    subject : what the page is about, as its sections are given it
 
     Examples
     --------
@@ -39,15 +39,15 @@ class Plots:
     True
     """
 
-    def __init__(self, page: str, of: Any):
-        self._page, self._of = page, of
+    def __init__(self, page: str, subject: Any):
+        self._page, self._of = page, subject
 
     def __dir__(self) -> list[str]:
         return [one.name for one in sections(self._page)]
 
     def __getattr__(self, section: str) -> Callable[..., Figures]:
         if section.startswith("_") or section not in dir(self):
-            raise AttributeError(f"no section is called {section!r}; there is {dir(self)}")
+            raise AttributeError(f"no section is called {section!r}; use one of {dir(self)}")
 
         def draw(columns: int = 1, style: str | Path | None = None) -> Figures:
             return self._drawn(section, Sheet(columns, Path(style) if style else None))
@@ -62,4 +62,4 @@ class Plots:
         found = page_figures(shown_sections(self._page, self._of, [section]))
         if not found:
             raise ForetraceError(f"section {section!r}: has no figure here; its tables are text")
-        return Figures(drawn_figure(one.figure, sheet) for one in found)
+        return Figures(draw_figure(one.figure, sheet) for one in found)

@@ -13,12 +13,12 @@ from .sheet import (
     ELLIPSIS,
     SMALL,
     Sheet,
-    all_shortened,
-    hatch_ink,
-    hatch_of,
+    hatch_colour,
+    hatch_pattern,
     legend_above,
+    shorten_texts,
     text_width,
-    wrapped,
+    wrap_text,
 )
 
 if TYPE_CHECKING:
@@ -31,39 +31,39 @@ PATTERNED = 0.05  # inches: what is narrower has no room for a pattern
 
 
 @on_paper(BarChart)
-def bar_chart(of: BarChart, sheet: Sheet) -> Drawing:
+def bar_chart(figure: BarChart, sheet: Sheet) -> Drawing:
     """Draw a bar chart: a row for each name, the first on top."""
     from matplotlib.patches import Patch
 
-    span = of.span or 1.0
-    pitch = max(of.thick / PITCH, LEAST_PITCH)
+    span = figure.span or 1.0
+    pitch = max(figure.thick / PITCH, LEAST_PITCH)
     drawing = sheet.canvas(3.0)
     axes = drawing.add_subplot()
-    names = all_shortened(of.rows, sheet.letters(NAMES * sheet.width))
+    names = shorten_texts(figure.rows, sheet.letters(NAMES * sheet.width))
     inch = (sheet.width - max(map(text_width, names), default=0.0) - 0.2) / span
-    patterned = not of.texts  # it would run through the letters
-    for bars in of.bars:
+    patterned = not figure.texts  # it would run through the letters
+    for bars in figure.bars:
         _draw_bars(axes, bars, inch, patterned=patterned)
-    _draw_texts(axes, of, inch, pitch)
+    _draw_texts(axes, figure, inch, pitch)
     axes.set_xlim(0, span)
-    axes.set_ylim(len(of.rows), 0)
+    axes.set_ylim(len(figure.rows), 0)
     axes.set_yticks(np.arange(len(names)) + 0.5, names)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color=rgb("line"))
-    across = wrapped(of.axis, sheet.letters(sheet.width - 0.5, 8.0))
+    across = wrap_text(figure.axis, sheet.letters(sheet.width - 0.5, 8.0))
     axes.set_xlabel(across)
-    legend = of.legend or {}
+    legend = figure.legend or {}
     patches = [_patch(Patch, colour, patterned=patterned) for colour in legend.values()]
     above = legend_above(drawing, patches, list(legend))
     drawing.set_figheight(
-        min(len(of.rows) * pitch + 0.34 + 0.13 * (across.count("\n") + 1) + above, 8.6)
+        min(len(figure.rows) * pitch + 0.34 + 0.13 * (across.count("\n") + 1) + above, 8.6)
     )
     return drawing
 
 
 def _patch(kind: Any, colour: str, *, patterned: bool) -> Any:
-    hatch = hatch_of(colour) if patterned else ""
-    return kind(facecolor=rgb(colour), hatch=hatch, edgecolor=hatch_ink(colour))
+    hatch = hatch_pattern(colour) if patterned else ""
+    return kind(facecolor=rgb(colour), hatch=hatch, edgecolor=hatch_colour(colour))
 
 
 def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
@@ -75,7 +75,7 @@ def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
     )
     row, start, length = np.broadcast_arrays(row, start, length)
     wide = (length * inch > PATTERNED) & patterned
-    for chosen, hatch in ((wide, hatch_of(bars.colour)), (~wide, "")):
+    for chosen, hatch in ((wide, hatch_pattern(bars.colour)), (~wide, "")):
         if not chosen.any():
             continue
         left, right, top = start[chosen], (start + length)[chosen], row[chosen]
@@ -85,18 +85,18 @@ def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
             PolyCollection(
                 [*corners.reshape(-1, 4, 2)], hatch=hatch,
                 facecolor=(*rgb(bars.colour), bars.opacity),
-                edgecolor=hatch_ink(bars.colour) if hatch else rgb(bars.colour),
+                edgecolor=hatch_colour(bars.colour) if hatch else rgb(bars.colour),
                 linewidth=0.0 if hatch else 0.2,
             )
         )  # fmt: skip
 
 
-def _draw_texts(axes: Any, of: BarChart, inch: float, pitch: float) -> None:
+def _draw_texts(axes: Any, figure: BarChart, inch: float, pitch: float) -> None:
     """Texts of bars, where they have room; the end of longer ones is left out."""
     if pitch < LEAST_PITCH:
         return
-    for one in of.texts:
-        fits = _fitting(one.text, one.length * inch - 0.06)
+    for one in figure.texts:
+        fits = _clip_text(one.text, one.length * inch - 0.06)
         if fits:
             axes.text(
                 one.start + one.length / 2, one.row + 0.5, fits, ha="center", va="center",
@@ -104,10 +104,10 @@ def _draw_texts(axes: Any, of: BarChart, inch: float, pitch: float) -> None:
             )  # fmt: skip
 
 
-def _fitting(text: str, inches: float) -> str:
+def _clip_text(text: str, inches: float) -> str:
     """As much of a text as fits; "" where that says nothing.
 
-    >>> _fitting("12", 0.2), _fitting("a name", 0.25), _fitting("12", 0.05)
+    >>> _clip_text("12", 0.2), _clip_text("a name", 0.25), _clip_text("12", 0.05)
     ('12', 'a n…', '')
     """
     if text_width(text) <= inches:

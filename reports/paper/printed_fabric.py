@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocks import FabricDrawing, Tier
 from ..figure_kind import on_paper
 from ..palette import rgb
-from .sheet import Sheet, shortened, text_width
+from .sheet import Sheet, shorten_text, text_width
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -19,24 +19,24 @@ Places = dict[str, tuple[float, float]]
 
 
 @on_paper(FabricDrawing)
-def fabric(of: FabricDrawing, sheet: Sheet) -> Drawing:
+def fabric(figure: FabricDrawing, sheet: Sheet) -> Drawing:
     """Draw switches in rows, the highest on top; links are wider where more of them is in use."""
-    margin = max(MARGIN, *(text_width(tier.name) + 0.12 for tier in of.tiers))
-    height = ROW * (len(of.tiers) - 1) + BOX + 0.5 + (0.16 if of.loads else 0.0)
+    margin = max(MARGIN, *(text_width(tier.name) + 0.12 for tier in figure.tiers))
+    height = ROW * (len(figure.tiers) - 1) + BOX + 0.5 + (0.16 if figure.loads else 0.0)
     drawing = sheet.canvas(height)
     axes = drawing.add_subplot()
     axes.set_axis_off()
     axes.set_xlim(0, sheet.width)
-    axes.set_ylim(-(len(of.tiers) - 1) * ROW - 0.45, 0.2)
+    axes.set_ylim(-(len(figure.tiers) - 1) * ROW - 0.45, 0.2)
     places: Places = {}
-    for row, tier in enumerate(of.tiers):
+    for row, tier in enumerate(figure.tiers):
         places |= _draw_tier(axes, tier, -row * ROW, margin, sheet.width)
-    most = max(of.loads, default=0.0) or 1.0
-    for number, (a, b, _) in enumerate(of.joins):
-        load = of.loads[number] / most if of.loads else None
+    most = max(figure.loads, default=0.0) or 1.0
+    for number, (a, b, _) in enumerate(figure.joins):
+        load = figure.loads[number] / most if figure.loads else None
         _draw_join(axes, places[a], places[b], load)
-    if of.loads:
-        axes.text(0, -(len(of.tiers) - 1) * ROW - 0.36,
+    if figure.loads:
+        axes.text(0, -(len(figure.tiers) - 1) * ROW - 0.36,
                   f"width and shade of a link: share in use, at most {100 * most:.3g} %",
                   fontsize=7, color=rgb("soft"))  # fmt: skip
     return drawing
@@ -76,7 +76,7 @@ def _box_text(name: str, wide: float) -> str:
     if number and text_width(number) <= wide:
         return number
     letters = int(len(name) * wide / text_width(name))
-    return shortened(name, letters) if letters > 4 else ""
+    return shorten_text(name, letters) if letters > 4 else ""
 
 
 def _draw_join(

@@ -12,7 +12,7 @@ from ..figure_kind import on_paper
 from ..figures.heat_map import column_edges, value_range
 from ..numbers import format_quantity
 from ..palette import rgb
-from .sheet import SMALL, Sheet, all_shortened, text_width, wrapped
+from .sheet import SMALL, Sheet, shorten_texts, text_width, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -25,38 +25,38 @@ DARK = 0.55  # of the scale, from which on text is white
 
 
 @on_paper(HeatMap)
-def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
+def heat_map(figure: HeatMap, sheet: Sheet) -> Drawing:
     """Draw a heat map with its scale beside it; numbers in cells that have room for them."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    values, edges = np.asarray(of.values, float), column_edges(of)
-    low, high = value_range(of)
-    named = any(of.columns)
+    values, edges = np.asarray(figure.values, float), column_edges(figure)
+    low, high = value_range(figure)
+    named = any(figure.columns)
     pitch = NAMED_PITCH if named else PITCH
     drawing = sheet.canvas(3.0)
     axes = drawing.add_subplot()
-    hues = LinearSegmentedColormap.from_list(of.colour, [rgb("paper"), rgb(of.colour)])
+    hues = LinearSegmentedColormap.from_list(figure.colour, [rgb("paper"), rgb(figure.colour)])
     shades = hues.with_extremes(bad=rgb("tint"))
     drawn = axes.pcolormesh(
-        edges, np.arange(len(of.rows) + 1.0), np.ma.masked_invalid(values), cmap=shades,
+        edges, np.arange(len(figure.rows) + 1.0), np.ma.masked_invalid(values), cmap=shades,
         vmin=low, vmax=high, edgecolors="face", linewidth=0.1,
     )  # fmt: skip
-    axes.set_ylim(len(of.rows), 0)
-    plain = [row.partition(BESIDE)[0] for row in of.rows]
-    names = all_shortened(plain, sheet.letters(NAMES * sheet.width))
+    axes.set_ylim(len(figure.rows), 0)
+    plain = [row.partition(BESIDE)[0] for row in figure.rows]
+    names = shorten_texts(plain, sheet.letters(NAMES * sheet.width))
     axes.set_yticks(np.arange(len(names)) + 0.5, names)
     axes.tick_params(axis="y", length=0)
     _spines(axes)
     letters = sheet.letters(sheet.width - 1.2, 8.0)
-    axes.set_xlabel(wrapped(of.axis, letters))
-    if of.down:
-        axes.set_ylabel(of.down)
-    beneath = _name_columns(axes, of, edges, sheet) if named else 0.0
-    scale = drawing.colorbar(drawn, ax=axes, pad=0.02, aspect=max(8 * len(of.rows) * pitch, 8))
-    _scale(scale, of, (low, high), sheet.letters(max(len(of.rows) * pitch, 0.7), 8.0))
+    axes.set_xlabel(wrap_text(figure.axis, letters))
+    if figure.down:
+        axes.set_ylabel(figure.down)
+    beneath = _name_columns(axes, figure, edges, sheet) if named else 0.0
+    scale = drawing.colorbar(drawn, ax=axes, pad=0.02, aspect=max(8 * len(figure.rows) * pitch, 8))
+    _scale(scale, figure, (low, high), sheet.letters(max(len(figure.rows) * pitch, 0.7), 8.0))
     if named:
-        _say_values(axes, of, values, (low, high))
-    height = len(of.rows) * pitch + 0.45 + beneath + 0.13 * (len(of.axis) // letters)
+        _draw_values(axes, figure, values, (low, high))
+    height = len(figure.rows) * pitch + 0.45 + beneath + 0.13 * (len(figure.axis) // letters)
     drawing.set_figheight(min(max(height, 1.2), 8.6))
     return drawing
 
@@ -66,17 +66,17 @@ def _spines(axes: Any) -> None:
         side.set_visible(True)
 
 
-def _scale(bar: Any, of: HeatMap, ends: tuple[float, float], letters: int) -> None:
+def _scale(bar: Any, figure: HeatMap, ends: tuple[float, float], letters: int) -> None:
     """Numbers and name of the scale."""
     at = np.linspace(*ends, 3)
-    bar.set_ticks(at, labels=[format_quantity(float(v), of.unit) for v in at])
-    bar.set_label(wrapped(of.scale, letters))
+    bar.set_ticks(at, labels=[format_quantity(float(v), figure.unit) for v in at])
+    bar.set_label(wrap_text(figure.scale, letters))
     bar.outline.set_linewidth(0.4)
 
 
-def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
+def _name_columns(axes: Any, figure: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
     """Names of columns, slanted where they are long; returns inches that they take."""
-    names = all_shortened(of.columns, 26)
+    names = shorten_texts(figure.columns, 26)
     room = 0.42 * sheet.width / len(names)
     widest = max(map(text_width, names))
     long = widest > room
@@ -85,19 +85,19 @@ def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: She
     return 0.64 * widest if long else 0.0
 
 
-def _say_values(
-    axes: Any, of: HeatMap, values: NDArray[np.float64], ends: tuple[float, float]
+def _draw_values(
+    axes: Any, figure: HeatMap, values: NDArray[np.float64], ends: tuple[float, float]
 ) -> None:
     """Numbers in cells, where all have room; a dash where there is none."""
     texts = {
-        at: format_quantity(float(v), of.unit) if np.isfinite(v) else "–"
+        at: format_quantity(float(v), figure.unit) if np.isfinite(v) else "–"
         for at, v in np.ndenumerate(values)
     }
     columns = values.shape[1]
     room = 0.42 * axes.get_figure().get_figwidth() / columns
     if values.size > MOST_TEXTS or max(map(text_width, texts.values())) > room:
         return
-    edges = column_edges(of)
+    edges = column_edges(figure)
     for (row, column), text in texts.items():
         value = values[row, column]
         dark = (value - ends[0]) / (ends[1] - ends[0]) > DARK

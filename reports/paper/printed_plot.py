@@ -14,7 +14,7 @@ from ..figure_kind import on_paper
 from ..figures.cdf import cdf_plot
 from ..figures.plot import tick_text
 from ..palette import rgb
-from .sheet import SMALL, TALLEST, Sheet, legend_above, shortened, text_width, wrapped
+from .sheet import SMALL, TALLEST, Sheet, legend_above, shorten_text, text_width, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -29,24 +29,24 @@ MOST_NAMED = 8  # ticks with names
 
 
 @on_paper(Plot)
-def plot(of: Plot, sheet: Sheet) -> Drawing:
+def plot(figure: Plot, sheet: Sheet) -> Drawing:
     """Draw axes above each other, or small multiples side by side."""
-    across = min(of.columns, len(of.axes))
-    across = 1 if _slant(of, sheet.width / across) and sheet.columns == 1 else across
-    down = math.ceil(len(of.axes) / across)
+    across = min(figure.columns, len(figure.axes))
+    across = 1 if _slanted_height(figure, sheet.width / across) and sheet.columns == 1 else across
+    down = math.ceil(len(figure.axes) / across)
     flat = min(FLAT * sheet.width / across, MOST)
-    each = max(min(SHARE * of.height / down, flat), LEAST)
-    each += _slant(of, sheet.width / across)
+    each = max(min(SHARE * figure.height / down, flat), LEAST)
+    each += _slanted_height(figure, sheet.width / across)
     drawing = sheet.canvas(min(each * down, TALLEST))
-    wide, tall = sheet.width / across, each - _slant(of, sheet.width / across)
+    wide, tall = sheet.width / across, each - _slanted_height(figure, sheet.width / across)
     shown: dict[str, Any] = {}
     grid = drawing.subplots(down, across, squeeze=False)
     for place, axes in enumerate(grid.flat):
-        if place >= len(of.axes):
+        if place >= len(figure.axes):
             axes.set_axis_off()
             continue
-        one = of.axes[place]
-        first = place % across == 0 or one.y != of.axes[place - 1].y
+        one = figure.axes[place]
+        first = place % across == 0 or one.y != figure.axes[place - 1].y
         shown |= _draw_axes(axes, one, wide, tall, named=first)
     above = legend_above(drawing, list(shown.values()), list(shown))
     drawing.set_figheight(min(each * down + above, TALLEST))
@@ -54,40 +54,44 @@ def plot(of: Plot, sheet: Sheet) -> Drawing:
 
 
 @on_paper(Cdf)
-def cdf(of: Cdf, sheet: Sheet) -> Drawing:
+def cdf(figure: Cdf, sheet: Sheet) -> Drawing:
     """Draw cumulative distributions."""
-    return plot(cdf_plot(of), sheet)
+    return plot(cdf_plot(figure), sheet)
 
 
-def _draw_axes(axes: Any, of: Axes, wide: float, tall: float, *, named: bool) -> dict[str, Any]:
+def _draw_axes(
+    axes: Any, axes_block: Axes, wide: float, tall: float, *, named: bool
+) -> dict[str, Any]:
     """Draw one axes; returns what its legend shows."""
     shown = {}
     marked = 0
-    for one, stroke in _told_apart(of.series):
+    for one, stroke in _distinct_strokes(axes_block.series):
         drawn = _draw_series(axes, one, stroke, hollow=bool(marked % 2))
         marked += bool(one.mark)
         if one.label and drawn is not None:
             shown[one.label] = drawn
-    _scale(axes.xaxis, axes.set_xscale, axes.set_xlim, of.x)
-    _scale(axes.yaxis, axes.set_yscale, axes.set_ylim, of.y)
-    if of.band:
-        _draw_band(axes, of.band)
-    for at in of.x.rule:
+    _scale(axes.xaxis, axes.set_xscale, axes.set_xlim, axes_block.x)
+    _scale(axes.yaxis, axes.set_yscale, axes.set_ylim, axes_block.y)
+    if axes_block.band:
+        _draw_band(axes, axes_block.band)
+    for at in axes_block.x.rule:
         axes.axvline(at, color=rgb("soft"), linestyle=(0, (4, 2)), linewidth=0.8)
-    for at in of.y.rule:
+    for at in axes_block.y.rule:
         axes.axhline(at, color=rgb("soft"), linestyle=(0, (4, 2)), linewidth=0.8)
     axes.grid(color=rgb("line"))
     letters = int(72 / (0.56 * 8))
-    axes.set_xlabel(wrapped(of.x.name, int((wide - 0.5) * letters)))
+    axes.set_xlabel(wrap_text(axes_block.x.name, int((wide - 0.5) * letters)))
     if named:
-        axes.set_ylabel(wrapped(of.y.name.replace("\n", " "), int((tall - 0.45) * letters)))
-    if of.title:
-        axes.set_title(shortened(of.title, int(wide * letters)), loc="left")
-    _name_ticks(axes, of.x, wide)
+        axes.set_ylabel(
+            wrap_text(axes_block.y.name.replace("\n", " "), int((tall - 0.45) * letters))
+        )
+    if axes_block.title:
+        axes.set_title(shorten_text(axes_block.title, int(wide * letters)), loc="left")
+    _name_ticks(axes, axes_block.x, wide)
     return shown
 
 
-def _told_apart(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
+def _distinct_strokes(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
     """Series, each with a stroke; what others are drawn like has a mark or a stroke of its own."""
     free = [m for m in MARKS if m not in {s.mark for s in series}]
     marks, curves = set[str](), 0
@@ -103,39 +107,39 @@ def _told_apart(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
             yield one, one.line or "none"
 
 
-def _draw_series(axes: Any, of: Series, stroke: Any, *, hollow: bool) -> Any:
-    colour = rgb(of.colour)
-    if of.line == "stalks":
-        low, high = (np.asarray(end, float) for end in (of.low, of.high))
+def _draw_series(axes: Any, series: Series, stroke: Any, *, hollow: bool) -> Any:
+    colour = rgb(series.colour)
+    if series.line == "stalks":
+        low, high = (np.asarray(end, float) for end in (series.low, series.high))
         middle = (low + high) / 2
-        return axes.errorbar(of.x, middle, yerr=(high - low) / 2, fmt="none", ecolor=colour,
+        return axes.errorbar(series.x, middle, yerr=(high - low) / 2, fmt="none", ecolor=colour,
                              elinewidth=0.9, capsize=2.0, capthick=0.9)  # fmt: skip
-    how = {"drawstyle": "steps-post"} if of.line == "steps" else {}
-    points = len(np.atleast_1d(of.x))
-    size = max(of.size * 0.8, 1.2) if of.mark and points <= 200 else 2.0
+    how = {"drawstyle": "steps-post"} if series.line == "steps" else {}
+    points = len(np.atleast_1d(series.x))
+    size = max(series.size * 0.8, 1.2) if series.mark and points <= 200 else 2.0
     (drawn,) = axes.plot(
-        np.asarray(of.x, float), np.asarray(of.y, float), linestyle=stroke, color=colour,
-        marker=of.mark or "none", markersize=size, alpha=of.opacity,
+        np.asarray(series.x, float), np.asarray(series.y, float), linestyle=stroke, color=colour,
+        marker=series.mark or "none", markersize=size, alpha=series.opacity,
         markeredgewidth=0.8, markerfacecolor="none" if hollow else colour, **how,
     )  # fmt: skip
     return drawn
 
 
-def _scale(axis: Any, set_scale: Any, set_limits: Any, of: Axis) -> None:
+def _scale(axis: Any, set_scale: Any, set_limits: Any, axis_block: Axis) -> None:
     """Linear or logarithmic, with limits and readable numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    if of.log:
-        set_scale("log", base=of.log)
-        few = of.ticks is None and _decades(axis) < 2 and of.log == 10
+    if axis_block.log:
+        set_scale("log", base=axis_block.log)
+        few = axis_block.ticks is None and _decades(axis) < 2 and axis_block.log == 10
         axis.set_major_locator(
-            LogLocator(of.log, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=7)
+            LogLocator(axis_block.log, subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=7)
         )
         axis.set_minor_formatter(NullFormatter())
     else:
         axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(float(f"{value:.6g}"))))
-    low, high = of.limits
+    low, high = axis_block.limits
     set_limits(low, high)
 
 
@@ -144,33 +148,35 @@ def _decades(axis: Any) -> float:
     return math.log10(high / low) if low > 0 else math.inf
 
 
-def _name_ticks(axes: Any, of: Axis, wide: float) -> None:
+def _name_ticks(axes: Any, axis_block: Axis, wide: float) -> None:
     """Names at the x axis, slanted where they are long."""
-    if of.ticks is None:
+    if axis_block.ticks is None:
         return
-    kept = _named_ticks(of)
-    long = _is_long(of, wide)
+    kept = _named_ticks(axis_block)
+    long = _is_long(axis_block, wide)
     axes.set_xticks([at for at, _ in kept], [text for _, text in kept],
                     rotation=35 if long else 0, ha="right" if long else "center",
                     fontsize=SMALL, rotation_mode="anchor")  # fmt: skip
     axes.set_xticks([], minor=True)
 
 
-def _named_ticks(of: Axis) -> list[tuple[float, str]]:
+def _named_ticks(axis_block: Axis) -> list[tuple[float, str]]:
     """Ticks with names, few and short enough for paper."""
-    named = list(of.ticks or ())
-    return [(at, shortened(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]]
+    named = list(axis_block.ticks or ())
+    return [
+        (at, shorten_text(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]
+    ]
 
 
-def _is_long(of: Axis, wide: float) -> bool:
+def _is_long(axis_block: Axis, wide: float) -> bool:
     """Whether names of ticks have no room side by side."""
-    widest = max((text_width(text) for _, text in _named_ticks(of)), default=0.0)
-    return widest > (wide - 0.6) / max(len(_named_ticks(of)), 1)
+    widest = max((text_width(text) for _, text in _named_ticks(axis_block)), default=0.0)
+    return widest > (wide - 0.6) / max(len(_named_ticks(axis_block)), 1)
 
 
-def _slant(of: Plot, wide: float) -> float:
+def _slanted_height(figure: Plot, wide: float) -> float:
     """Inches that slanted names of ticks take below an axis; 0 where none are slanted."""
-    long = [text_width(t) for a in of.axes if _is_long(a.x, wide) for _, t in _named_ticks(a.x)]
+    long = [text_width(t) for a in figure.axes if _is_long(a.x, wide) for _, t in _named_ticks(a.x)]
     return 0.55 * max(long, default=0.0)
 
 

@@ -24,12 +24,12 @@ from ..figures.schedule import (
 from ..figures.time_tree import op_totals, time_tree
 from ..palette import series_colour
 from .sheet import Sheet
-from .write import drawn_figure
+from .write import draw_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-FEW = 2  # ranks of a timeline, unless said
+FEW = 2  # ranks of a timeline by default
 
 
 class ResultPlots:
@@ -120,8 +120,10 @@ class ResultPlots:
             units = {unit for (_, name), unit in emitted.units.items() if name == metric}
             return emitted.samples[metric], next(iter(units), "1")
         known = [*(["period"] if len(self._result.periods) else []), *emitted.samples]
-        raise ForetraceError(f"metric {metric!r}: this run has none; it has {', '.join(known)}")
+        raise ForetraceError(
+            f"metric {metric!r}: this run has no such metric; use {', '.join(known)}"
+        )
 
 
 def _drawn(figure: Any, columns: int, style: str | Path | None) -> Drawing:
-    return drawn_figure(figure, Sheet(columns, Path(style) if style else None))
+    return draw_figure(figure, Sheet(columns, Path(style) if style else None))

@@ -93,7 +93,7 @@ class Sheet:
                     mpl.style.use(self.style)
                 except (OSError, ValueError, KeyError) as error:
                     raise ForetraceError(
-                        f"--style {self.style}: is no matplotlib style sheet ({error}); "
+                        f"--style {self.style}: not a matplotlib style sheet ({error}); "
                         "see matplotlib.org, 'Customizing Matplotlib with style sheets'"
                     ) from error
             yield
@@ -119,10 +119,10 @@ def text_width(text: str, points: float = SMALL) -> float:
     return longest * LETTER * points / POINTS
 
 
-def shortened(text: str, letters: int) -> str:
+def shorten_text(text: str, letters: int) -> str:
     """A text in at most so many letters, its middle left out.
 
-    >>> shortened("node0.gpu0.memory", 11), shortened("node0", 11)
+    >>> shorten_text("node0.gpu0.memory", 11), shorten_text("node0", 11)
     ('node0…emory', 'node0')
     """
     if len(text) <= letters:
@@ -131,13 +131,13 @@ def shortened(text: str, letters: int) -> str:
     return f"{text[: max(letters - 1 - end, 1)]}{ELLIPSIS}{text[-end:]}"
 
 
-def all_shortened(texts: Sequence[str], letters: int) -> list[str]:
+def shorten_texts(texts: Sequence[str], letters: int) -> list[str]:
     """Texts in at most so many letters each; those that would be alike are numbered.
 
-    >>> all_shortened(["a long name: 1 of it", "a long name: 2 of it"], 9)
+    >>> shorten_texts(["a long name: 1 of it", "a long name: 2 of it"], 9)
     ['a lo… (1)', 'a lo… (2)']
     """
-    short = [shortened(text, letters) for text in texts]
+    short = [shorten_text(text, letters) for text in texts]
     found, count = [], dict.fromkeys(short, 0)
     for text, whole in zip(short, texts, strict=True):
         alike = {w for s, w in zip(short, texts, strict=True) if s == text}
@@ -150,15 +150,15 @@ def all_shortened(texts: Sequence[str], letters: int) -> list[str]:
     return found
 
 
-def wrapped(text: str, letters: int) -> str:
+def wrap_text(text: str, letters: int) -> str:
     """A text in lines of so many letters."""
     return "\n".join(textwrap.fill(line, max(letters, 8)) for line in text.split("\n"))
 
 
-def hatch_of(colour: str) -> str:
+def hatch_pattern(colour: str) -> str:
     """Pattern of a colour: with it colours are told apart in greyscale, too.
 
-    >>> hatch_of("compute"), hatch_of("exposed"), hatch_of("exposed @ 45")
+    >>> hatch_pattern("compute"), hatch_pattern("exposed"), hatch_pattern("exposed @ 45")
     ('', '////', '////')
     """
     return HATCHES.get(colour.partition(" @ ")[0], "")
@@ -178,10 +178,10 @@ HATCHES = {
 }
 
 
-def hatch_ink(colour: str) -> tuple[float, float, float]:
+def hatch_colour(colour: str) -> tuple[float, float, float]:
     """Ink of a pattern: white on dark colours, the page's ink on pale ones.
 
-    >>> hatch_ink("compute"), hatch_ink("idle") == rgb("ink")
+    >>> hatch_colour("compute"), hatch_colour("idle") == rgb("ink")
     ((1.0, 1.0, 1.0), True)
     """
     return rgb("paper") if luminance(colour) < 0.4 else rgb("ink")
@@ -198,7 +198,7 @@ def legend_above(drawing: Drawing, handles: Sequence[Any], labels: Sequence[str]
     if not labels:
         return 0.0
     width = drawing.get_figwidth()
-    short = [wrapped(label, int(width * POINTS / (LETTER * SMALL)) - 6) for label in labels]
+    short = [wrap_text(label, int(width * POINTS / (LETTER * SMALL)) - 6) for label in labels]
     each = max(text_width(label) for label in short) + 0.36
     columns = max(min(int(width / each), len(short)), 1)
     drawing.legend(handles, short, loc="outside upper left", ncols=columns)

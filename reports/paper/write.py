@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError
 from ..figure_kind import paper_drawing
-from ..page_figures import PageFigure, figures_of_page
+from ..page_figures import PageFigure, decode_figures
 from .sheet import Sheet
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ METADATA: dict[str, dict[str, Any]] = {  # no date: the same figure is the same 
 }
 
 
-def chosen_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigure]:
+def select_figures(html: str, sections: Sequence[str], page_name: str) -> list[PageFigure]:
     """Figures of a page, or of some of its sections.
 
     Parameters
     ----------
-    of : what the page is of, for errors
+    page_name : what the page is of, for errors
 
     Raises
     ------
     ForetraceError
         The page holds no figures as data, or a section has none.
     """
-    found = figures_of_page(html)
+    found = decode_figures(html)
     if found is None:
         raise ForetraceError(
-            f"{of}: its page holds no figures as data; write it again: foretrace run --no-cache"
+            f"{page_name}: its page has no figure data; write it again: foretrace run --no-cache"
         )
     there = list(dict.fromkeys(one.section for one in found))
     for name in sections:
@@ -48,7 +48,9 @@ def chosen_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigu
                 f"sections with figures: {', '.join(there) or 'none'}"
             )
     if not found:
-        raise ForetraceError(f"{of}: no section of its page has a figure; its tables are on it")
+        raise ForetraceError(
+            f"{page_name}: no section of its page has a figure; open the page for its tables"
+        )
     return [one for one in found if not sections or one.section in sections]
 
 
@@ -82,7 +84,7 @@ def write_figures(
     return written
 
 
-def drawn_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
+def draw_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
     """A figure of a page as a figure of matplotlib."""
     sheet = sheet or Sheet()
     with sheet.styled():
@@ -91,10 +93,10 @@ def drawn_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
 
 def figure_bytes(figure: Any, kind: str, sheet: Sheet) -> bytes:
     """A figure as the bytes of a file; the same figure gives the same bytes."""
-    return written(drawn_figure(figure, sheet), kind, sheet)
+    return drawing_bytes(draw_figure(figure, sheet), kind, sheet)
 
 
-def written(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> bytes:
+def drawing_bytes(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> bytes:
     """A figure of matplotlib as the bytes of a file."""
     file = io.BytesIO()
     with (sheet or Sheet()).styled():

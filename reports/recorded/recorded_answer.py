@@ -8,7 +8,7 @@ from typing import Any
 from ..numbers import format_quantity, format_share
 from ..texts.waiting import last_arriver_sentence
 
-LEAST = 0.005  # share that is told
+LEAST = 0.005  # smallest share that is shown
 SAID = {"waiting": "waiting for other ranks", "host": "host alone", "memory": "copies alone"}
 Recorded = Mapping[str, Any]
 
@@ -25,14 +25,14 @@ def recorded_sentences(summary: Recorded) -> list[str]:
     """
     return [
         _size_sentence(summary),
-        f"{_whose(summary)}: {mean_rank_text(summary)}.{_kernels_text(summary)}",
+        f"{_time_subject(summary)}: {mean_rank_text(summary)}.{_kernels_text(summary)}",
         cause_sentence(summary),
         f"The critical path: {critical_path_text(summary)}.",
         certainty_sentence(summary),
     ]
 
 
-def _whose(summary: Recorded) -> str:
+def _time_subject(summary: Recorded) -> str:
     return "Its time" if len(summary["ranks"]) == 1 else "Time of the mean rank"
 
 
@@ -83,18 +83,19 @@ def _kernels_text(summary: Recorded) -> str:
 
     >>> one = {"gpu": [0.5, 0.3], "kernels": {"compute": [2.0, 4.0], "copies": [0.5, 0.0]}}
     >>> _kernels_text(one)
-    ' Kernels run 40 % of it: compute 3 s; copies 250 ms.'
+    ' Kernels run for 40 % of it: compute 3 s; copies 250 ms.'
     """
     count = len(summary["gpu"])
     means = {kind: sum(times) / count for kind, times in summary["kernels"].items()}
-    told = {kind: f"{kind} {format_quantity(t, 's')}" for kind, t in means.items() if t > 0}
-    if "communication" in told:
-        told["communication"] += " (its waiting included)"
-    copies = told.pop("copies", "")
-    if not told:
+    parts = {kind: f"{kind} {format_quantity(t, 's')}" for kind, t in means.items() if t > 0}
+    if "communication" in parts:
+        parts["communication"] += " (its waiting included)"
+    copies = parts.pop("copies", "")
+    if not parts:
         return ""
     share = format_share(sum(summary["gpu"]) / count, 0)
-    return f" Kernels run {share} of it: {', '.join(told.values())}{f'; {copies}' * bool(copies)}."
+    listed = ", ".join(parts.values())
+    return f" Kernels run for {share} of it: {listed}{f'; {copies}' * bool(copies)}."
 
 
 def cause_sentence(summary: Recorded) -> str:
@@ -106,18 +107,18 @@ def cause_sentence(summary: Recorded) -> str:
     late = summary.get("late")
     if late is None and len(summary["ranks"]) < summary["world"]:
         return (
-            "Whom it waits for takes the files of the other ranks, too; until then waiting is part "
-            "of communication."
+            "The files of the other ranks are needed to tell which one it waits for; without them, "
+            "waiting is counted as communication."
         )
     if late is None:
         return "No rank waits for another at a collective."
-    if told := last_arriver_sentence(summary):
-        return told
+    if sentence := last_arriver_sentence(summary):
+        return sentence
     most = max(late["ranks"], key=lambda one: float(one["late"]))
     whole = format_quantity(late["waited"], "s")
     return (
-        f"No single rank is the cause: of {whole} that ranks wait for others, rank {most['rank']} "
-        f"is waited for longest ({format_quantity(most['late'], 's')}, last in {most['last']:,} of "
+        f"No single rank is the cause: ranks wait {whole} for others in total, longest for rank "
+        f"{most['rank']} ({format_quantity(most['late'], 's')}, last in {most['last']:,} of "
         f"{late['collectives']:,} collectives)."
     )
 

@@ -22,12 +22,12 @@ from .recorded_answer import (
     recorded_sentences,
 )
 
-FEW = 16  # ranks that the first screen draws
-ON_FIRST = 8  # rows of its table
+FEW = 16  # ranks drawn on the first screen
+ON_FIRST = 8  # table rows of the first screen
 Recorded = Mapping[str, Any]
 
 
-def write_recorded(path: Path, summary: Recorded, result: Result, command: str) -> None:
+def write_recording_page(path: Path, summary: Recorded, result: Result, command: str) -> None:
     """Write the page of a recording.
 
     Parameters
@@ -75,7 +75,7 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
             ("again", [("This page is made by", command)]),
         ],
         trust=[
-            ("what it is", certainty_sentence(summary)),
+            ("prediction", certainty_sentence(summary)),
             ("clocks", str(facts.get("clock", ""))),
             ("ops", f"{summary['ops']:,}"),
         ],
@@ -83,9 +83,9 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
     )
 
 
-def _most_waited_for(late: Recorded) -> list[Recorded]:
+def _most_waited_for(lateness: Recorded) -> list[Recorded]:
     """Rows of the first screen: the ranks that others wait for longest, in order of rank."""
-    most = sorted(late["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
+    most = sorted(lateness["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
     return sorted(most, key=lambda one: int(one["rank"]))
 
 
@@ -100,10 +100,10 @@ def _time_table(summary: Recorded) -> Table:
     return Table(columns, rows)
 
 
-def _box_bars(summary: Recorded, most: int) -> BarChart:
+def _box_bars(summary: Recorded, max_ranks: int) -> BarChart:
     """A bar for each rank, stacked by what it does; of many ranks those at even distances."""
     count = len(summary["ranks"])
-    ranks = range(0, count, -(-count // most))
+    ranks = range(0, count, -(-count // max_ranks))
     scale, unit = schedule.seconds_scale(summary["seconds"])
     bars, legend = [], {}
     left = dict.fromkeys(ranks, 0.0)
@@ -126,7 +126,8 @@ def _box_bars(summary: Recorded, most: int) -> BarChart:
 
 def _boxes(summary: Recorded) -> Iterator[Block]:
     yield Paragraph(
-        "Every instant of a rank is in exactly one box; a row adds up to the recording."
+        "Every instant of a rank is in exactly one category; a row adds up to the length of the "
+        "recording."
     )
     if len(summary["ranks"]) > FEW:
         yield _box_bars(summary, len(summary["ranks"]))
@@ -140,8 +141,9 @@ def _waiting(summary: Recorded) -> Iterator[Block]:
 
 def _critical_path(summary: Recorded) -> Iterator[Block]:
     yield Paragraph(
-        "Every tick is charged to what bounded it then, and to its rank; the rows add up to the "
-        "recording. A late start is the time before a rank's first op that others waited for."
+        "Each instant is charged to the part that bounded it and to its rank; the rows add up to "
+        "the length of the recording. A late start is the time before a rank's first op, while "
+        "other ranks waited for it."
     )
     whole = sum(one["seconds"] for one in summary["path"]) or 1.0
     columns = [Column("charged", header=True), Column("time", number=True), Column("", number=True)]
@@ -153,5 +155,5 @@ def _critical_path(summary: Recorded) -> Iterator[Block]:
 
 
 def _timeline(summary: Recorded, result: Result) -> Iterator[Block]:
-    chart, text = timeline_chart(result, late=summary.get("late"))
+    chart, text = timeline_chart(result, lateness=summary.get("late"))
     yield Live("timeline", timeline_data({"recording": result.detail}), chart, text)

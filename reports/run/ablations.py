@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Column, Paragraph, Table
 from ..section import section
-from ..texts.ablation_rows import ablation_rows, word_of_findings
+from ..texts.ablation_rows import ablation_rows, result_column_name
 from ..texts.study import StudyShown
 
 TOLD = {
@@ -17,13 +17,13 @@ TOLD = {
 }
 
 
-@section("ablations", title="Does the mechanism do it?", order=15)
+@section("ablations", title="Is the mechanism the cause?", order=15)
 def ablations(study: StudyShown) -> Iterable[Block]:
     """Each comparison with its gain, and whether it is as expected."""
     judged = study.summary.get("ablations")
     if not judged:
         return
-    word = word_of_findings(judged)
+    word = result_column_name(judged)
     yield Paragraph(TOLD[word].format(judged["metric"]))
     columns = [Column("", header=True), Column("variants"), Column(word, number=True)]
     columns += [Column("expected", number=True), Column("")]

@@ -32,10 +32,10 @@ def assumptions(study: StudyShown) -> Iterable[Block]:
     yield _sources(study.base)
     yield from _chains(study.base.get("chains", {}))
     if facts := study.base["facts"]:
-        yield Heading("Of the run and its trace")
+        yield Heading("Facts of the run and its trace")
         yield Terms([(name.replace("_", " "), _fact_text(name, v)) for name, v in facts.items()])
     tried = "break_even" in study.summary["provenance"]
-    which = "the one with most effect first" if tried else "the least certain first"
+    which = "largest effect first" if tried else "least certain first"
     yield Heading(f"Every value of the machine, {which}")
     values = study.summary["provenance"]["values"]
     if idle := [
@@ -44,15 +44,15 @@ def assumptions(study: StudyShown) -> Iterable[Block]:
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
     elif not tried:
         defend = Code(with_option(study.run["command"], "--defend"))
-        text = " runs again with each 10 % off."
-        yield Paragraph(["Which of them matter was not asked: ", defend, text])
+        text = " repeats the run with each value 10 % off."
+        yield Paragraph(["Which of them matter was not tested: ", defend, text])
     yield _values(values, tried)
 
 
 def _sources(point: Point) -> Table:
     whole = sum(point["sources"].values()) or 1.0
     columns = [
-        Column("source"), Column("seconds of ops", number=True), Column("share", number=True),
+        Column("source"), Column("time of ops", number=True), Column("share", number=True),
     ]  # fmt: skip
     rows = [
         (text, format_quantity(t, "s"), format_quantity(t / whole, ""))
@@ -65,16 +65,16 @@ def _chains(chains: Mapping[str, Any]) -> Iterable[Block]:
     """Share of each link of a chain, and the largest ops that only a recording answers."""
     if not chains:
         return
-    numbers = ("ops", "if nothing else ran", "share")
-    columns = [Column("of"), Column("link"), *(Column(n, number=True) for n in numbers)]
+    numbers = ("ops", "time, each op alone", "share")
+    columns = [Column("ops of"), Column("backend"), *(Column(n, number=True) for n in numbers)]
     rows = [
-        (kind, one.get("link") or ["only recorded: ", Code(one["op"])], f"{one['ops']:,}",
+        (kind, one.get("link") or ["only in the recording: ", Code(one["op"])], f"{one['ops']:,}",
          format_quantity(one["seconds"], "s"), format_quantity(one["share"], ""))
-        for kind, told in chains.items()
-        for one in (*told["links"], *told["only_recorded"])
+        for kind, chain in chains.items()
+        for one in (*chain["links"], *chain["only_recorded"])
         if one["ops"]
     ]  # fmt: skip
-    yield Heading("Which link of a chain answers")
+    yield Heading("Backend of each chain that gives the op times")
     yield Table(columns, rows)
 
 
@@ -84,24 +84,24 @@ def _fact_text(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _values(values: Sequence[Mapping[str, Any]], tried: bool) -> Table:
+def _values(values: Sequence[Mapping[str, Any]], has_effects: bool) -> Table:
     """Values of the machine by effect on the answer; without trials, the least certain first."""
     ordered = sorted(
         values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
     )
     columns = [Column("kind", alone=""), Column("setting", alone=""), Column("value")]
-    columns += [Column("10 % off", number=True)] if tried else []
+    columns += [Column("effect of 10 %", number=True)] if has_effects else []
     columns += [Column("where from", alone="from"), Column("error")]
-    return Table(columns, [_value_row(v, tried) for v in ordered], stacked=True)
+    return Table(columns, [_value_row(v, has_effects) for v in ordered], stacked=True)
 
 
-def _value_row(value: Mapping[str, Any], tried: bool) -> list[Line]:
+def _value_row(value: Mapping[str, Any], has_effects: bool) -> list[Line]:
     error = value["error"] or "unknown"
     return [
         Tag(value["kind"]),
         Code(value["path"]),
         value["value"],
-        *([_effect_text(value)] if tried else []),
+        *([_effect_text(value)] if has_effects else []),
         value["where"],
         f"{error}: {value['note']}" if value["note"] else error,
     ]

@@ -23,9 +23,13 @@ def blame(study: StudyShown) -> Iterable[Block]:
     """The critical path by the kind of part charged, variants side by side."""
     window = blame_window_text(study.base, study.answer)
     period = bool(study.answer.get("period")) and not window
-    of = f"the shares of the run's path, of {timed_span(study.answer)}" if period else "its length"
+    of = (
+        f"shares of the run's critical path, scaled to {timed_span(study.answer)}"
+        if period
+        else "its length"
+    )
     yield Paragraph(
-        f"{window}Every tick is charged to the part that bounded it then, or to a release time, a "
+        f"{window}Each instant is charged to the part that bounded it, or to a release time, a "
         f"process or an unexplained gap. Bars add up to {'the headline: ' if period else ''}{of}."
     )
     wholes = {
@@ -47,15 +51,15 @@ def blame(study: StudyShown) -> Iterable[Block]:
     if rows := list(_slowdown_rows(study)):
         yield Heading("Jobs that slowed each other")
         yield Paragraph(
-            "Of a job's own critical path: how long ops of another job had the slot that it waited "
-            "for, or their share of a full link while it used that link."
+            "Time on a job's own critical path that another job caused: it occupied the slot that "
+            "the job waited for, or it had a share of a full link that the job used."
         )
         heads = [Column("job", header=True), Column("slowed by"), Column("at")]
         heads += [Column(name, number=True) for name in study.points]
         yield Table(heads, rows)
 
 
-def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float]:
+def blame_by_kind(point: Point, result: Result, total: float) -> dict[str, float]:
     """Seconds of the critical path by kind of part, scaled to a whole; the largest first.
 
     What no part has (a gap, a release, a process) is by its own name.
@@ -64,7 +68,7 @@ def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float
     for who, charged in point["blame"].items():
         kind = result.system[who].kind if who in there else who
         sums[kind] = sums.get(kind, 0.0) + charged
-    scale = whole / (sum(sums.values()) or 1.0)
+    scale = total / (sum(sums.values()) or 1.0)
     return dict(sorted(((k, t * scale) for k, t in sums.items()), key=lambda one: -one[1]))
 
 

@@ -14,14 +14,14 @@ from ..texts.study import StudyShown
 @section("calibration", title="Blind and calibrated", order=16)
 def calibration(study: StudyShown) -> Iterable[Block]:
     """The constant with where it comes from, and what it does to each variant."""
-    told = study.base.get("calibration")
-    if told is None:
+    found = study.base.get("calibration")
+    if found is None:
         return
-    measured, blind = (format_quantity(told[key], "s") for key in ("measured", "blind_there"))
+    measured, blind = (format_quantity(found[key], "s") for key in ("measured", "blind_there"))
     yield Paragraph(
-        f"One constant: all ops on GPUs take {three_digits(told['factor'])} times as long as "
-        f"predicted, so that the measured step ({told['on']}) takes {measured}, as measured, where "
-        f"{blind} was predicted. Nothing else was changed: neither network nor plan."
+        f"One constant is calibrated: all ops on GPUs take {three_digits(found['factor'])} times "
+        f"as long as predicted. The measured step ({found['on']}) then takes {measured}, as "
+        f"measured; the blind prediction was {blind}. Network and plan are unchanged."
     )
     answer = study.summary["answer"]
     columns = [Column("", header=True), Column(f"{metric_header(answer)}, blind", number=True)]

@@ -23,10 +23,10 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
     at = _places(study.points)
     if len(at) < 3:
         return
-    beaten = {name: beaten_by(name, at) for name in at}
+    beaten = {name: dominated_by(name, at) for name in at}
     yield Paragraph(
-        "Of a million tokens. A variant is on the front when no other is both as quick and as "
-        "cheap, and better in one of the two."
+        "Time and cost of a million tokens. A variant is on the Pareto front if no other variant "
+        "is as fast and as cheap and better in one of the two."
     )
     yield Table(
         [
@@ -40,7 +40,7 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
                 name,
                 format_quantity(time, "s"),
                 format_quantity(cost, "USD"),
-                f"behind {beaten[name]}" if beaten[name] else "on the front",
+                f"dominated by {beaten[name]}" if beaten[name] else "on the front",
             ]
             for name, (time, cost) in at.items()
         ],
@@ -54,29 +54,36 @@ def _places(points: Mapping[str, Point]) -> Places:
     return {n: (MILLION / m[RATE]["value"], m[TOKENS]["value"]) for n, m in known.items()}
 
 
-def beaten_by(name: str, at: Places) -> str:
+def dominated_by(name: str, points: Places) -> str:
     """The cheapest variant that is no worse in both and better in one; "" on the front.
 
     >>> at = {"a": (1.0, 5.0), "b": (2.0, 2.0), "c": (3.0, 2.0), "d": (2.0, 2.0)}
-    >>> [beaten_by(name, at) for name in at]
+    >>> [dominated_by(name, at) for name in at]
     ['', '', 'b', '']
     """
-    time, cost = at[name]
-    better = [n for n, (t, c) in at.items() if t <= time and c <= cost and (t, c) != (time, cost)]
-    return min(better, key=lambda n: at[n][1], default="")
+    time, cost = points[name]
+    better = [
+        n for n, (t, c) in points.items() if t <= time and c <= cost and (t, c) != (time, cost)
+    ]
+    return min(better, key=lambda n: points[n][1], default="")
 
 
-def _scatter(at: Places, beaten: Mapping[str, str]) -> Plot:
+def _scatter(points: Places, beaten: Mapping[str, str]) -> Plot:
     series = []
     for label, mark, colour, names in (
-        ("front", "D", FRONT, sorted((n for n in at if not beaten[n]), key=lambda n: at[n])),
-        ("behind it", "o", BESIDE, [n for n in at if beaten[n]]),
+        (
+            "front",
+            "D",
+            FRONT,
+            sorted((n for n in points if not beaten[n]), key=lambda n: points[n]),
+        ),
+        ("dominated", "o", BESIDE, [n for n in points if beaten[n]]),
     ):
         if names:
-            times, costs = zip(*(at[n] for n in names), strict=True)
-            told = [
+            times, costs = zip(*(points[n] for n in names), strict=True)
+            hints = [
                 f"{n}: {t:.3g} s, {c:.3g} USD" for n, t, c in zip(names, times, costs, strict=True)
             ]
-            series.append(Series(times, costs, mark, colour=colour, label=label, titles=told))
+            series.append(Series(times, costs, mark, colour=colour, label=label, titles=hints))
     across = Axis("time of a million tokens, s")
     return Plot([Axes(across, Axis("cost of a million tokens, USD"), series)])

@@ -27,7 +27,7 @@ def fabric(study: StudyShown) -> Iterable[Block]:
     yield _counts(facts)
     for name, one in facts.items():
         if list(one["switches"]) == ["leaf"]:
-            text = "one leaf switch joins all NICs: there is no spine, and nothing to oversubscribe"
+            text = "one leaf switch connects all NICs: there is no spine and no oversubscription"
             if one["switches"]["leaf"] > 1:
                 text = "no cable leads from a leaf to a spine"
             yield Paragraph(f"{name}: {text}.")
@@ -38,8 +38,8 @@ def fabric(study: StudyShown) -> Iterable[Block]:
                 yield Heading(name)
             if drawn.loads:
                 yield Paragraph(
-                    "A line is as dark and as wide as its link is used in the mean; the busiest "
-                    f"is, for {format_quantity(max(drawn.loads), '')} of the time."
+                    "Darker and wider lines are links with a higher mean utilization; the busiest "
+                    f"link has {format_quantity(max(drawn.loads), '')}."
                 )
             yield drawn
 
@@ -49,7 +49,11 @@ def _counts(facts: Mapping[str, Facts]) -> Table:
     kinds = list(dict.fromkeys(k for one in facts.values() for k in one["switches"]))
     joins = list(dict.fromkeys(_cable_name(c) for one in facts.values() for c in one["cables"]))
     priced = any(one["prices"] for one in facts.values())
-    heads = [*(f"{kind} switches" for kind in kinds), *joins, *(["an hour"] if priced else [])]
+    heads = [
+        *(f"{kind} switches" for kind in kinds),
+        *joins,
+        *(["cost per hour"] if priced else []),
+    ]
     columns = [Column("variant", header=True), Column("topology")]
     columns += [Column(head, number=True) for head in heads]
     rows = []

@@ -12,13 +12,13 @@ from ..section import section
 from ..texts.advice import next_steps
 from ..texts.answer import (
     BLIND,
-    doubt_sentences,
+    caveat_sentences,
     expectation_sentences,
+    has_token_price,
     inputs_sentence,
     jitter_sentence,
     leading_sentences,
     limit_sentence,
-    prices_beside,
     token_price_text,
     variant_verdict,
 )
@@ -39,11 +39,11 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
         findings=[
-            ("what rules changed", [(text, "") for text in changed_ops(study.summary)]),
+            ("ops changed by rules", [(text, "") for text in changed_ops(study.summary)]),
             ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
-            ("how sure", [(text, "") for text in doubt_sentences(study.summary)]),
+            ("how certain", [(text, "") for text in caveat_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
@@ -57,29 +57,31 @@ def _limits(study: StudyShown) -> Iterable[str]:
         yield late
 
 
-def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
+def _variants_table(points: Mapping[str, Point], answer: Answer) -> Table:
     base = next(iter(points.values()))
-    priced = prices_beside(base, of)
+    priced = has_token_price(base, answer)
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),
-        Column([f"{metric_header(of)} ", within], number=True),
+        Column([f"{metric_header(answer)} ", within], number=True),
         Column(["change ", within], number=True),
         *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
         Column("outcome"),
     ]
-    return Table(columns, [_variant_row(name, p, base, priced, of) for name, p in points.items()])
+    return Table(
+        columns, [_variant_row(name, p, base, priced, answer) for name, p in points.items()]
+    )
 
 
-def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
-    value, is_base, unit = metric_value(point, of), point is base, of["unit"]
+def _variant_row(name: str, point: Point, base: Point, priced: bool, answer: Answer) -> list[Line]:
+    value, is_base, unit = metric_value(point, answer), point is base, answer["unit"]
     bounds, change_bounds = value["interval"], point["change"]["interval"]
     within = " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
     changed: list[Inline] = [] if is_base else [format_change(point["change"]["value"])]
     if not is_base and change_bounds and (between := _interval_text(change_bounds)):
         changed += [" ", Small(between)]
     missed = sum(not e["met"] for e in point["expect"])
-    judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, of))]
+    judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, answer))]
     judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
     cost = [token_price_text(point["metrics"])] if priced else []
     return [
@@ -91,10 +93,10 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer)
     ]
 
 
-def _verdict_tag(point: Point, base: Point, of: Answer) -> str:
+def _verdict_tag(point: Point, base: Point, answer: Answer) -> str:
     """Verdict tag of a variant; a longer period that does more work is not called worse."""
-    work = work_ratio(point, base, of)
-    return variant_verdict(point, of) if work == 1.0 else f"{three_digits(work)}x work"
+    work = work_ratio(point, base, answer)
+    return variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
 
 
 def _interval_text(bounds: Sequence[float]) -> str:
@@ -119,7 +121,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("calibration", _calibration_text(provenance["calibration"])),
         (
             "interval",
-            f"{format_half_width(value['value'], value['interval']) or 'unknown'}, holds {held}",
+            f"{format_half_width(value['value'], value['interval']) or 'unknown'}, includes {held}",
         ),
         ("jitter", jitter_sentence(provenance["jitter"])),
         ("op times", _source_shares(point["sources"])),
@@ -129,7 +131,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
             if gaps is None
             else f"{format_quantity(gaps, '')} of the recorded time is unexplained",
         ),
-        ("beside", beside_the_periods(point["facts"])),
+        ("outside iterations", work_outside_periods(point["facts"])),
         ("inputs", inputs or inputs_sentence(provenance)),
         ("break-even", break_even_text(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
@@ -137,31 +139,31 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def beside_the_periods(facts: Mapping[str, Any]) -> str:
+def work_outside_periods(facts: Mapping[str, Any]) -> str:
     """Recorded work and threads that are in no iteration; "" where there are none.
 
-    >>> beside_the_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
-    '968 GPU ops that were under way when the first began; 1 thread that nothing waits for'
+    >>> work_outside_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
+    '968 GPU ops that were in flight when the first began; 1 thread that nothing waits for'
     """
     words = (
-        ("in_flight", "GPU op", "under way when the first began"),
-        ("left_out", "GPU op", "outside of all, left out"),
+        ("in_flight", "GPU op", "in flight when the first began"),
+        ("left_out", "GPU op", "outside all of them and left out"),
     )
-    told = [
+    parts = [
         f"{n:,} {what}{'s' * (n > 1)} that {'were' if n > 1 else 'was'} {where}"
         for fact, what, where in words
         if (n := facts.get(fact, 0))
     ]
     if threads := facts.get("unawaited_threads", 0):
-        told.append(f"{threads} thread{'s' * (threads > 1)} that nothing waits for")
-    return "; ".join(told)
+        parts.append(f"{threads} thread{'s' * (threads > 1)} that nothing waits for")
+    return "; ".join(parts)
 
 
 def _calibration_text(text: str) -> str:
     """The state of calibration in plain words (``blind`` and others)."""
     if not text.startswith(BLIND):
         return text
-    return f"{BLIND}: never compared with a measurement of it{text.removeprefix(BLIND)}"
+    return f"{BLIND}: never compared with a measurement of this job{text.removeprefix(BLIND)}"
 
 
 def _source_shares(sources: Mapping[str, float]) -> str:

@@ -22,10 +22,14 @@ def largest_ops_section(study: StudyShown) -> Iterable[Block]:
     if not any(totals.values()):
         return
     period = study.answer.get("period")
-    of = f"{period} of the mean rank, over all counted" if period else "run of the mean rank"
+    of = (
+        f"{period} of the mean rank, averaged over all that are counted"
+        if period
+        else "run of the mean rank"
+    )
     yield Paragraph(
-        f"Time of ops in one {of}, durations as recorded or modelled. Ops run beside each other, "
-        "so it may be more than the wall clock shows."
+        f"Total duration of ops in one {of}. Ops may run at the same time, so the total can exceed "
+        "the elapsed time."
     )
     tree = time_tree(totals)
     yield Live("tree", tree, icicle(tree, f"time of ops in one {period or 'run'}"))
@@ -60,9 +64,9 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
     return Table(columns, rows, stacked=True)
 
 
-def _by_name(found: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:
+def _by_name(totals: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:
     sums: dict[tuple[str, str], tuple[float, int]] = {}
-    for one in found:
+    for one in totals:
         key = (one.kind, one.path[-1])
         value, ops = sums.get(key, (0.0, 0))
         sums[key] = (value + one.value, ops + one.ops)

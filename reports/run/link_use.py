@@ -14,7 +14,7 @@ from ..texts.study import StudyShown
 
 MOST_ROWS = 24
 Shares = Mapping[str, float]
-"""Of a collective's time, how much it kept each link busy."""
+"""Fraction of a collective's time in which it kept each link busy, by link."""
 
 
 @section("links", title="Links of the longest collective", order=46)
@@ -33,9 +33,9 @@ def link_use(study: StudyShown) -> Iterable[Block]:
         sentences.append(
             f"{name}: {_op_name(record, op)} takes "
             f"{format_quantity(float(seconds(_ticks(record, op), record.tick)), 's')}; "
-            f"{busiest.component} is busy with it for {format_share(busiest.share, 0)} of that, "
-            f"its {len(uses)} links in the mean for "
-            f"{format_share(sum(shares[name].values()) / len(uses), 0)}."
+            f"its busiest link, {busiest.component}, is in use for "
+            f"{format_share(busiest.share, 0)} of that time; the mean over its {len(uses)} links "
+            f"is {format_share(sum(shares[name].values()) / len(uses), 0)}."
         )
     if not shares:
         return
@@ -61,7 +61,10 @@ def link_table(shares: Mapping[str, Shares]) -> Table:
     ]
     if len(rows) > MOST_ROWS:
         left = len(rows) - MOST_ROWS + 1
-        rows = [*rows[: MOST_ROWS - 1], (f"{left} rows of links less busy", *[""] * len(shares))]
+        rows = [
+            *rows[: MOST_ROWS - 1],
+            (f"{left} more rows of less busy links", *[""] * len(shares)),
+        ]
     columns = [Column("link", header=True, wraps=True)]
     return Table([*columns, *(Column(name, number=True) for name in shares)], rows, stacked=True)
 

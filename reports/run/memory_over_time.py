@@ -21,7 +21,7 @@ FACTS = "stages"  # of a graph: of each stage ``memory`` by part, ``chunks``, ``
 MOST_STAGES = 6  # of a drawing
 MOST_POINTS = 600  # of a curve: a page is to stay small
 AT_THE_PEAK = ("activations", "work under way")
-"""Parts of a stage's memory that come and go; the others are held all the time."""
+"""Parts of a stage's memory that vary over time; all others are constant."""
 
 
 class MemoryOverTime(NamedTuple):
@@ -52,33 +52,33 @@ def memory_over_time(study: StudyShown) -> Iterable[Block]:
     if not study.passes:
         return
     yield Paragraph(
-        "Memory of a rank of each stage in the last iteration, as its passes began and ended: what "
-        "a micro-batch keeps is there from the start of its pass forward to the end of its pass "
-        "backward. Weights, gradients, optimizer and reserve are there all the time, and none of "
-        "what is free between two peaks is given back to the GPU."
+        "Memory of one rank of each stage in the last iteration. The activations of a micro-batch "
+        "are held from the start of its forward pass to the end of its backward pass. Weights, "
+        "gradients, optimizer state and reserve are held all the time. Memory that is free between "
+        "two peaks stays allocated."
     )
     for name, (_, passes) in study.passes.items():
         (run,) = study.results[name].detail.runs
-        told: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
+        stage_facts: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
         if len(study.passes) > 1:
             yield Heading(name)
         first = min(one.start for one in passes)
-        by_stage: list[list[Pass]] = [[] for _ in told]
+        by_stage: list[list[Pass]] = [[] for _ in stage_facts]
         for one in passes:
             by_stage[one.stage].append(one)
-        stages = [memory_of_stage(*both, first) for both in zip(told, by_stage, strict=True)]
-        yield _table(told, stages)
-        yield _drawing(told, stages)
+        stages = [stage_memory(*both, first) for both in zip(stage_facts, by_stage, strict=True)]
+        yield _table(stage_facts, stages)
+        yield _drawing(stage_facts, stages)
 
 
-def memory_of_stage(
-    told: Mapping[str, Any], passes: Sequence[Pass], first: Seconds
+def stage_memory(
+    stage_facts: Mapping[str, Any], passes: Sequence[Pass], first: Seconds
 ) -> MemoryOverTime:
     """Memory over time of a rank of one stage.
 
     Parameters
     ----------
-    told : its ``memory`` by part and its ``chunks``, of which each micro-batch has ``kept``,
+    stage_facts : its ``memory`` by part and its ``chunks``, of which each micro-batch has ``kept``,
         ``working`` and ``later``, B
     passes : of the stage
     first : when the first pass of any stage begins
@@ -87,13 +87,13 @@ def memory_of_stage(
     --------
     >>> one = {"memory": {"weights": 10.0}, "chunks": [{"kept": 4.0, "working": 1.0, "later": 0.0}]}
     >>> ran = [Pass(0, "forward", 0, 0, 0.0, 1.0), Pass(0, "backward", 0, 0, 1.0, 3.0)]
-    >>> found = memory_of_stage(one, ran, first=0.0)
+    >>> found = stage_memory(one, ran, first=0.0)
     >>> found.time.tolist(), found.held.tolist()
     ([0.0, 1.0, 3.0], [14.0, 15.0, 10.0])
     """
     changes: list[tuple[Seconds, int, Bytes]] = []
     for number, one in enumerate(passes):
-        chunk = told["chunks"][one.chunk]
+        chunk = stage_facts["chunks"][one.chunk]
         if one.forward:
             changes.append((one.start - first, number, chunk["kept"]))
         elif one.what == WEIGHTS:
@@ -105,17 +105,17 @@ def memory_of_stage(
     changes.sort(key=lambda c: (c[0], c[2]))  # at one instant what ends is given back first
     at = np.array([when for when, _, _ in changes])
     size = np.array([size for _, _, size in changes])
-    always = sum(v for part, v in told["memory"].items() if part not in AT_THE_PEAK)
+    always = sum(v for part, v in stage_facts["memory"].items() if part not in AT_THE_PEAK)
     held = np.maximum(np.cumsum(size), 0.0) + always  # sums of floats end a little below 0
     last = np.append(at[1:] > at[:-1], True)  # of the changes at one instant
     kept = np.flatnonzero(last).tolist()
     return MemoryOverTime(at[last], held[last], always, [passes[changes[k][1]] for k in kept])
 
 
-def _table(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Table:
+def _table(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Table:
     """Peak of each stage, when and in which pass it is, and of what its activations are."""
     rows = []
-    for stage, (one, found) in enumerate(zip(told, stages, strict=True)):
+    for stage, (one, found) in enumerate(zip(stage_facts, stages, strict=True)):
         peak, at, room = found.held[found.peak], found.time[found.peak], one["room"]
         ran = found.passes[found.peak]
         kept: dict[str, Bytes] = {}
@@ -132,30 +132,30 @@ def _table(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) 
         Column("stage", header=True), Column("peak", number=True),
         Column("of the GPU's memory", number=True),
         Column("at", number=True, title="from the start of the iteration's first pass"),
-        Column("in the"),
-        Column("activations and work then", number=True, wraps=True),
-        Column("kept of a micro-batch", wraps=True, title="by kind of layer, all chunks together"),
+        Column("during"),
+        Column("activations and workspace at the peak", number=True, wraps=True),
+        Column("kept per micro-batch", wraps=True, title="by kind of layer, all chunks together"),
     ]  # fmt: skip
     return Table(columns, rows, stacked=True)
 
 
-def _fewer_points(one: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fewer_points(stage: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Times and bytes; of many changes in a row only the largest."""
-    together = -(-len(one.held) // MOST_POINTS)
+    together = -(-len(stage.held) // MOST_POINTS)
     kept = [
-        at + int(np.argmax(one.held[at : at + together]))
-        for at in range(0, len(one.held), together)
+        at + int(np.argmax(stage.held[at : at + together]))
+        for at in range(0, len(stage.held), together)
     ]
-    kept[-1] = len(one.held) - 1  # where it ends
-    return one.time[kept], one.held[kept]
+    kept[-1] = len(stage.held) - 1  # where it ends
+    return stage.time[kept], stage.held[kept]
 
 
-def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
+def _drawing(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
     """A curve for each stage, or those that need most; dashed what a GPU has, where it is near."""
     busiest = sorted(range(len(stages)), key=lambda s: -stages[s].held[stages[s].peak])
     drawn = sorted(busiest[:MOST_STAGES])
     whole, unit = seconds_scale(max(one.time[-1] for one in stages))
-    room = told[0]["room"]
+    room = stage_facts[0]["room"]
     most = max(float(stages[s].held.max()) for s in drawn)
     scale, prefix = next(p for p in PREFIXES if most >= p[0])
     curves = []

@@ -15,7 +15,7 @@ from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
-from ..palette import INK, SERIES, mixed
+from ..palette import INK, SERIES, paler
 from ..section import section
 from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline
 from ..texts.study import StudyShown
@@ -43,17 +43,17 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
     if not drawn:
         return
     yield Paragraph(
-        "Each row is a stage of the pipeline, each box the way of a micro-batch, whose number is "
-        "in it, through the layers of the stage. Blank is time outside of them: the bubble, and "
-        "communication that nothing hides."
-        + " Two boxes one above the other run side by side: each computes while the other "
-        "exchanges." * any(p.beside for one in drawn.values() for p in one.passes)
+        "Each row is a pipeline stage. Each box is the pass of a micro-batch through the layers of "
+        "the stage, with the number of the micro-batch. Blank time is the bubble and exposed "
+        "communication."
+        + " Two boxes above each other run at the same time: one computes while the other "
+        "communicates." * any(p.beside for one in drawn.values() for p in one.passes)
     )
     columns = [
         Column("variant", header=True), Column("schedule"), Column("stages", number=True),
         Column("micro-batches", number=True), Column("chunks of a stage", number=True),
-        Column("blank", number=True, title="of the mean stage, from the first pass to the last"),
-        Column("bubble if all passes took as long", number=True, title=_ideals_in_words()),
+        Column("blank", number=True, title="mean over stages, from first to last pass"),
+        Column("bubble if all passes took equally long", number=True, title=_ideal_bubble_text()),
     ]  # fmt: skip
     yield Table(columns, [_row(name, one) for name, one in drawn.items()])
     whole = max(_length(one.passes) for one in drawn.values())
@@ -76,9 +76,9 @@ def _row(name: str, shown: Pipeline) -> list[Line]:
             format_share(idle / (work + idle))]  # fmt: skip
 
 
-def _ideals_in_words() -> str:
+def _ideal_bubble_text() -> str:
     others = ", ".join(f"{name} {formula}" for name, formula in IDEAL.items())
-    return f"(p - 1) / (c m + p - 1); with inputs and weights apart: {others}"
+    return f"(p - 1) / (c m + p - 1); with separate passes for inputs and weights: {others}"
 
 
 def _busy(passes: Sequence[Pass]) -> Seconds:
@@ -99,17 +99,17 @@ def _length(passes: Sequence[Pass]) -> Seconds:
     return max(one.end for one in passes) - min(one.start for one in passes)
 
 
-def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
+def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
     """Boxes of the passes, numbered from 1 as in the papers.
 
     Those that run side by side are half as high, forward above.
 
     Parameters
     ----------
-    whole : of the axis, the same for all variants
+    axis_length : of the axis, the same for all variants
     """
     first = min(one.start for one in shown.passes)
-    scale, unit = seconds_scale(whole)
+    scale, unit = seconds_scale(axis_length)
     stages, chunks, batches = shown.sizes
     bars, texts, legend = [], [], dict[str, str]()
     kinds = {(one.chunk, one.what, one.stage, one.beside): list[Pass]() for one in shown.passes}
@@ -120,38 +120,38 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     ):
         own = kinds[chunk, what, stage, beside]
         name = _name(what, chunk, chunks, shown.schedule)
-        paler = chunk % 2 and what != WEIGHTS
-        colour = mixed(COLOURS[what], PALER) if paler else COLOURS[what]
+        is_second = chunk % 2 and what != WEIGHTS
+        colour = paler(COLOURS[what], PALER) if is_second else COLOURS[what]
         if colour not in legend.values():  # backward of inputs alone is told by its title
             legend[name] = colour
         start = (np.array([one.start for one in own]) - first) / scale
         took = np.array([one.end - one.start for one in own]) / scale
-        gap = np.minimum(0.0012 * whole / scale, 0.2 * took)  # boxes are told apart
+        gap = np.minimum(0.0012 * axis_length / scale, 0.2 * took)  # boxes are told apart
         middle = format_quantity(float(np.median(took)) * scale, "s")
         title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
         top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
         bars.append(Bars(np.full(len(own), top), start, took - gap, colour, title, high))
-        ink = INK if paler else "on-warm" if what in WARM else "on-bar"
+        ink = INK if is_second else "on-warm" if what in WARM else "on-bar"
         row = stage + 0.215 * beside * (-1 if what == FORWARD else 1)
         before = batches // 2 if shown.schedule == BOTH_ENDS and chunk else 0
         texts += [
             BarText(row, float(s), float(t), str(before + one.micro_batch + 1), ink)
             for one, s, t in zip(own, start, took, strict=True)
-            if t * scale > LEAST * whole
+            if t * scale > LEAST * axis_length
         ]
     rows = [f"stage {stage}" for stage in range(stages)]
     thick = 34 if any(one.beside for one in shown.passes) else 24
-    return BarChart(rows, bars, whole / scale, f"time, {unit}", thick, legend, texts)
+    return BarChart(rows, bars, axis_length / scale, f"time, {unit}", thick, legend, texts)
 
 
-def _name(what: str, chunk: int, chunks: int, schedule: str) -> str:
+def _name(pass_kind: str, chunk: int, chunks: int, schedule: str) -> str:
     """What boxes of one colour are.
 
     >>> _name("forward", 1, 2, "1f1b"), _name("backward", 1, 2, "dualpipe")
     ('forward, chunk 2', 'backward, from the last stage')
     """
-    if what == WEIGHTS:
-        return what
+    if pass_kind == WEIGHTS:
+        return pass_kind
     if schedule == BOTH_ENDS:
-        return f"{what}, from the {'last' if chunk else 'first'} stage"
-    return f"{what}, chunk {chunk + 1}" if chunks > 1 else what
+        return f"{pass_kind}, from the {'last' if chunk else 'first'} stage"
+    return f"{pass_kind}, chunk {chunk + 1}" if chunks > 1 else pass_kind

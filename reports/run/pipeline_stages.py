@@ -46,9 +46,9 @@ def pipeline_stages(study: StudyShown) -> Iterable[Block]:
     if not tables:
         return
     yield Paragraph(
-        "Times are of the first rank of each stage in the last iteration, and add up to it; memory "
-        "is of a rank when it needs most. Communication is what nothing hides, waiting for late "
-        "ranks included; in the bubble nothing runs or is in flight."
+        "Times are for the first rank of each stage in the last iteration and add up to its "
+        "length. Memory is the peak of one rank. Communication is the exposed part, including "
+        "waiting for late ranks. In the bubble nothing runs and nothing is in flight."
     )
     for name, table in tables.items():
         if len(tables) > 1:
@@ -60,10 +60,10 @@ def _table(result: Result) -> Table | None:
     detail = result.detail
     if len(detail.runs) != 1:
         return None
-    told: Sequence[Mapping[str, Any]] = detail.runs[0].graph.facts.get(FACTS, ())  # type: ignore[assignment]
-    if not told:
+    stage_facts: Sequence[Mapping[str, Any]] = detail.runs[0].graph.facts.get(FACTS, ())  # type: ignore[assignment]
+    if not stage_facts:
         return None
-    times, kinds = times_of_stages(detail), list(told[0]["memory"])
+    times, kinds = stage_times(detail), list(stage_facts[0]["memory"])
     columns = [
         Column("stage", header=True), Column("layers", wraps=True),
         *(Column(name, number=True) for name in StageTime._fields),
@@ -77,15 +77,15 @@ def _table(result: Result) -> Table | None:
             *(format_quantity(one["memory"][kind], "B") for kind in kinds),
             format_quantity(sum(one["memory"].values()), "B"),
         ]
-        for stage, (one, time) in enumerate(zip(told, times, strict=True))
+        for stage, (one, time) in enumerate(zip(stage_facts, times, strict=True))
     ]
     return Table(columns, rows, stacked=True)
 
 
-def times_of_stages(detail: Result) -> list[StageTime]:
+def stage_times(detail: Result) -> list[StageTime]:
     """Times of the last iteration on the first rank of each stage, of a result with op rows."""
     (run,) = detail.runs
-    told: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
+    stage_facts: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
     edges = counted_edges(detail)[-2:]
     boxes = {box: spent[0] for box, spent in activity_by_window(detail, edges).items()}
     phases = np.array([text.module.partition(" ")[0] for text in run.graph.labels] + [""])
@@ -95,7 +95,7 @@ def times_of_stages(detail: Result) -> list[StageTime]:
     phase = phases[run.graph.explicit.ops.label]
     took = seconds(columns.end[:n] - columns.start[:n], detail.tick)
     found = []
-    for first in (one["first"] for one in told):
+    for first in (one["first"] for one in stage_facts):
         own = last & (rank == first)
         forward, backward = (float(took[own & (phase == name)].sum()) for name in PHASES)
         rest = float(took[own & ~np.isin(phase, PHASES)].sum())

@@ -45,24 +45,24 @@ class OpGroup(NamedTuple):
 @section("roofline", title="Roofline of the ops", order=44)
 def roofline(study: StudyShown) -> Iterable[Block]:
     """Arithmetic intensity and rate of the ops with known work, under the GPU's roofs."""
-    found = {name: groups_of_ops(result.detail) for name, result in study.results.items()}
+    found = {name: group_ops(result.detail) for name, result in study.results.items()}
     if not any(found.values()):
         return
     roofs = study.base.get("roofs")
     yield Paragraph(
-        "Ops on GPUs whose flop and bytes are known, by name and size; the rate is flop over the "
-        "time they took, the intensity flop over the bytes they move."
+        "GPU ops with known flop and bytes, grouped by name and size. The rate is flop divided by "
+        "time; the intensity is flop divided by bytes moved."
     )
     yield Table(
-        [Column("variant", header=True), Column("compute time of known work", number=True),
+        [Column("variant", header=True), Column("compute time with known flop", number=True),
          Column("work", number=True),
-         Column("HFU", number=True, title="all flop that ran over the peak of all GPUs")],
+         Column("HFU", number=True, title="executed flop/s over the peak of all GPUs")],
         [_utilization_row(name, found[name], study) for name in found],
     )  # fmt: skip
     yield _plot(found, roofs)
 
 
-def groups_of_ops(result: Result) -> list[OpGroup]:
+def group_ops(result: Result) -> list[OpGroup]:
     """Groups of compute ops with known flop and bytes, the longest first."""
     ops, columns = result.ops, result.columns
     ran = (ops.kind == Kind.COMPUTE) & (columns.end > columns.start)
@@ -162,5 +162,5 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
                         for g in shown],
             )
         )  # fmt: skip
-    across = Axis("intensity, flop a byte", 10)
+    across = Axis("intensity, flop per byte", 10)
     return Plot([Axes(across, Axis(f"rate, {prefix}flop/s", 10), series)], height=4.2)

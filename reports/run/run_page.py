@@ -13,7 +13,7 @@ from ..section import shown_sections
 from ..texts.study import StudyShown
 
 
-def write_report(
+def write_run_page(
     path: Path,
     summary: Mapping[str, Any],
     results: Mapping[str, Result],

@@ -25,7 +25,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
-        "Every variant over one axis of time. They are also in ",
+        "All variants over one time axis. They are also in ",
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
@@ -33,7 +33,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
         text.append(" Ops have no jitter: no distribution of their times is known.")
     if cut := study.run["timeline_cut"]:
         text += [
-            f" The last {cut} slices were too many for that file; every op is in ",
+            f" That file leaves out the last {cut} slices; every op is in ",
             Code("ops.*.parquet"),
             ".",
         ]
@@ -48,7 +48,9 @@ def timeline(study: StudyShown) -> Iterable[Block]:
 
 
 def timeline_chart(
-    result: Result, window: Mapping[str, float] | None = None, late: Mapping[str, Any] | None = None
+    result: Result,
+    window: Mapping[str, float] | None = None,
+    lateness: Mapping[str, Any] | None = None,
 ) -> tuple[BarChart, str]:
     """Bars of two ranks over the first two steps, or over a window; and what they are, in words.
 
@@ -58,23 +60,23 @@ def timeline_chart(
     Parameters
     ----------
     window : ``first`` and ``last``, s
-    late : see ``last_arriver_sentence``
+    lateness : see ``last_arriver_sentence``
     """
     result = result.detail  # a timeline needs one row per op
     span, text = _span(result, window)
-    ranks, which = _ranks_shown(result, late)
+    ranks, which = _ranks_shown(result, lateness)
     chart, least = schedule.timeline_bars(result, ranks, span)
     return (
         chart,
-        f"{text} of {which}; each {format_quantity(least, 's')} show what runs longest in them.",
+        f"{text} of {which}; each {format_quantity(least, 's')} shows the kind with most time.",
     )
 
 
-def _ranks_shown(result: Result, late: Mapping[str, Any] | None) -> tuple[list[int], str]:
+def _ranks_shown(result: Result, lateness: Mapping[str, Any] | None) -> tuple[list[int], str]:
     """Ranks to draw, and which they are."""
-    if late is not None and late["cause"] is not None:
-        cause = int(late["cause"])
-        waits = _longest_waiting(late)
+    if lateness is not None and lateness["cause"] is not None:
+        cause = int(lateness["cause"])
+        waits = _longest_waiting(lateness)
         return sorted({cause, waits}), (
             f"rank {cause}, which others wait for, and rank {waits}, which waits longest"
         )
@@ -89,8 +91,8 @@ def _ranks_shown(result: Result, late: Mapping[str, Any] | None) -> tuple[list[i
     return sorted({slowest, median}), f"rank {slowest} (ends last) and rank {median} (the median)"
 
 
-def _longest_waiting(late: Mapping[str, Any]) -> int:
-    return int(max(late["ranks"], key=lambda one: float(one["waiting"]))["rank"])
+def _longest_waiting(lateness: Mapping[str, Any]) -> int:
+    return int(max(lateness["ranks"], key=lambda one: float(one["waiting"]))["rank"])
 
 
 def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int, int], str]:

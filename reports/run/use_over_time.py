@@ -20,7 +20,7 @@ from ..texts.study import StudyShown
 DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map
 MOST_CURVES = 6
-ALIKE = " + "  # before the number of further parts that are in use alike
+ALIKE = " + "  # before the number of further components with the same utilization
 Shares = Mapping[str, Any]
 
 
@@ -31,8 +31,8 @@ def use_over_time(study: StudyShown) -> Iterable[Block]:
     if not any(found.values()):
         return
     yield Paragraph(
-        "Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links. Parts that are "
-        "in use alike at all times are one row."
+        "Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links. Parts with the "
+        "same use at all times share a row."
     )
     for name, shares in found.items():
         if shares:
@@ -56,14 +56,14 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
     for names in kinds.values():
         chosen |= set(sorted(names, key=lambda n: -float(np.mean(windows[n])))[:each])
     ordered = [name for names in kinds.values() for name in names if name in chosen]
-    return _alike_together({name: windows[name] for name in ordered})
+    return _group_identical({name: windows[name] for name in ordered})
 
 
-def _alike_together(shares: Shares) -> dict[str, Any]:
+def _group_identical(shares: Shares) -> dict[str, Any]:
     """Shares with one row for parts of one sort whose shares are the same to the digit shown.
 
     >>> same = np.array([0.5, 0.25])
-    >>> list(_alike_together({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
+    >>> list(_group_identical({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
     ['node0.gpu0 + 1 alike', 'node0.nic0.tx']
     """
     found: dict[tuple[str, bytes], list[str]] = {}
@@ -76,10 +76,10 @@ def _alike_together(shares: Shares) -> dict[str, Any]:
     }
 
 
-def _first_of(row: str) -> str:
+def _first_name(row: str) -> str:
     """Name of the first part of a row of parts that are alike.
 
-    >>> _first_of("node0.gpu0.memory + 3 alike"), _first_of("node0.kv")
+    >>> _first_name("node0.gpu0.memory + 3 alike"), _first_name("node0.kv")
     ('node0.gpu0.memory', 'node0.kv')
     """
     return row.partition(ALIKE)[0]
@@ -109,7 +109,7 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
         every = result.system.components
         held_of = np.flatnonzero(every.column(lambda part: part.capacity is not None, bool))
         whole_parts = {every[i].name: every[i] for i in held_of.tolist()}
-        parts = {n: whole_parts[first] for n in shares if (first := _first_of(n)) in whole_parts}
+        parts = {n: whole_parts[first] for n in shares if (first := _first_name(n)) in whole_parts}
         held = sorted(parts, key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
             unit, whole = parts[one].unit, float(parts[one].capacity or 0)

@@ -15,22 +15,22 @@ from ..texts.study import StudyShown
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
-    which = "the whole run, and add up to the makespan for each rank"
+    which = "the complete run and add up to the makespan"
     if period:
-        which = f"the mean {period}, and add up to the headline for each rank"
+        which = f"the mean {period} and add up to the headline"
         if int(study.summary["provenance"]["replicas"]) > 1:
             which = (
-                f"the mean {period} of one run, the nearest to the headline, and add up to it for "
-                "each rank; metrics are of all runs"
+                f"the mean {period} of the run nearest to the headline and add up to it; metrics "
+                "are over all runs"
             )
     points = study.points.values()
     spent = [b for b in schedule.COLOURS if any(p["activity"][b]["worst"] for p in points)]
-    none = " Boxes without any time are left out." * (len(spent) < len(schedule.COLOURS))
+    none = " Categories without any time are left out." * (len(spent) < len(schedule.COLOURS))
     yield Paragraph(
-        f"Every instant of a rank is in exactly one box. Times are of {which}. Of the mean rank, "
-        f"the worst rank of each box beside it.{none}"
+        f"Every instant of a rank is in exactly one category. For each rank, times are for "
+        f"{which}. Each category shows the mean rank and the worst rank.{none}"
     )
-    columns, over = _paired_columns("box", study, "mean", "worst")
+    columns, over = _paired_columns("category", study, "mean", "worst")
     rows: list[list[Line]] = [
         [
             [Swatch(colour), box.replace("_", " ")],
@@ -69,11 +69,13 @@ def bottlenecks(study: StudyShown) -> Iterable[Block]:
 def _gain_table(study: StudyShown, groups: Iterable[str]) -> Iterable[Block]:
     """What is gained by each kind of part 10 % faster, and instant."""
     yield Paragraph(
-        "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
-        "fast). No purchase of it alone can gain more than the latter."
+        "Change of the answer with one kind of part 10 % faster, and instant (infinitely fast). "
+        "Instant is the most that can be gained by improving that kind of part alone."
     )
     if any(part.capacity is not None for part in study.base_result.system.components.parts):
-        yield Paragraph("Of a part that is held in amounts there is 10 % more, and without end.")
+        yield Paragraph(
+            "For a part with a capacity, these are 10 % more capacity and unlimited capacity."
+        )
     columns, over = _paired_columns("kind of part", study, "10 % faster", "instant")
     yield Table(columns, [(group, *_gain_sentences(study, group)) for group in groups], over)
 

@@ -15,19 +15,19 @@ from .sweep_results import (
     Found,
     Summary,
     front_points,
-    replicas_may_tell,
+    replicas_can_differ,
     settings_text,
     sweep_goals,
 )
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
-BESIDE = (  # what a planner is asked next, where every point of the ladder has it
-    ("a million tokens", TOKENS, "USD"),
-    ("their GPU-hours", "gpu_time_per_million_tokens", "s"),
-    ("GPU power at most", "gpu.power.bound", "W"),
+BESIDE = (  # further columns, shown if every point of the ladder has the metric
+    ("cost of a million tokens", TOKENS, "USD"),
+    ("GPU-hours of a million tokens", "gpu_time_per_million_tokens", "s"),
+    ("largest GPU power", "gpu.power.bound", "W"),
 )
 HOUR = 3600.0  # s
-MANY = 3  # settings that nobody reads twice
+MANY = 3  # settings above which their text is not repeated
 CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
 
@@ -51,7 +51,7 @@ class Rung(NamedTuple):
         return float(self.point["values"][HOURLY])
 
 
-def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
+def first_goal_besides_cost(summary: Summary) -> tuple[str, str, str]:
     """Direction, metric and unit of the first goal that is not a cost."""
     goal = next((m for m in sweep_goals(summary) if not m[1].startswith("cost_per_")), None)
     if goal is not None:
@@ -63,7 +63,7 @@ def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
 
 def cost_ladder(summary: Summary) -> list[Rung]:
     """Points that meet expectations and beat every cheaper one, the lowest price first."""
-    way, metric, _ = first_goal_beside_cost(summary)
+    way, metric, _ = first_goal_besides_cost(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
     fit = [p for p in fit if not p["missed"]]
@@ -82,14 +82,14 @@ def _next_rung(below: Found, point: Found, metric: str) -> Rung:
     return Rung(point, is_ / was - 1 if was else 0.0, compare_intervals(below, point, metric))
 
 
-def compare_intervals(one: Found, other: Found, metric: str) -> str:
+def compare_intervals(first: Found, second: Found, metric: str) -> str:
     """``better`` where the intervals of two points lie apart, else the reason for not saying so.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
     >>> compare_intervals(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
     'cannot tell'
     """
-    bounds = [p["intervals"].get(metric) for p in (one, other)]
+    bounds = [p["intervals"].get(metric) for p in (first, second)]
     if None in bounds:
         return UNKNOWN
     (a, b), (c, d) = bounds
@@ -114,24 +114,27 @@ def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str
     if not summary["expect"]:
         subject = "The lowest price, without a target under `expect`,"
     else:
-        subject = "The lowest price that meets what is expected"
+        subject = "The lowest price that meets the expectations"
     lines = [f"{subject} is {_price_text(first.point, summary)}."]
     if unsure := first.point.get("unsure"):
         sure = next((r for r in rungs if not r.point.get("unsure")), None)
         rest = (
-            f"; the lowest that surely does is {_price_text(sure.point, summary)}" if sure else ""
+            f"; the lowest that certainly does is {_price_text(sure.point, summary)}"
+            if sure
+            else ""
         )
         lines.append(
-            f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
+            f"Cannot tell whether it does: the limit of {'; '.join(unsure)} is within its interval"
+            f"{rest}."
         )
     return lines
 
 
 def _price_text(point: Found, summary: Summary) -> str:
-    return f"{hourly_price_text(point['values'][HOURLY])}, with {_settings_again(point, summary)}"
+    return f"{hourly_price_text(point['values'][HOURLY])}, with {_settings_or_same(point, summary)}"
 
 
-def _settings_again(point: Found, summary: Summary) -> str:
+def _settings_or_same(point: Found, summary: Summary) -> str:
     """Settings of a point in words; many of them are not said again of the best, as it has them."""
     if len(point["set"]) > MANY and point in front_points(summary)[:1]:
         return "the same settings"
@@ -155,29 +158,31 @@ def _per_token(summary: Summary) -> list[str]:
     least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
     close = [p for p in rest if compare_intervals(least, p, TOKENS) == CANNOT_TELL]
     many = f"{len(close)} other point{'s' * (len(close) != 1)}"
-    doubt = f"annot tell it from {many}, whose intervals overlap with its own."
-    if sweep_goals(summary)[0][1] == TOKENS:  # the answer has said which it is
-        return [f"C{doubt}"] if close else []
+    overlap = "whose interval overlaps" if len(close) == 1 else "whose intervals overlap"
+    doubt = f"cannot be distinguished from that of {many}, {overlap} with its own."
+    if sweep_goals(summary)[0][1] == TOKENS:  # the leading sentence names that point
+        return [f"The smallest cost of tokens {doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
-        f"{_settings_again(least, summary)}"
+        f"{_settings_or_same(least, summary)}"
     )
-    return [f"{text}; c{doubt}" if close else f"{text}."]
+    return [f"{text}; this cost {doubt}" if close else f"{text}."]
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     """What the first step above the lowest cost buys."""
-    _, metric, _ = first_goal_beside_cost(summary)
+    _, metric, _ = first_goal_besides_cost(summary)
     if len(rungs) < 2:
         return (
-            f"More money buys nothing here: no dearer point has a better {metric_in_words(metric)}."
+            f"A higher price gains nothing here: no point that costs more has a better "
+            f"{metric_in_words(metric)}."
         )
     first, second = rungs[:2]
-    difference = settings_text(second.point, summary, beside=first.point)
+    difference = settings_text(second.point, summary, compared_to=first.point)
     text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
-        return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
-    surer = "; how sure that is takes ten replicas" * replicas_may_tell(summary)
+        return f"{text} may gain nothing: cannot tell, because the intervals of the two overlap."
+    surer = "; use ten replicas to get an interval" * replicas_can_differ(summary)
     tail = "" if second.outcome == BETTER else surer
     each = gain_per_dollar_text(first, second, summary)
     return (
@@ -187,7 +192,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
 
 def gain_per_dollar_text(below: Rung, rung: Rung, summary: Summary) -> str:
     """Gain per further dollar an hour between one rung and the next."""
-    _, metric, unit = first_goal_beside_cost(summary)
+    _, metric, unit = first_goal_besides_cost(summary)
     gained = rung.point["values"][metric] - below.point["values"][metric]
     paid = rung.price - below.price
     if not paid:
@@ -209,7 +214,7 @@ def ladder_rows(summary: Summary) -> list[dict[str, Any]]:
 
 
 def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
-    _, metric, unit = first_goal_beside_cost(summary)
+    _, metric, unit = first_goal_besides_cost(summary)
     values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
     return {
         "settings": settings_text(rung.point, summary),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...sim.units import UNITS, quantity
-from .sweep_results import Found, Summary, first_value, shortest_path
+from .sweep_results import Found, Summary, first_value, unique_suffix
 
 
 class FeasibleRange(NamedTuple):
@@ -41,7 +41,7 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
     below = row[fit[0] - 1] if fit[0] else None
     above = row[fit[-1] + 1] if fit[-1] + 1 < len(row) else None
     return FeasibleRange(
-        shortest_path(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above
+        unique_suffix(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above
     )
 
 
@@ -80,20 +80,20 @@ def feasible_range_text(summary: Summary) -> list[str]:
     span = low if low == high else f"{low} to {high}"
     if feasible.below is None and feasible.above is None:
         sentence = (
-            f"{feasible.name} can be anything that was tried, {span}: all meet what is expected"
+            f"{feasible.name} can have any value that was tried, {span}: all meet the expectations"
         )
     elif feasible.below is None:
-        sentence = f"{feasible.name} can be {high} at most"
+        sentence = f"{feasible.name} can be at most {high}"
     elif feasible.above is None:
-        sentence = f"{feasible.name} has to be {low} at least"
+        sentence = f"{feasible.name} must be at least {low}"
     else:
         sentence = f"{feasible.name} can be {span}"
     missed = [f"{at(p)} {_why_not(p)}" for p in (feasible.below, feasible.above) if p is not None]
     sentences = [f"{sentence}: {', '.join(missed)}." if missed else f"{sentence}."]
     edges = dict.fromkeys(at(p) for p in feasible[1:] if p is not None and p.get("unsure"))
     if edges:
-        many = "their intervals hold" if len(edges) > 1 else "its interval holds"
-        sentences.append(f"Cannot tell at {' and '.join(edges)}: {many} the limit.")
+        many = "their intervals contain" if len(edges) > 1 else "its interval contains"
+        sentences.append(f"Cannot tell for {' and '.join(edges)}: {many} the limit.")
     return sentences
 
 

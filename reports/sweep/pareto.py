@@ -39,7 +39,7 @@ def pareto_scatter(
     )
     series = []
     for label, mark, colour, chosen in (
-        ("misses what is expected", "x", MISS, [p for p in whole if p["missed"]]),
+        ("misses expectations", "x", MISS, [p for p in whole if p["missed"]]),
         ("other", "o", OK, [p for p in whole if not p["missed"] and not p["front"]]),
         ("front", "D", BEST, [p for p in whole if p["front"]]),
         ("as described", "+", "", [base] if x in base.get("values", {}) else []),
@@ -78,12 +78,12 @@ def cost_ladder_plot(
 
     missed, met = ([p for p in whole if bool(p["missed"]) is m] for m in (True, False))
     axes = [
-        series(_thin_out(missed), "misses what is expected", mark="x", colour=MISS),
-        series(_thin_out(met), "meets it", colour=OK),
+        series(_thin_out(missed), "misses expectations", mark="x", colour=MISS),
+        series(_thin_out(met), "meets expectations", colour=OK),
         series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
         _error_bars([r for r in rungs if r["intervals"].get(y)], x, y, scale),
     ]
-    dashed = "; dashed: what is expected" if limits else ""
+    dashed = "; dashed: expected limit" if limits else ""
     down = Axis(f"{metric_in_words(y)}, {name}{dashed}", rule=[limit / scale for limit in limits])
     across = Axis(f"{metric_in_words(x)}, {x_unit}")
     return Plot([Axes(across, down, [s for s in axes if len(s.x)])], height=3.0)  # type: ignore[arg-type]

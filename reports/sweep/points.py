@@ -26,7 +26,7 @@ from .cost_ladder import cost_sentences
 from .sweep_advice import next_steps
 from .sweep_answer import (
     failure_counts,
-    is_refused,
+    is_refused_plan,
     lead_sentences,
     most_and_least_effect,
     rejected_points_text,
@@ -36,7 +36,7 @@ from .sweep_results import (
     Summary,
     differing_settings,
     front_points,
-    replicas_may_tell,
+    replicas_can_differ,
     setting_name,
     sweep_goals,
     value_text,
@@ -46,7 +46,7 @@ MOST_ROWS = 500
 FAILED_ROWS = 100  # of them, where there are more points
 BEST_ROWS = 8
 MOST_SETTINGS = 4  # columns of the first screen, beside numbers
-NO_JITTER = "unknown: no distribution of the times is known, so that all replicas are equal"
+NO_JITTER = "unknown: no distribution of the times is known, so all replicas are equal"
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ def sweep_answer(sweep: SweepShown) -> Iterable[Block]:
 def _best_table(summary: Summary) -> Table:
     """Table of the base scenario and the best points; of many settings those that differ."""
     front = front_points(summary)[:BEST_ROWS]
-    told = list(summary["vary"])
-    if len(told) > MOST_SETTINGS:  # the answer has said those of the best
-        told = differing_settings(front, summary["vary"])[:MOST_SETTINGS]
+    shown = list(summary["vary"])
+    if len(shown) > MOST_SETTINGS:  # the leading sentence lists the settings of the best point
+        shown = differing_settings(front, summary["vary"])[:MOST_SETTINGS]
     columns = [
         Column(header=True),
-        *(Column(setting_name(paths, summary["vary"])) for paths in told),
+        *(Column(setting_name(paths, summary["vary"])) for paths in shown),
         *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("90 % within", number=True, wraps=True),
         Column("change", number=True),
@@ -104,20 +104,20 @@ def _best_table(summary: Summary) -> Table:
         name: Line = ["as described"]
         if summary["base"].get("missed"):
             name = ["as described ", Tag("misses", "worse")]
-        rows.append([name, *_cells(summary, summary["base"], told), ""])
+        rows.append([name, *_cells(summary, summary["base"], shown), ""])
     name = "best" if len(front) == 1 else "front"
-    rows += [[name, *_cells(summary, p, told), _change_text(summary, p)] for p in front]
+    rows += [[name, *_cells(summary, p, shown), _change_text(summary, p)] for p in front]
     return Table(columns, rows, stacked=True)
 
 
-def _cells(summary: Summary, point: Mapping[str, Any], told: Sequence[str]) -> list[Line]:
+def _cells(summary: Summary, point: Mapping[str, Any], shown: Sequence[str]) -> list[Line]:
     """Cells of a point: settings, metrics, and the interval of the first metric."""
     metrics = _metric_cells(summary, point)
-    return [*_setting_cells(point, told), *metrics, first_metric_interval(summary, point)]
+    return [*_setting_cells(point, shown), *metrics, first_metric_interval(summary, point)]
 
 
-def _setting_cells(point: Mapping[str, Any], told: Iterable[str]) -> list[Line]:
-    return [value_text(point["set"].get(paths, "")) for paths in told]
+def _setting_cells(point: Mapping[str, Any], shown: Iterable[str]) -> list[Line]:
+    return [value_text(point["set"].get(paths, "")) for paths in shown]
 
 
 def _metric_cells(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
@@ -144,7 +144,7 @@ def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
     counts, method = summary["counts"], summary["method"]
     return [
         ("interval", _certainty_sentence(summary)),
-        ("points", f"{counts['points']} different ones of {counts['asked']} asked for"),
+        ("points", f"{counts['points']} distinct points of {counts['asked']} requested"),
         ("chosen by", method["sampler"]),
         ("seed", str(method["seed"])),
         ("failed", str(counts["failed"])),
@@ -156,11 +156,13 @@ def _certainty_sentence(summary: Summary) -> str:
     """The interval of the best point, and what it holds."""
     front = front_points(summary)
     if summary.get("ranking"):
-        return "of the differences of the best, below: the errors of models, and jitter"
+        return (
+            "for differences between the best points (see below): includes model errors and jitter"
+        )
     bounds = first_metric_interval(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
-        return "unknown: it takes ten replicas" if replicas_may_tell(summary) else NO_JITTER
-    return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
+        return "unknown: needs ten replicas" if replicas_can_differ(summary) else NO_JITTER
+    return f"{bounds} for the best point: includes the jitter of its replicas, but no model error"
 
 
 @section("points", page="sweep", title="Points", order=50)
@@ -175,9 +177,9 @@ def points_table(sweep: SweepShown) -> Iterable[Block]:
     if len(failed) < len(rows):
         yield _finished_table(summary, settings, [p for p in rows if "error" not in p])
     if failed:
-        yield Heading("Refused plans" if all(map(is_refused, failed)) else "Failed points")
-        told = [[*_setting_cells(p, summary["vary"]), p["error"]["message"]] for p in failed]
-        yield Table([*settings, Column("why", wraps=True)], told, stacked=True)
+        yield Heading("Refused plans" if all(map(is_refused_plan, failed)) else "Failed points")
+        shown = [[*_setting_cells(p, summary["vary"]), p["error"]["message"]] for p in failed]
+        yield Table([*settings, Column("why", wraps=True)], shown, stacked=True)
 
 
 def _finished_table(
@@ -230,4 +232,4 @@ def how_to_repeat_sweep(sweep: SweepShown) -> Iterable[Block]:
          ", byte for byte, on any workers. It was made by ", Code(run["command"]),
          ". Every metric of every point is in ", Code("points.parquet"), "."]
     )  # fmt: skip
-    yield Listing(run["resolved"], "Resolved scenario, every value with who decided it")
+    yield Listing(run["resolved"], "Resolved scenario, every value with its source")

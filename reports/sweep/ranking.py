@@ -1,4 +1,4 @@
-"""Ranking of a sweep's best points: how far each is behind, and whether that can be told."""
+"""Ranking of a sweep's best points: how far each is behind, and whether that can be shown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..numbers import format_change, format_quantity
 from ..section import section
 from ..texts.headline import metric_in_words
 from .points import SweepShown
-from .ranking_words import UNSURE, WITH, within_text
+from .ranking_sentences import UNSURE, WITH, interval_text
 from .sweep_results import (
     Summary,
     differing_settings,
@@ -19,44 +19,43 @@ from .sweep_results import (
 )
 
 
-@section("ranking", page="sweep", title="How sure the ranking is", order=5)
+@section("ranking", page="sweep", title="How certain the ranking is", order=5)
 def ranking_table(sweep: SweepShown) -> Iterable[Block]:
     """The best points, each with its difference from the one above and from the first."""
     summary = sweep.summary
     if not summary.get("ranking"):
         return
     yield Paragraph(
-        ["Each of the best was run again with every part, and every family of ops, as much slower "
-         "and quicker as its error allows, the same in all of them: what is wrong alike for two "
-         "plans does not part them. What no value says, such as an idea that the model lacks, is "
-         "in no interval."]
+        ["The best points were run again with each part and each family of ops made slower and "
+         "faster by its known error, equally in all points. So an error that is equal for two "
+         "points does not separate them. Effects that the model lacks are in no interval."]
     )  # fmt: skip
     _, metric, _ = sweep_goals(summary)[0]
     ranked = [summary["points"][row["point"]] for row in summary["ranking"]]
-    told = differing_settings(ranked, summary["vary"])
+    shown = differing_settings(ranked, summary["vary"])
     columns = [
         Column(header=True),
-        *(Column(setting_name(paths, summary["vary"])) for paths in told),
+        *(Column(setting_name(paths, summary["vary"])) for paths in shown),
         Column(metric_in_words(metric), number=True),
-        Column("to the one above", number=True),
+        Column("change to the one above", number=True),
         Column("90 % within", number=True, wraps=True),
-        Column("to the first", number=True),
+        Column("change to the first", number=True),
         Column(),
     ]
-    yield Table(columns, [_row(summary, i, told) for i in range(len(ranked))])
+    yield Table(columns, [_row(summary, i, shown) for i in range(len(ranked))])
 
 
-def _row(summary: Summary, number: int, told: Sequence[str]) -> list[Line]:
+def _row(summary: Summary, number: int, shown: Sequence[str]) -> list[Line]:
     row = summary["ranking"][number]
     point = summary["points"][row["point"]]
     _, metric, unit = sweep_goals(summary)[0]
     cells: list[Line] = [str(number + 1)]
-    cells += [value_text(point["set"].get(paths, "")) for paths in told]
+    cells += [value_text(point["set"].get(paths, "")) for paths in shown]
     cells.append(format_quantity(point["values"][metric], unit))
     if not number:
         return [*cells, "", "", "", ""]
     above = row["behind"]
-    within = within_text(above).removesuffix(WITH) if above["interval"] else "unknown"
+    within = interval_text(above).removesuffix(WITH) if above["interval"] else "unknown"
     tag: Line = "" if above["sure"] else Tag(UNSURE)
     return [*cells, format_change(above["change"]), within,
             format_change(row["best"]["change"]), tag]  # fmt: skip

@@ -17,7 +17,7 @@ from .sweep_results import (
     differing_settings,
     first_value,
     setting_text,
-    shortest_path,
+    unique_suffix,
 )
 
 RATE = "tokens_per_second.p50"
@@ -58,7 +58,7 @@ def scaling_section(sweep: SweepShown) -> Iterable[Block]:
     for paths in summary["vary"]:
         curves = scaling_curves(summary, paths)
         if curves:
-            yield from _blocks(shortest_path(paths, summary["vary"]), curves)
+            yield from _blocks(unique_suffix(paths, summary["vary"]), curves)
 
 
 def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
@@ -71,7 +71,7 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
         count = first_value(point["set"][paths], summary["vary"][paths])
         rate = point.get("values", {}).get(RATE)
         if isinstance(count, int | float) and rate:
-            groups.setdefault(_rest(point, paths, summary), {})[float(count)] = rate
+            groups.setdefault(_other_settings_text(point, paths, summary), {})[float(count)] = rate
     curves = [
         ScalingCurve(name, sorted(found), [found[c] for c in sorted(found)])
         for name, found in groups.items()
@@ -80,14 +80,14 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
     return sorted(curves, key=lambda one: -one.rates[-1])[:MOST_CURVES]
 
 
-def _rest(point: Found, paths: str, summary: Summary) -> str:
+def _other_settings_text(point: Found, paths: str, summary: Summary) -> str:
     """The settings of a point but one, and but those that all points have alike, in words."""
-    told = differing_settings(summary["points"], summary["vary"])
+    differing = differing_settings(summary["points"], summary["vary"])
     return (
         ", ".join(
             setting_text(key, value, summary["vary"])
             for key, value in point["set"].items()
-            if key != paths and key in told
+            if key != paths and key in differing
         )
         or "all points"
     )
@@ -95,12 +95,12 @@ def _rest(point: Found, paths: str, summary: Summary) -> str:
 
 def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     yield Paragraph(
-        f"{metric_in_words(RATE).capitalize()} over {name}; dashed: as many times the rate as "
-        "there are parts. Efficiency is the rate over that, from the smallest number tried."
+        f"{metric_in_words(RATE).capitalize()} over {name}; dashed: linear scaling "
+        "from the smallest number tried. Efficiency is the rate divided by linear scaling."
     )
     best = curves[0]
     ideal = [best.rates[0] * c / best.counts[0] for c in best.counts]
-    rates = [Series(best.counts, ideal, "", "--", "soft", "in proportion")]
+    rates = [Series(best.counts, ideal, "", "--", "soft", "linear")]
     shares = []
     for i, one in enumerate(curves):
         look: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     across = Axis(name, ticks=[(c, f"{c:g}") for c in best.counts])
     yield Plot(
         [
-            Axes(across, Axis("tokens a second", limits=(0, None)), rates),
+            Axes(across, Axis("tokens per second", limits=(0, None)), rates),
             Axes(across, Axis("efficiency, %", limits=(0, None), rule=[100.0]), shares),
         ],
         height=5.0,

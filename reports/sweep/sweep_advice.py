@@ -10,13 +10,13 @@ from .sweep_results import (
     Summary,
     front_points,
     other_settings,
-    replicas_may_tell,
+    replicas_can_differ,
     set_options,
-    shortest_path,
     sweep_goals,
+    unique_suffix,
 )
 
-LEAST = 5e-4  # a relative change below it is none
+LEAST = 5e-4  # smaller relative changes count as none
 
 
 def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -32,20 +32,20 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
         command = carry_scenario_options(
             run["command"], start, set_options(front[0]["set"], summary["vary"])
         )
-        steps.append(("See why the best point takes what it does:", command))
-        steps += [(text, "") for text in _at_the_end(front[0], summary)]
+        steps.append(("See what limits the best point:", command))
+        steps += [(text, "") for text in _settings_at_range_end(front[0], summary)]
         unsure = sweep_goals(summary)[0][1] not in front[0].get("intervals", {})
-        if unsure and not summary.get("ranking") and replicas_may_tell(summary):
+        if unsure and not summary.get("ranking") and replicas_can_differ(summary):
             surer = with_option(run["command"], "--set", "run.replicas=10")
-            steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
+            steps.append(("Run replicas to get an interval that includes jitter:", surer))
     elif any(summary["counts"].get(k) for k in ("failed", "refused")):
-        steps.append(("Mend what failed, below.", ""))
+        steps.append(("Correct the failed points listed below.", ""))
     else:
-        steps.append(("Nothing meets what is expected: ask less, or vary more.", ""))
+        steps.append(("No point meets the expectations: relax them, or vary more settings.", ""))
     return steps
 
 
-def _at_the_end(point: Found, summary: Summary) -> list[str]:
+def _settings_at_range_end(point: Found, summary: Summary) -> list[str]:
     """Settings whose best value is at the end of the range that was tried."""
     found = []
     for paths, tried in summary["vary"].items():
@@ -54,8 +54,10 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
         if value in ends and value not in (0, 1) and _no_other_value_ties(point, paths, summary):
-            name = shortest_path(paths, summary["vary"])
-            found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
+            name = unique_suffix(paths, summary["vary"])
+            found.append(
+                f"{name} = {value} is at the end of the tried values: try values beyond it."
+            )
     return found
 
 

@@ -11,7 +11,7 @@ from ..numbers import format_change, format_quantity, three_digits
 from ..texts.headline import metric_in_words
 from .cost_ladder import cost_sentences
 from .feasible_range import feasible_range_text
-from .ranking_words import ranking_sentences
+from .ranking_sentences import ranking_sentences
 from .sweep_results import (
     Summary,
     front_points,
@@ -52,10 +52,10 @@ def rejected_points_text(summary: Summary) -> list[str]:
     if summary["expect"]:
         lines.append(
             f"{counts['missed']} of {_points_in_words(counts['points'])} "
-            f"miss{'es' * (counts['points'] == 1)} what is expected."
+            f"miss{'es' * (counts['points'] == 1)} the expectations."
         )
     if counts["failed"]:
-        lines.append(f"{_points_in_words(counts['failed'])} failed, of which nothing is known.")
+        lines.append(f"{_points_in_words(counts['failed'])} failed and have no result.")
     if refused := counts.get("refused"):
         whys = ", ".join(f"{n} {why}" for why, n in refusal_counts(summary).items())
         lines.append(
@@ -77,7 +77,11 @@ def most_and_least_effect(summary: Summary) -> list[str]:
     effects = [
         f"{setting_name(k, summary['vary'])} by up to {three_digits(100 * m)} %" for k, m in moved
     ]
-    return [f"What moves {metric_in_words(metric)}: {', '.join(effects)}."] if effects else []
+    return (
+        [f"Settings that change {metric_in_words(metric)}: {', '.join(effects)}."]
+        if effects
+        else []
+    )
 
 
 def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]:
@@ -109,7 +113,7 @@ def _points_in_words(count: int) -> str:
 def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     counts = summary["counts"]
     if not front:
-        why = "meets what is expected" if counts["failed"] < counts["points"] else "finished"
+        why = "meets the expectations" if counts["failed"] < counts["points"] else "finished"
         return f"None of {_points_in_words(counts['points'])} {why}."
     way, metric, unit = sweep_goals(summary)[0]
     least = "smallest" if way == "minimize" else "largest"
@@ -124,14 +128,15 @@ def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     return f"{text}."
 
 
-def _change_described(summary: Summary, was: float, by: float, unit: str) -> str:
+def _change_described(summary: Summary, base_value: float, change: float, unit: str) -> str:
     """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
-        return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
-    return f"as described it is {format_quantity(was, unit)} ({format_change(by)})"
+        value = format_quantity(base_value, unit)
+        return f"as described it is {value}, but misses {'; '.join(missed)}"
+    return f"as described it is {format_quantity(base_value, unit)} ({format_change(change)})"
 
 
-def is_refused(point: Mapping[str, Any]) -> bool:
+def is_refused_plan(point: Mapping[str, Any]) -> bool:
     """Whether a point is a plan that breaks a rule or does not fit."""
     return bool(point.get("error", {}).get("kind") == "PlanError")
 
@@ -144,7 +149,7 @@ def refusal_counts(summary: Summary) -> dict[str, int]:
     {'do not fit (most of it optimizer)': 1}
     """
     found = Counter(
-        _refusal_in_words(p["error"]["message"]) for p in summary["points"] if is_refused(p)
+        _refusal_in_words(p["error"]["message"]) for p in summary["points"] if is_refused_plan(p)
     )
     return dict(found.most_common())
 
@@ -161,6 +166,6 @@ def failure_counts(summary: Summary) -> dict[str, int]:
     """Reasons of failed points, and how often each came up; refused plans are none."""
     counts: dict[str, int] = {}
     for p in summary["points"]:
-        if "error" in p and not is_refused(p):
+        if "error" in p and not is_refused_plan(p):
             counts[p["error"]["message"]] = counts.get(p["error"]["message"], 0) + 1
     return counts

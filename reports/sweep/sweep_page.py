@@ -13,7 +13,7 @@ from .sweep_results import Summary
 ALWAYS = ("points", "failures")  # whatever sections are asked for
 
 
-def write_sweep(
+def write_sweep_page(
     path: Path, summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()
 ) -> None:
     """Write the report of a sweep.

@@ -21,19 +21,19 @@ def front_points(summary: Summary) -> list[Found]:
     return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
-def replicas_may_tell(summary: Summary) -> bool:
+def replicas_can_differ(summary: Summary) -> bool:
     """Whether replicas of the best points may differ, and so tell how sure they are."""
     return any(point.get("varies", True) for point in front_points(summary))
 
 
-def settings_text(point: Found, summary: Summary, beside: Found | None = None) -> str:
+def settings_text(point: Found, summary: Summary, compared_to: Found | None = None) -> str:
     """Settings of a point in words; of several that take the same value, the first.
 
     Parameters
     ----------
-    beside : another point; what both set alike is left out
+    compared_to : another point; what both set alike is left out
     """
-    same = beside["set"] if beside else {}
+    same = compared_to["set"] if compared_to else {}
     return ", ".join(
         setting_text(paths, value, summary["vary"])
         for paths, value in point["set"].items()
@@ -48,7 +48,7 @@ def setting_text(paths: str, value: Any, vary: Mapping[str, Any]) -> str:
     'tensor = 4, pipeline = 2'
     """
     values = _split_values(value, vary[paths]) or [value_text(value)]
-    names = (shortest_path(path.strip(), vary) for path in paths.split(","))
+    names = (unique_suffix(path.strip(), vary) for path in paths.split(","))
     return ", ".join(f"{name} = {v}" for name, v in zip(names, values, strict=False))
 
 
@@ -78,25 +78,25 @@ def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
     >>> setting_name("a.tensor, a.pipeline", {"a.tensor, a.pipeline": [[4, 2], [2, 4]]})
     'tensor, pipeline'
     """
-    names = [shortest_path(path.strip(), vary) for path in paths.split(",")]
+    names = [unique_suffix(path.strip(), vary) for path in paths.split(",")]
     tried = vary[paths]
     several = isinstance(tried, list) and any(isinstance(v, list) for v in tried)
     return ", ".join(names) if several else names[0]
 
 
-def first_value(value: Any, tried: Any) -> Any:
+def first_value(value: Any, tried_values: Any) -> Any:
     """Value of the first of the settings that one key names.
 
     >>> first_value("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_value(8, [4, 8])
     ('1 Gb/s', 8)
     """
-    return (_split_values(value, tried) or [value])[0]
+    return (_split_values(value, tried_values) or [value])[0]
 
 
-def shortest_path(paths: str, others: Any) -> str:
+def unique_suffix(paths: str, others: Any) -> str:
     """The shortest end of a setting's path that tells it from the others.
 
-    >>> shortest_path("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
+    >>> unique_suffix("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
     """
     every = [path.strip() for key in others for path in key.split(",")]
@@ -123,11 +123,13 @@ def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[st
     return found
 
 
-def _split_values(shown: Any, tried: Any) -> list[Any] | None:
+def _split_values(shown: Any, tried_values: Any) -> list[Any] | None:
     """Value of each of several settings varied together, from their text; None for a single value.
 
     >>> _split_values("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
     ['1 Gb/s', '2 USD/hour']
     """
-    lists = [v for v in tried if isinstance(v, list)] if isinstance(tried, list) else []
+    lists = (
+        [v for v in tried_values if isinstance(v, list)] if isinstance(tried_values, list) else []
+    )
     return next((v for v in lists if ", ".join(map(str, v)) == shown), None)

@@ -52,14 +52,14 @@ def _drawing(
     values: Any,
     texts: Sequence[Sequence[str]],
     settings: Sequence[str],
-    of: tuple[str, str],
+    metric_and_unit: tuple[str, str],
     summary: Summary,
 ) -> HeatMap:
     """The heat map, with its longer setting down."""
     if values.shape[0] < values.shape[1]:
         values, texts, settings = values.T, texts[::-1], settings[::-1]
     down, across = (setting_name(s, summary["vary"]) for s in settings)
-    metric, unit = of
+    metric, unit = metric_and_unit
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     near = 0.5 * high < low  # a scale from 0 would hide the differences
     scale = metric_in_words(metric)

@@ -22,20 +22,22 @@ class AblationRow(NamedTuple):
     met: bool
 
 
-def word_of_findings(judged: Judged) -> str:
+def result_column_name(ablations: Judged) -> str:
     """Head of the column of findings: a gain, or an error against what was measured."""
-    return "error" if "measured" in judged["headline"] else "gain"
+    return "error" if "measured" in ablations["headline"] else "gain"
 
 
-def ablation_rows(judged: Judged) -> Iterator[AblationRow]:
+def ablation_rows(ablations: Judged) -> Iterator[AblationRow]:
     """Headline, each piece off, and the control.
 
     Parameters
     ----------
-    judged : ``ablations`` of a summary
+    ablations : ``ablations`` of a summary
     """
-    yield from _measured_rows(judged) if "measured" in judged["headline"] else _gain_rows(judged)
-    if (control := judged["control"]) is not None:
+    yield from (
+        _measured_rows(ablations) if "measured" in ablations["headline"] else _gain_rows(ablations)
+    )
+    if (control := ablations["control"]) is not None:
         gain, within = control["gain"], control["within"]
         yield AblationRow(
             f"{CONTROL}: {control['what']}",
@@ -46,8 +48,8 @@ def ablation_rows(judged: Judged) -> Iterator[AblationRow]:
         )
 
 
-def _gain_rows(judged: Judged) -> Iterator[AblationRow]:
-    headline = judged["headline"]
+def _gain_rows(ablations: Judged) -> Iterator[AblationRow]:
+    headline = ablations["headline"]
     against, (low, high) = headline["against"], headline["band"]
     yield AblationRow(
         "with the mechanism",
@@ -56,7 +58,7 @@ def _gain_rows(judged: Judged) -> Iterator[AblationRow]:
         f"{_times(low)} to {_times(high)}",
         headline["met"],
     )
-    for switch in judged["switches"]:
+    for switch in ablations["switches"]:
         yield AblationRow(
             f"without: {switch['what']}",
             f"{switch['off']} against {against}",
@@ -66,8 +68,8 @@ def _gain_rows(judged: Judged) -> Iterator[AblationRow]:
         )
 
 
-def _measured_rows(judged: Judged) -> Iterator[AblationRow]:
-    headline = judged["headline"]
+def _measured_rows(ablations: Judged) -> Iterator[AblationRow]:
+    headline = ablations["headline"]
     within, took = headline["within"], {}
     for one in headline["measured"]:
         took[one["variant"]] = f"{format_quantity(one['value'], one['unit'])} measured"
@@ -75,10 +77,10 @@ def _measured_rows(judged: Judged) -> Iterator[AblationRow]:
             "with the mechanism",
             f"{one['variant']} against {took[one['variant']]}",
             format_signed_share(one["error"]),
-            _within(within),
+            _edge_shift(within),
             abs(one["error"]) <= within,
         )
-    for switch in judged["switches"]:
+    for switch in ablations["switches"]:
         yield AblationRow(
             f"without: {switch['what']}",
             f"{switch['off']} against {took[switch['of']]}",
@@ -117,11 +119,11 @@ def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [". ".join(parts) + "."]
 
 
-def _gain_parts(judged: Judged) -> list[str]:
-    headline = judged["headline"]
+def _gain_parts(ablations: Judged) -> list[str]:
+    headline = ablations["headline"]
     least, most = headline["band"]
     expected = "as expected" if headline["met"] else f"not {_times(least)} to {_times(most)}"
-    left = [s for s in judged["switches"] if not s["met"]]
+    left = [s for s in ablations["switches"] if not s["met"]]
     kept = ". ".join(f"{_times(s['gain'])} remains without: {s['what']}" for s in left)
     small = headline["gain"] < least
     none = "That is too little to test its pieces" if small else NONE_LEFT
@@ -131,16 +133,16 @@ def _gain_parts(judged: Judged) -> list[str]:
     ]
 
 
-def _measured_parts(judged: Judged) -> list[str]:
-    headline = judged["headline"]
+def _measured_parts(ablations: Judged) -> list[str]:
+    headline = ablations["headline"]
     bar, errors = headline["within"], [one["error"] for one in headline["measured"]]
     worst, inside = max(errors, key=abs), sum(abs(error) <= bar for error in errors)
-    left = [s for s in judged["switches"] if not s["met"]]
+    left = [s for s in ablations["switches"] if not s["met"]]
     kept = ". ".join(
         f"The error is only {format_signed_share(s['error'])} without: {s['what']}" for s in left
     )
     return [
-        f"The mechanism predicts {inside} of {len(errors)} measurements {_within(bar)}, "
+        f"The mechanism predicts {inside} of {len(errors)} measurements {_edge_shift(bar)}, "
         f"with an error of {format_signed_share(worst)} at worst",
         kept or "Without any one piece, the error is larger",
     ]
@@ -150,5 +152,5 @@ def _times(ratio: float) -> str:
     return f"{three_digits(ratio)}x"
 
 
-def _within(share: float) -> str:
+def _edge_shift(share: float) -> str:
     return f"within {format_quantity(share, '')}"

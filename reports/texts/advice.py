@@ -12,9 +12,9 @@ from .command_line import option_value, with_option
 from .headline import Answer, better_sign, metric_subject
 
 Point = Mapping[str, Any]
-Step = tuple[str, str]  # what to do; the command that does it, "" for none
+Step = tuple[str, str]  # sentence; the command for it, "" for none
 MOST = 3
-QUICKER = 0.8  # of a time, to try
+QUICKER = 0.8  # factor on a time in the suggested command
 UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
 
 
@@ -46,15 +46,15 @@ def _step_if_unresolved(
 ) -> Iterator[Step]:
     """A step towards an interval where there is none, or where two runs cannot be told apart."""
     held = {s for p in points.values() for v in p["metrics"].values() for s in v["interval_of"]}
-    if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
+    if "jitter" not in held and jitter != "unknown":  # without a distribution, replicas are equal
         yield (
-            "Ask how sure it is: no interval holds jitter yet.",
+            "Run replicas to get an interval that includes jitter:",
             with_option(command, "--replicas", "10"),
         )
     for name, point in points.items():
         if name != BASE and variant_verdict(point, answer) == "cannot tell":
             differ = ", ".join(point["settings"])
-            yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
+            yield f"Measure the settings of {name} that differ ({differ}) before choosing it.", ""
 
 
 def _step_if_missed(base: Point) -> Iterator[Step]:
@@ -64,7 +64,7 @@ def _step_if_missed(base: Point) -> Iterator[Step]:
             continue
         able = [c["group"] for c in base["faster"] if c["bound"] <= e["short"]]
         who = f"only {' or '.join(able)} parts can" if able else "no kind of part alone can"
-        yield f"{e['that']} needs {format_change(e['short'])}: {who} give that.", ""
+        yield f"{e['that']} needs a change of {format_change(e['short'])}: {who} achieve it.", ""
 
 
 def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Step]:
@@ -73,11 +73,14 @@ def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Ste
     if best is None or better * best["gain"] > -SMALL:
         return
     beside = (
-        f"; the next, {others[0]['group']}, {format_change(others[0]['gain'])}" if others[0] else ""
+        f"; {others[0]['group']}, the next, by {format_change(others[0]['gain'])}"
+        if others[0]
+        else ""
     )
     glob = glob_of_kind(best["group"], base["blame"])
     sentence = (
-        f"Look at {best['group']} first: 10 % faster is {format_change(best['gain'])}{beside}."
+        f"Look at {best['group']} first: 10 % faster changes the answer by "
+        f"{format_change(best['gain'])}{beside}."
     )
     yield (f"{sentence} Try it:", _faster_parts_command(command, glob)) if glob else (sentence, "")
 
@@ -118,13 +121,13 @@ def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]
     if tried:
         worst = max(tried, key=lambda v: abs(v["effect"]))
         yield (
-            f"Measure {worst['path']} ({worst['kind']}): 10 % off, {what} changes by "
-            f"{format_change(worst['effect'])}. What it is:",
+            f"Measure {worst['path']} ({worst['kind']}): if it is 10 % off, {what} changes by "
+            f"{format_change(worst['effect'])}. See where it is from:",
             f"foretrace explain {worst['path']}",
         )
     elif unsure and "break_even" not in provenance:
         yield (
-            f"Ask which of {len(unsure)} values that are assumed, of a datasheet or fitted matter, "
-            "and what would flip this:",
+            f"Find which of {len(unsure)} assumed, datasheet or fitted values matter, and what "
+            "would flip the answer:",
             with_option(command, "--defend"),
         )

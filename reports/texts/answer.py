@@ -34,13 +34,13 @@ WORKLOADS = {
     "training": "the description of the model",
     "transfers": "the list of transfers",
 }
-BLIND = "blind"  # how it begins where nobody measured what is predicted
-REPLAY = "replay"  # how it begins where a recording was only played again
+BLIND = "blind"  # first word of the calibration state without any measurement
+REPLAY = "replay"  # first word of the calibration state of a recording that is only replayed
 QUICK = (
-    "A quick run: which part would help, and what wrong parts would change, was not tried; "
-    "leave --quick out for that."
+    "A quick run: the effect of faster parts and of wrong values was not tested; run without "
+    "--quick for that."
 )
-DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
+DRIVEN = "driven by"  # first words of the calibration state of a run with real devices
 
 
 def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -57,7 +57,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
             else []
         ),
         *expectation_sentences(summary),
-        *doubt_sentences(summary),
+        *caveat_sentences(summary),
         *robustness_sentences(summary),
         trust_sentence(summary),
     ]
@@ -71,19 +71,19 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [_base_sentence(base[1], answer), *others]
 
 
-def leading_sentences(summary: Mapping[str, Any], most: int) -> list[str]:
+def leading_sentences(summary: Mapping[str, Any], max_sentences: int) -> list[str]:
     """At most so many sentences of the answer: the base, the best variants, and the others in one.
 
     A variant is better as the deciding metric has it.
     """
     every = lead_sentences(summary)
-    if len(every) <= most:
+    if len(every) <= max_sentences:
         return every
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
     sign = better_sign(answer)
     order = sorted(range(len(variants)), key=lambda i: sign * variants[i][1]["change"]["value"])
-    first, rest = sorted(order[: most - 2]), sorted(order[most - 2 :])
+    first, rest = sorted(order[: max_sentences - 2]), sorted(order[max_sentences - 2 :])
     return [every[0], *(every[1 + i] for i in first),
             _others_sentence([variants[i] for i in rest], base[1], answer)]  # fmt: skip
 
@@ -109,7 +109,7 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
     measured = format_quantity(found["measured"], "s")
     return [
         f"Calibrated on a measured step ({measured}, {found['on']}): ops on GPUs take "
-        f"{three_digits(found['factor'])} times as long as predicted; blind, "
+        f"{three_digits(found['factor'])} times as long as predicted; without calibration, "
         f"{value_sentence(answer, found['blind'])}."
     ]
 
@@ -126,7 +126,7 @@ def is_quick(summary: Mapping[str, Any]) -> bool:
     return bool(summary["provenance"].get("quick"))
 
 
-def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
+def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = (
@@ -139,31 +139,33 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     quick = [QUICK] if is_quick(summary) else []
     if _is_too_quick(base, summary["provenance"]):
         unsure.append(
-            "Nobody waits for a rank that happens to be slow: without replicas the answer on "
-            f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
+            "Without replicas no rank waits for one that happens to be slow, so the time on "
+            f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
-    shared = list(dict.fromkeys(t for p in summary["points"].values() for t in shared_step(p)))
+    shared = list(
+        dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
+    )
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
 
 
-def shared_step(point: Point) -> list[str]:
+def tensor_parallel_sentences(point: Point) -> list[str]:
     """How a recorded step was shared among tensor-parallel ranks; none where it was not.
 
     >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
-    >>> shared_step({"facts": facts})[0].partition(":")[0]
-    'Shared among 2 tensor-parallel ranks are 8 pairs of linear layers a step'
+    >>> tensor_parallel_sentences({"facts": facts})[0].partition(":")[0]
+    '8 pairs of linear layers per step are split over 2 tensor-parallel ranks'
     """
     facts = point["facts"]
     if "tensor_parallel" not in facts:
         return []
     layers = f", and linear layers {facts['whole_layers']}" if facts["whole_layers"] else ""
     return [
-        f"Shared among {facts['tensor_parallel']} tensor-parallel ranks are "
-        f"{facts['linear_pairs']} pairs of linear layers a step: {facts['reshaped_ops']:,} "
-        "recorded ops became others, of which nobody recorded the time. Embeddings, norms and "
-        f"loss stay whole on each{layers}."
+        f"{facts['linear_pairs']} pairs of linear layers per step are split over "
+        f"{facts['tensor_parallel']} tensor-parallel ranks: {facts['reshaped_ops']:,} recorded ops "
+        "have new shapes, whose times were not recorded. Every rank still runs all embeddings, "
+        f"norms and the loss{layers}."
     ]
 
 
@@ -171,28 +173,29 @@ def _high_mfu_sentences(base: Point) -> list[str]:
     """That the GPUs compute more than jobs do; none where they do not.
 
     >>> _high_mfu_sentences({"metrics": {"mfu.p50": {"value": 0.7}}})
-    ['MFU of 70 % is above the 65 % that large jobs reach: look at the op times it comes of.']
+    ['MFU of 70 % is above the 65 % that large jobs reach: check the op times behind it.']
     """
     found = base["metrics"].get("mfu.p50")
     if found is None or found["value"] <= HIGH_MFU:
         return []
     mfu, most = format_share(found["value"], 0), format_share(HIGH_MFU, 0)
     return [
-        f"MFU of {mfu} is above the {most} that large jobs reach: look at the op times it comes of."
+        f"MFU of {mfu} is above the {most} that large jobs reach: check the op times behind it."
     ]
 
 
 def profiled_sentences(base: Point, answer: Answer) -> list[str]:
     """How the answer differs from tables of a profiler: work was under way when it began."""
-    told = base.get("as_profiled")
-    if told is None or not answer.get("period"):
+    profile = base.get("as_profiled")
+    if profile is None or not answer.get("period"):
         return []
     took = format_quantity(metric_value(base, answer)["value"], "s")
-    marks, exposed = (format_quantity(told[k], "s") for k in ("step", "exposed_communication"))
+    marks, exposed = (format_quantity(profile[k], "s") for k in ("step", "exposed_communication"))
     return [
-        f"{told['in_flight']:,} GPU ops were under way when the first {answer['period']} began: "
-        f"the GPU takes {took} for one, while its host marks one every {marks}; a table that "
-        f"counts the whole window, and copies as compute, has {exposed} of exposed communication."
+        f"{profile['in_flight']:,} GPU ops were in flight when the first {answer['period']} began: "
+        f"the GPU takes {took} per {answer['period']}, but its host marks one every {marks}. A "
+        "profiler table that counts the complete window, and copies as compute, shows "
+        f"{exposed} of exposed communication."
     ]
 
 
@@ -225,14 +228,14 @@ def _idle_sentence(point: Point) -> str:
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
-def prices_beside(point: Point, answer: Answer) -> bool:
+def has_token_price(point: Point, answer: Answer) -> bool:
     """Whether the cost of tokens is known, and is not the answer itself."""
     return TOKENS in point["metrics"] and answer["metric"] != TOKENS
 
 
 def _cost_sentence(point: Point, answer: Answer) -> str:
     """Cost of the work, where prices are known."""
-    if not prices_beside(point, answer):
+    if not has_token_price(point, answer):
         return ""
     value = point["metrics"][TOKENS]
     sure = format_half_width(value["value"], value["interval"])
@@ -287,7 +290,7 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
         "worse": change_sentence(answer, name, ratio),
         "same": change_or_none_sentence(answer, name, ratio),
         "cannot tell": f"{name}: cannot tell, "
-        f"the change of {format_change(ratio)} is within its interval",
+        f"the interval of the change ({format_change(ratio)}) contains 0",
     }
     cost = "" if found == "cannot tell" else _price_change(point, base, answer)
     return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
@@ -306,7 +309,7 @@ def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
 
 def _price_change(point: Point, base: Point, answer: Answer, what: str = "a million tokens") -> str:
     """Change of the cost of the work, where it is known."""
-    if not prices_beside(base, answer):
+    if not has_token_price(base, answer):
         return ""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
@@ -316,12 +319,12 @@ def _price_change(point: Point, base: Point, answer: Answer, what: str = "a mill
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
+def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
     """The component with most of the critical path, and the largest gain from making it instant.
 
     Parameters
     ----------
-    driven : by devices, or quick, so that nothing was run again
+    without_reruns : by devices, or quick, so that nothing was run again
     """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values())
@@ -332,10 +335,10 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
     text += _window_text(point)
-    if driven:
+    if without_reruns:
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
-        return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+        return f"{text}; making any kind of part 10 % faster gains at most 0.5 %."
     what = "the run" if answer.get("period") else metric_subject(answer)
     return (
         f"{text}; 10 % faster {best['group']} parts would change {what} by "
@@ -349,7 +352,7 @@ def _window_text(point: Point) -> str:
     if window is None:
         return ""
     length = format_quantity(window["length"], "s")
-    return f", around the slowest percent of the answer ({length} in all)"
+    return f", around the worst percent of the answer ({length} in total)"
 
 
 def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -369,10 +372,12 @@ def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _missed_value_text(e: Mapping[str, Any]) -> str:
+def _missed_value_text(expectation: Mapping[str, Any]) -> str:
     """The value that misses an expectation, with its unit where that is known."""
     return (
-        format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+        format_quantity(expectation["value"], expectation["unit"])
+        if expectation.get("unit") is not None
+        else f"{expectation['value']:.4g}"
     )
 
 
@@ -380,31 +385,33 @@ def jitter_sentence(checked: Mapping[str, Any]) -> str:
     """Whether the interval from jitter can be relied on, as a sentence.
 
     >>> jitter_sentence({"state": "unchecked", "starts": 1})
-    'of one process start; others differ by more than its steps do (workload.starts)'
+    'from one process start; others differ by more than its steps do (workload.starts)'
     >>> counts = {"starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)}
     >>> jitter_sentence({"state": "held", **counts})
-    'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
+    'from 8 process starts; 90 % intervals contain 90 % of 240 held-out steps'
     """
     if checked["state"] == "unknown":
-        return "left out: no distribution of the times is known, so that all replicas are equal"
+        return "left out: no distribution of the times is known, so all replicas are equal"
     if checked["state"] == "not drawn":
-        return f"not in the interval: it takes {checked['fewest']} replicas"
+        return f"not in the interval: needs {checked['fewest']} replicas"
     starts = checked["starts"]
     if checked["state"] == "unchecked":
         many = "one process start" if starts == 1 else f"{starts} process starts"
-        return f"of {many}; others differ by more than its steps do (workload.starts)"
+        return f"from {many}; others differ by more than its steps do (workload.starts)"
     if "fastest" in checked:
         low, fastest = (format_quantity(checked[key], "s") for key in ("low", "fastest"))
         return (
-            f"unresolved: of {starts} process starts it would begin at {low}, and the fastest of "
+            f"unresolved: from {starts} process starts it would begin at {low}, but the fastest of "
             f"{checked['steps']} steps took {fastest}"
         )
-    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    held = (
+        f"90 % intervals contain {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    )
     basis = f"from {starts} process starts; {held}"
     if checked["state"] == "held":
         return basis
     low, high = (100 * share for share in checked["bar"])
-    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
+    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % are expected"
 
 
 def trust_sentence(summary: Mapping[str, Any]) -> str:
@@ -414,8 +421,8 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
     if provenance["calibration"].startswith(REPLAY):
         others = len(summary["points"]) > 1
-        told = "; only the variants are predictions, and blind ones" if others else ""
-        return f"This is a replay: recorded times on the recorded machine, no prediction{told}."
+        rest = "; only the variants are predictions, and they are blind" if others else ""
+        return f"This is a replay: recorded times on the recorded machine, no prediction{rest}."
     how = (
         "This is a blind prediction: no measurement of what it predicts went into it"
         if provenance["calibration"].startswith(BLIND)

@@ -9,7 +9,7 @@ from typing import Any
 from ..numbers import format_share
 
 NAMED = 3  # ops in a sentence
-LEAST = 0.0005  # share that is told
+LEAST = 0.0005  # smallest share that is shown
 LONGEST = 60  # letters of a kernel's name
 OPERATOR = re.compile(r"[\w:.]+(?=/| \w+\[|$)")
 MEANT = {"gpu": "kernels", "dma": "copies", "host": "host work"}
@@ -41,7 +41,7 @@ def largest_recorded_ops(chains: Mapping[str, Any]) -> str:
     >>> largest_recorded_ops({"gpu": {"links": [], "only_recorded": [softmax]}})
     'softmax (25.0 %)'
     """
-    ops = [one for told in chains.values() for one in told["only_recorded"]
+    ops = [one for chain in chains.values() for one in chain["only_recorded"]
            if one["share"] >= LEAST]  # fmt: skip
     return ", ".join(
         f"{short_name(one['op'])} ({format_share(one['share'])})" for one in ops[:NAMED]
@@ -66,5 +66,5 @@ def link_sentences(chains: Mapping[str, Any]) -> list[str]:
     """Sentences on who answers for ops; none without chains."""
     shares = "; ".join(f"{what} {text}" for what, text in link_shares(chains).items())
     largest = largest_recorded_ops(chains)
-    told = [f"Times by link of the chain: {shares}."] if shares else []
-    return [*told, *([f"Only a recording answers {largest}."] if largest else [])]
+    texts = [f"Source of op times: {shares}."] if shares else []
+    return [*texts, *([f"Only the recording has times for {largest}."] if largest else [])]

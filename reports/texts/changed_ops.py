@@ -16,13 +16,13 @@ def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, point in summary["points"].items():
         for rule in point.get("rules", []):
             if name == BASE or rule not in base:
-                yield f"{'As described' if name == BASE else name}: {rule_in_words(rule)}."
+                yield f"{'As described' if name == BASE else name}: {rule_text(rule)}."
 
 
-def rule_in_words(rule: Mapping[str, Any]) -> str:
+def rule_text(rule: Mapping[str, Any]) -> str:
     """A rule and what it changed.
 
-    >>> rule_in_words({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
+    >>> rule_text({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
     "1,200 ops (name 'mm*') take 0.5 times as long; they were 25 % of the recorded time"
     """
     one = rule["ops"] == 1

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-SILENT = ("--json", "-q", "--quiet", "--no-cache")  # they shape what is shown, not what is asked
+SILENT = ("--json", "-q", "--quiet", "--no-cache")  # options that change only the output
 SAME = {"--replicas": "run.replicas", "--seed": "run.seed", "--defend": "run.defend",
-        "--quick": "run.defend"}  # fmt: skip  # it leaves out what defending asks for
+        "--quick": "run.defend"}  # fmt: skip  # --quick leaves out what --defend adds
 SETS, CARRIED = "--set", ("--set", "--catalog", "--out")
 Option = tuple[str, ...]  # an option with its value, or a word
 

@@ -8,12 +8,12 @@ from typing import Any
 from ..numbers import NONE, format_change
 
 MOST = 3  # sources that are named
-NAMES = {"blind": "a GPU of a datasheet alone"}
+NAMES = {"blind": "a GPU known only from its datasheet"}
 OTHER_HOST = "host ops of another machine"
 CURES = {
-    OTHER_HOST: f"If the {OTHER_HOST} ran on the cluster's host, say so: "
-    "workload.recorded_on.host is its name.",
-    "dispatching": "Measure what your host takes to dispatch an operator, and write it: "
+    OTHER_HOST: f"If the {OTHER_HOST} ran on the cluster's host, write its name: "
+    "workload.recorded_on.host.",
+    "dispatching": "Measure how long your host takes to dispatch an operator, and set "
     "cluster.node.host.operator.",
 }
 
@@ -25,7 +25,7 @@ def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
     >>> error_source_sentences({"errors": [host]})[0]
     'What widens the interval: host ops of another machine (-50.0 % to +100.0 %).'
     >>> error_source_sentences({"errors": [host | {"source": "family dispatching"}]})[1][:30]
-    'Measure what your host takes t'
+    'Measure how long your host tak'
     >>> error_source_sentences({})
     []
     """
@@ -36,10 +36,10 @@ def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
     return [f"What widens the interval: {', '.join(found)}.", *cures]
 
 
-def _source_text(one: Mapping[str, Any]) -> str:
+def _source_text(source: Mapping[str, Any]) -> str:
     """A source and both ends of what it does; "" where they read as none."""
-    low, high = map(format_change, (one["low"], one["high"]))
+    low, high = map(format_change, (source["low"], source["high"]))
     if low == high == NONE:
         return ""
-    name = one["source"].removeprefix("family ")
+    name = source["source"].removeprefix("family ")
     return f"{NAMES.get(name, name)} ({low} to {high})"

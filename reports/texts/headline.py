@@ -104,9 +104,11 @@ def change_sentence(answer: Answer, name: str, ratio: float) -> str:
     return f"{name} {'raises' if ratio > 0 else 'lowers'} {metric_subject(answer)} by {size}"
 
 
-def change_or_none_sentence(answer: Answer, name: str, ratio: float, least: float = 0.0005) -> str:
+def change_or_none_sentence(
+    answer: Answer, name: str, ratio: float, threshold: float = 0.0005
+) -> str:
     """Sentence of the change a variant makes, "does not change" where it is tiny."""
-    if abs(ratio) < least:
+    if abs(ratio) < threshold:
         return f"{name} does not change {metric_subject(answer)}"
     return f"{name} changes {metric_subject(answer)} by {format_change(ratio)}"
 

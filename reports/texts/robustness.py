@@ -35,18 +35,22 @@ def break_even_text(errors: Sequence[Mapping[str, Any]]) -> str:
 
     >>> break_even_text([{"component": "nic", "answer": True, "error": None},
     ...             {"component": "gpu", "answer": True, "error": -0.2}])
-    'holds with nic half or twice as quick; flips where gpu ops take 20 % less than predicted'
+    'holds if nic is half or twice as fast; flips if gpu ops take 20 % less than predicted'
     >>> break_even_text([{"component": "nic", "answer": False, "error": None}])
-    'cannot flip: there is no variant to choose, and no time is expected'
+    'cannot flip: there is no variant to choose, and no expectation for the time'
     """
     if not errors:
         return ""
     if not all(e["answer"] for e in errors):
-        return "cannot flip: there is no variant to choose, and no time is expected"
+        return "cannot flip: there is no variant to choose, and no expectation for the time"
     firm = [e["component"] for e in errors if e["error"] is None]
-    clauses = [f"holds with {', '.join(firm)} half or twice as quick"] if firm else []
+    clauses = (
+        [f"holds if {', '.join(firm)} {'is' if len(firm) == 1 else 'are'} half or twice as fast"]
+        if firm
+        else []
+    )
     for e in errors:
         if e["error"] is not None:
             way, size = "less" if e["error"] < 0 else "more", three_digits(100 * abs(e["error"]))
-            clauses.append(f"flips where {e['component']} ops take {size} % {way} than predicted")
+            clauses.append(f"flips if {e['component']} ops take {size} % {way} than predicted")
     return "; ".join(clauses)

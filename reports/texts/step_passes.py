@@ -56,7 +56,7 @@ class Pipeline(NamedTuple):
         return stages, chunks, batches * (2 if self.schedule == BOTH_ENDS else 1)
 
 
-def passes_of(result: Result) -> Pipeline | None:
+def pipeline_passes(result: Result) -> Pipeline | None:
     """Passes of a training step in its last iteration, also where there is one stage only.
 
     None of what is no described training step.
@@ -64,20 +64,20 @@ def passes_of(result: Result) -> Pipeline | None:
     detail = result.detail
     if len(detail.runs) != 1:
         return None
-    told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
-    if not told:
+    facts: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
+    if not facts:
         return None
     passes = [
         one
-        for stage, turns in enumerate(told["turns"])
-        for one in _passes_of_rank(
-            detail, stage, stage * told["ranks"], turns, told["computed"][stage]
+        for stage, turns in enumerate(facts["turns"])
+        for one in _rank_passes(
+            detail, stage, stage * facts["ranks"], turns, facts["computed"][stage]
         )
     ]
-    return Pipeline(told["schedule"], passes)
+    return Pipeline(facts["schedule"], passes)
 
 
-def _passes_of_rank(
+def _rank_passes(
     result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
 ) -> Iterator[Pass]:
     """Passes of a rank: what it computes, in order, is turn after turn."""
@@ -85,7 +85,7 @@ def _passes_of_rank(
     ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
     ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
     ops = ops[result.ops.kind[ops] == Kind.COMPUTE]
-    ways = np.array([_way(text.module) for text in run.graph.labels] + [0])
+    ways = np.array([_direction(text.module) for text in run.graph.labels] + [0])
     way = ways[run.graph.explicit.ops.label[ops]]
     at, bounds = 0, np.cumsum([0, *computed])
     for first, last in pairwise(bounds):
@@ -100,10 +100,10 @@ def _passes_of_rank(
         at += len(pair)
 
 
-def _way(module: str) -> int:
+def _direction(module: str) -> int:
     """1 of a module that is computed forward, -1 backward, else 0.
 
-    >>> _way("forward dense layer"), _way("backward head"), _way("optimizer")
+    >>> _direction("forward dense layer"), _direction("backward head"), _direction("optimizer")
     (1, -1, 0)
     """
     first = module.partition(" ")[0]

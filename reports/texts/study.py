@@ -9,7 +9,7 @@ from typing import Any
 
 from ...sim.run.result import Result
 from .headline import Answer
-from .step_passes import Pipeline, passes_of
+from .step_passes import Pipeline, pipeline_passes
 
 Point = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ class StudyShown:
     @cached_property
     def passes(self) -> Mapping[str, Pipeline]:
         """Passes of each variant that is a described training step."""
-        found = {name: passes_of(result) for name, result in self.results.items()}
+        found = {name: pipeline_passes(result) for name, result in self.results.items()}
         return {name: one for name, one in found.items() if one is not None and one.passes}
 
     @property

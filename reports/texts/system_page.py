@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity
-from .ablation_rows import CONTROL, Judged, ablation_rows, ablation_sentences, word_of_findings
+from .ablation_rows import CONTROL, Judged, ablation_rows, ablation_sentences, result_column_name
 
 WIDTH = 100  # columns of a document
 
@@ -38,12 +38,12 @@ def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
     yield from (f"foretrace report {summary['name']} --system", "```")
 
 
-def _judged_lines(judged: Judged) -> Iterator[str]:
+def _judged_lines(ablations: Judged) -> Iterator[str]:
     """Table of the comparisons, and below it what each piece and the control is."""
-    yield f"| case | variants | {word_of_findings(judged)} | expected | |"
+    yield f"| case | variants | {result_column_name(ablations)} | expected | |"
     yield "|---|---|---:|---:|---|"
     meanings: list[str] = []
-    for row in ablation_rows(judged):
+    for row in ablation_rows(ablations):
         case, _, meaning = row.what.partition(": ")
         if meaning:
             case = case if case == CONTROL else f"{case} {len(meanings) + 1}"

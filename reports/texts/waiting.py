@@ -23,7 +23,7 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
     >>> late = {"cause": 7, "collectives": 8, "waited": 0.0094, "of": 0.08,
     ...         "ranks": [{"rank": 7, "late": 0.009, "last": 5}]}
     >>> last_arriver_sentence({"late": late})
-    'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in all.'
+    'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in total.'
     >>> late["ranks"][0]["begins"] = 0.0075
     >>> last_arriver_sentence({"late": late}).partition(". ")[2]
     'It begins 7.5 ms after the first rank.'
@@ -35,61 +35,74 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
     begins = float(one.get("begins", 0.0))
     return (
         f"Rank {one['rank']} arrives last in {one['last']:,} of {late['collectives']:,} "
-        f"collectives; the others wait {format_quantity(one['late'], 's')} for it in all."
+        f"collectives; the others wait {format_quantity(one['late'], 's')} for it in total."
         + f" It begins {format_quantity(begins, 's')} after the first rank."
         * bool(begins > SHARE * late["waited"])
     )
 
 
-def waiting_blocks(late: Late) -> Iterable[Block]:
+def waiting_blocks(lateness: Late) -> Iterable[Block]:
     """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
     yield Paragraph(
-        f"Over the whole run, of {late['collectives']:,} collectives for which any rank waited. A "
-        "rank's own time is all in which it neither waits nor only communicates nor idles; its "
-        "waiting is time in which it does nothing else. What others waited for it is added up over "
-        "collectives and ranks, also where they computed meanwhile."
+        f"For the complete run, with {lateness['collectives']:,} collectives that a rank waited "
+        "for. A rank's own time excludes waiting, idle time and exposed communication. Its waiting "
+        "is time in which it does nothing else. The time that others waited for it is summed over "
+        "collectives and ranks, including time in which they computed."
     )
-    yield rank_table(late)
-    met = late.get("met", ())
+    yield rank_table(lateness)
+    met = lateness.get("met", ())
     if not met:
         return
     yield Heading("Waiting of each rank at each collective")
-    yield waiting_heat_map(late)
+    yield waiting_heat_map(lateness)
     yield Heading("Last arriver of each collective")
-    if len(met) < late["collectives"]:
-        yield Paragraph(f"Those {len(met)} of {late['collectives']:,} with most waiting.")
+    if len(met) < lateness["collectives"]:
+        yield Paragraph(
+            f"The {len(met)} of {lateness['collectives']:,} collectives with most waiting."
+        )
     yield collective_table(met)
 
 
-def rank_table(late: Late, ranks: Sequence[Late] | None = None) -> Table:
+def rank_table(lateness: Late, ranks: Sequence[Late] | None = None) -> Table:
     """Table with a row for each rank, or for some."""
     columns = [Column("rank", header=True)] + [
         Column(name, number=True)
         for name in ("begins", "own time", "waiting", "others waited for it", "arrived last")
     ]
-    return Table(columns, [_rank_row(one) for one in (late["ranks"] if ranks is None else ranks)])
+    return Table(
+        columns, [_rank_row(one) for one in (lateness["ranks"] if ranks is None else ranks)]
+    )
 
 
-def _rank_row(one: Late) -> list[str]:
-    times = [format_quantity(one.get(k), "s") for k in ("begins", "own", "waiting", "late")]
-    return [f"{one['rank']}", *times, f"{one['last']:,}"]
+def _rank_row(rank: Late) -> list[str]:
+    times = [format_quantity(rank.get(k), "s") for k in ("begins", "own", "waiting", "late")]
+    return [f"{rank['rank']}", *times, f"{rank['last']:,}"]
 
 
-def collective_table(met: Sequence[Late], most: int | None = None) -> Table:
+def collective_table(collectives: Sequence[Late], max_rows: int | None = None) -> Table:
     """Table with a row for each collective, or for the ``most`` with most waiting."""
-    order = sorted(range(len(met)), key=lambda i: -float(met[i]["waited"]))[:most]
+    order = sorted(range(len(collectives)), key=lambda i: -float(collectives[i]["waited"]))[
+        :max_rows
+    ]
     columns = [
         Column("", number=True),
         Column("collective", header=True),
         Column("arrives last", number=True),
-        Column("the others wait, in all", number=True),
+        Column("total wait of the others", number=True),
     ]
-    return Table(columns, [_collective_row(i + 1, met[i]) for i in sorted(order)])
+    return Table(columns, [_collective_row(i + 1, collectives[i]) for i in sorted(order)])
 
 
-def _collective_row(number: int, one: Late) -> list[str]:
-    last = f"rank {one['last']}" + f" and {one['tied'] - 1} more" * (one["tied"] > 1)
-    return [f"{number}", _short_name(one["name"]), last, format_quantity(one["waited"], "s")]
+def _collective_row(number: int, collective: Late) -> list[str]:
+    last = f"rank {collective['last']}" + f" and {collective['tied'] - 1} more" * (
+        collective["tied"] > 1
+    )
+    return [
+        f"{number}",
+        _short_name(collective["name"]),
+        last,
+        format_quantity(collective["waited"], "s"),
+    ]
 
 
 def _short_name(name: str) -> str:
@@ -102,11 +115,11 @@ def _short_name(name: str) -> str:
     return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
 
 
-def waiting_heat_map(late: Late) -> HeatMap:
+def waiting_heat_map(lateness: Late) -> HeatMap:
     """Waiting of each listed rank (rows) at each collective (columns), darker where longer."""
-    met = late["met"]
+    met = lateness["met"]
     waits = np.array([[np.nan if w is None else w for w in one["waits"]] for one in met]).T
-    names = [f"rank {one['rank']}" for one in late["ranks"]]
+    names = [f"rank {one['rank']}" for one in lateness["ranks"]]
     axis = "collectives in the order in which they start"
     return HeatMap(names, waits, axis, "time waited", columns=[""] * len(met), colour=DARKEST,
                    title="{row} waits {value} at collective {column}", unit="s")  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Point = Mapping[str, Any]
-SAME = 0.01  # a difference below it is of rounding: a median of rates is not the rate of a median
+SAME = 0.01  # smaller differences come from medians: the median rate is not the rate of the median
 
 
 def work_ratio(point: Point, base: Point, answer: Mapping[str, str]) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import ScenarioError
 from ...sim.facts.kind import kind_names
-from ..figures.timeline_source import bar_by_kind
+from ..figures.timeline_source import bar_kind_by_op_kind
 from ..palette import KINDS
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
     import duckdb
 
     db = duckdb.connect(config={"memory_limit": MEMORY, "threads": THREADS})
-    db.execute(f"SET temp_directory = {quoted(spill or '')}")
+    db.execute(f"SET temp_directory = {sql_literal(spill or '')}")
     db.execute("SET parquet_metadata_cache = true")
     db.execute("SET enable_progress_bar = false")  # stdout has the address, and nothing else
-    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(quoted, kind_names()))})")
+    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(sql_literal, kind_names()))})")
     return db
 
 
-def _bar() -> str:
+def _bar_kind_sql() -> str:
     """Number of an op's bar, as an expression."""
-    return f"{bar_by_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
+    return f"{bar_kind_by_op_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 
 
-def quoted(path: Path | str) -> str:
+def sql_literal(path: Path | str) -> str:
     """Path or text as a constant of SQL.
 
-    >>> quoted("it's")
+    >>> sql_literal("it's")
     "'it''s'"
     """
     return "'" + str(path).replace("'", "''") + "'"
@@ -73,7 +73,9 @@ def table_digest(path: Path) -> dict[str, Any]:
         file.seek(max(size - 8, 0))
         length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
         if magic != MAGIC or length > size:
-            raise ScenarioError(f"{path}: is no whole table of ops; run it again with --no-cache")
+            raise ScenarioError(
+                f"{path}: is not a complete table of ops; run it again with --no-cache"
+            )
         file.seek(size - 8 - length)
         footer = file.read(length)
     places = places_file(path)
@@ -89,7 +91,7 @@ def places_file(table: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class KeptOpTable:
+class SavedOpTable:
     """A table of ops, the places beside it, and what names its lanes.
 
     Parameters
@@ -104,9 +106,9 @@ class KeptOpTable:
     places: Path | None = None
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, path: Path) -> KeptOpTable:
+    def of(cls, db: DuckDBPyConnection, path: Path) -> SavedOpTable:
         """A table by its file."""
-        columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()}
+        columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {sql_literal(path)}").fetchall()}
         keys = ("job", "rank", "stream") if "job" in columns else ("rank", "stream")
         return cls(path, keys, places_file(path))
 
@@ -119,7 +121,8 @@ class KeptOpTable:
         """Query of its lanes: number, keys, machine, ops (of which this is the first place)."""
         keys = ", ".join(self.keys)
         further = (
-            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {quoted(self.places)} WHERE {RAN} "
+            f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} "
+            f"WHERE {RAN} "
             if self.places
             else ""
         )
@@ -127,7 +130,7 @@ class KeptOpTable:
             f"SELECT (row_number() OVER (ORDER BY {keys}) - 1)::INTEGER AS lane, * FROM ("
             f"SELECT {keys}, min(machine) AS machine, sum(ops)::BIGINT AS ops FROM ("
             f"SELECT {keys}, min({MACHINE}) FILTER (contains(component, '.')) AS machine, "
-            f"count(*) AS ops FROM {quoted(self.path)} WHERE {RAN} GROUP BY {keys} {further}) "
+            f"count(*) AS ops FROM {sql_literal(self.path)} WHERE {RAN} GROUP BY {keys} {further}) "
             f"GROUP BY {keys})"
         )
 
@@ -135,7 +138,7 @@ class KeptOpTable:
         """Relation of its ops; the connection has its lanes as a relation ``lanes``."""
         return self._on_lanes(self._rows(where))
 
-    def drawn(self, where: str = "true") -> str:
+    def drawn_rows(self, where: str = "true") -> str:
         """Relation of all that is drawn: ops on each of their places, and waits before them."""
         return self._on_lanes(" UNION ALL ".join(self._all_rows(where)))
 
@@ -144,19 +147,20 @@ class KeptOpTable:
         if self.places:
             keys = ", ".join(self.keys)
             yield (
-                f'SELECT {keys}, start, "end", {_bar()} AS kind, coalesce(name, kind) AS name '
-                f"FROM {quoted(self.places)} WHERE further AND {RAN} AND {where}"
+                f'SELECT {keys}, start, "end", {_bar_kind_sql()} AS kind, '
+                f"coalesce(name, kind) AS name FROM {sql_literal(self.places)} "
+                f"WHERE further AND {RAN} AND {where}"
             )
             yield (
                 f'SELECT {keys}, start, "end", {WAITING}::UTINYINT AS kind, name FROM ('
                 f'SELECT {keys}, since AS start, start AS "end", coalesce(name, kind) AS name '
-                f"FROM {quoted(self.places)} WHERE since < start) WHERE {where}"
+                f"FROM {sql_literal(self.places)} WHERE since < start) WHERE {where}"
             )
 
     def _rows(self, where: str) -> str:
         return (
-            f'SELECT {", ".join(self.keys)}, start, "end", {_bar()} AS kind, '
-            f"coalesce(name, kind) AS name FROM {quoted(self.path)} WHERE {RAN} AND {where}"
+            f'SELECT {", ".join(self.keys)}, start, "end", {_bar_kind_sql()} AS kind, '
+            f"coalesce(name, kind) AS name FROM {sql_literal(self.path)} WHERE {RAN} AND {where}"
         )
 
     def _on_lanes(self, rows: str) -> str:
@@ -181,8 +185,9 @@ class RowGroups:
                     ("high", "", "stats_max", "rank"),
                 )
             )
-            + f" FROM parquet_metadata([{', '.join(map(quoted, files))}]) WHERE path_in_schema IN "
-            "('start', 'end', 'rank') GROUP BY file_name, id ORDER BY file_name, id"
+            + f" FROM parquet_metadata([{', '.join(map(sql_literal, files))}]) WHERE "
+            "path_in_schema IN ('start', 'end', 'rank') "
+            "GROUP BY file_name, id ORDER BY file_name, id"
         ).fetchnumpy()
         self.rows: NDArray[np.int64] = np.asarray(found["rows"], np.int64)
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}

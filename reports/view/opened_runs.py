@@ -22,7 +22,7 @@ LONGEST = 100  # letters of a text that is searched for
 
 
 @dataclass(frozen=True)
-class RunShown:
+class ViewedRun:
     """A run folder with tables of ops.
 
     Parameters
@@ -37,7 +37,7 @@ class RunShown:
     variants: tuple[str, ...]
 
     @classmethod
-    def of(cls, folder: Path) -> RunShown:
+    def of(cls, folder: Path) -> ViewedRun:
         """A run by its folder.
 
         Raises
@@ -49,7 +49,7 @@ class RunShown:
         variants = [name.removeprefix("ops.").removesuffix(".parquet") for name in names]
         if not variants:
             raise ScenarioError(
-                f"{folder}: kept no rows of ops (ops.*.parquet), so there is nothing to view; run "
+                f"{folder}: has no rows of ops (ops.*.parquet), so there is nothing to view; run "
                 "it again with --keep ops"
             )
         variants.sort(key=lambda name: name != "base")
@@ -61,7 +61,7 @@ class RunShown:
 
 
 @dataclass(frozen=True)
-class Shown:
+class OpenedVariant:
     """A variant of a run, opened; its lanes are numbered from ``first_lane`` on the page."""
 
     name: str
@@ -81,7 +81,7 @@ class OpenedRuns:
     """
 
     def __init__(
-        self, runs: Sequence[RunShown], say: Say = lambda _: None, tick: Seconds = PICOSECOND
+        self, runs: Sequence[ViewedRun], say: Say = lambda _: None, tick: Seconds = PICOSECOND
     ):
         self.runs, self.tick, self._say = tuple(runs), tick, say
         self._opened: dict[str, ViewedTable] = {}
@@ -93,7 +93,7 @@ class OpenedRuns:
         return tuple(f"{i}.{v}" for i, run in enumerate(self.runs) for v in run.variants)
 
     @property
-    def first_shown(self) -> tuple[str, ...]:
+    def default_variants(self) -> tuple[str, ...]:
         """What is shown unless something is chosen: the first variant of each run."""
         return tuple(f"{i}.{run.variants[0]}" for i, run in enumerate(self.runs))
 
@@ -103,7 +103,7 @@ class OpenedRuns:
         run = self.runs[int(number)]
         return f"{run.name} {variant}" if len(self.runs) > 1 else variant
 
-    def shown(self, names: Sequence[str]) -> list[Shown]:
+    def shown(self, names: Sequence[str]) -> list[OpenedVariant]:
         """Variants by name, opened.
 
         Raises
@@ -112,11 +112,11 @@ class OpenedRuns:
             None, or one that there is not.
         """
         if not names or not {*names} <= {*self.names}:
-            raise ValueError(f"show: no such variant; there is {', '.join(self.names)}")
+            raise ValueError(f"show: no such variant; use one of {', '.join(self.names)}")
         found, lanes = [], 0
         for name in dict.fromkeys(names):
             table = self._table(name)
-            found.append(Shown(self.title(name), table, lanes))
+            found.append(OpenedVariant(self.title(name), table, lanes))
             lanes += len(table.lanes)
         return found
 
@@ -144,36 +144,36 @@ class OpenedRuns:
         return round(time / self.tick)
 
 
-def timeline_facts(runs: OpenedRuns, shown: Sequence[Shown]) -> dict[str, Any]:
+def timeline_facts(runs: OpenedRuns, shown: Sequence[OpenedVariant]) -> dict[str, Any]:
     """What the page's timeline is made with: span in s, rows, and what is drawn, in words."""
     first = min(one.table.first for one in shown)
     last = max(max(one.table.last for one in shown), first + 1)
     return {
         "span": [float(runs.seconds(first)), float(runs.seconds(last))],
         "rows": [row for one in shown for row in _rows(one)],
-        "said": " ".join(_said(one) for one in shown),
+        "said": " ".join(_drawn_text(one) for one in shown),
     }
 
 
-def _said(one: Shown) -> str:
-    left_out = one.table.rows - one.table.ops
+def _drawn_text(variant: OpenedVariant) -> str:
+    left_out = variant.table.rows - variant.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
-    if one.table.table.places is None:
-        rest += "; waits, and ranks of a collective but the first, were not kept: run it again"
-    more = one.table.drawn - one.table.ops
+    if variant.table.table.places is None:
+        rest += "; waits and all ranks of a collective but the first were not kept: run it again"
+    more = variant.table.drawn - variant.table.ops
     places = f", and {more:,} waits and further ranks of collectives" if more else ""
-    return f"{one.name}: all of {one.table.ops:,} ops{places}{rest}."
+    return f"{variant.name}: all of {variant.table.ops:,} ops{places}{rest}."
 
 
-def _rows(one: Shown) -> list[dict[str, Any]]:
+def _rows(variant: OpenedVariant) -> list[dict[str, Any]]:
     """Rows of a variant: machines where there are several, ranks, streams; folded where many."""
-    lanes = one.table.lanes
+    lanes = variant.table.lanes
     machines = len({lane.machine for lane in lanes})
     ranks = len({_rank_of(lane) for lane in lanes})
     grouped, streams_open = machines > 1 and ranks > 8, len(lanes) <= OPEN_LANES
-    rows: list[dict[str, Any]] = [{"name": one.name, "level": 0}]
+    rows: list[dict[str, Any]] = [{"name": variant.name, "level": 0}]
     machine_of = _machine_of_rank(lanes)
-    number = one.first_lane
+    number = variant.first_lane
     for machine, there in groupby(lanes, lambda lane: machine_of[_rank_of(lane)]):
         if grouped:
             rows.append({"name": machine or "other", "level": 1, "open": ranks <= OPEN_RANKS})
@@ -209,8 +209,8 @@ class DrawnBars:
     """
 
     def __init__(
-        self, runs: OpenedRuns, shown: Sequence[Shown], first: float, last: float, width: int,
-        lanes: Sequence[int],
+        self, runs: OpenedRuns, shown: Sequence[OpenedVariant], first: float, last: float,
+        width: int, lanes: Sequence[int],
     ):  # fmt: skip
         asked = np.asarray(lanes, np.int64)
         window = runs.ticks(first), runs.ticks(last)
@@ -242,7 +242,7 @@ class DrawnBars:
         return len(text).to_bytes(4, "little") + text + b"".join(columns)
 
 
-def _joined(tiles: Sequence[tuple[Shown, Tile]], column: str) -> Any:
+def _joined(tiles: Sequence[tuple[OpenedVariant, Tile]], column: str) -> Any:
     return np.concatenate([getattr(tile, column) for _, tile in tiles])
 
 

@@ -4,7 +4,7 @@ Levels are powers of two of ticks, from one at which the whole takes at most a t
 bytes; what is finer is read from the table itself.  A folder holds
 
 - ``made_from.json``: the table that it was made from, its levels and its span;
-- ``lanes.parquet``: see :meth:`.KeptOpTable.lanes`;
+- ``lanes.parquet``: see :meth:`.SavedOpTable.lanes`;
 - ``alone.parquet``: ops that are a bar of their own at some level;
 - ``cells.N.parquet``: the others, together; see :mod:`.resolution`;
 - ``names.parquet``: of each name its ops, and when the first, tenth … of them begins.
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...sim.atomic_folder import replace_folder_on_success
-from .op_table import RAN, KeptOpTable, open_database, quoted, table_digest
-from .resolution import bars_alone, cells, sums_by_cell, sums_of_two_cells
+from .op_table import RAN, SavedOpTable, open_database, sql_literal, table_digest
+from .resolution import cells, coarser_sums, long_op_bars, sums_by_cell
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -55,7 +55,7 @@ def pyramid_folder(table: Path, say: Say = lambda _: None) -> Path:
     made_from = {"form": FORM, **table_digest(table)}
     places = (table.parent / ".view" / table.stem, _cache_folder(table))
     for place in places:
-        if _is_of(place, made_from):
+        if _is_current(place, made_from):
             return place
     say(f"reading {table}")
     for place in places:
@@ -77,7 +77,7 @@ def _cache_folder(table: Path) -> Path:
     )
 
 
-def _is_of(folder: Path, made_from: dict[str, Any]) -> bool:
+def _is_current(folder: Path, made_from: dict[str, Any]) -> bool:
     """Whether a folder is a whole pyramid of the same table, in today's form."""
     try:
         known = json.loads((folder / FACTS).read_text())
@@ -97,10 +97,10 @@ def write_pyramid(
     base : its finest level; by the table's size unless said
     """
     with open_database(folder / "spill") as db:
-        own = KeptOpTable.of(db, table)
+        own = SavedOpTable.of(db, table)
         db.execute(f"CREATE TABLE lanes AS {own.lanes()}")
         db.execute(f"CREATE TEMP VIEW ops AS SELECT * FROM {own.ops()}")
-        db.execute(f"CREATE TEMP VIEW drawn AS SELECT * FROM {own.drawn()}")
+        db.execute(f"CREATE TEMP VIEW drawn AS SELECT * FROM {own.drawn_rows()}")
         _write(db, "FROM lanes ORDER BY lane", folder / "lanes.parquet")
         first, last, rows = _span(db, table)
         (ops,) = _one(db, "SELECT coalesce(sum(ops), 0)::BIGINT FROM lanes")
@@ -114,7 +114,7 @@ def write_pyramid(
 
 
 def _write(db: DuckDBPyConnection, query: str, path: Path) -> None:
-    db.execute(f"COPY ({query}) TO {quoted(path)} {FORMAT}")
+    db.execute(f"COPY ({query}) TO {sql_literal(path)} {FORMAT}")
 
 
 def _one(db: DuckDBPyConnection, query: str) -> tuple[Any, ...]:
@@ -126,7 +126,7 @@ def _span(db: DuckDBPyConnection, table: Path) -> tuple[int, int, int]:
     """First start, last end, and all rows of a table; 0 where nothing ran."""
     query = (
         f"SELECT coalesce(min(start) FILTER ({RAN}), 0), "
-        f'coalesce(max("end") FILTER ({RAN}), 0), count(*) FROM {quoted(table)}'
+        f'coalesce(max("end") FILTER ({RAN}), 0), count(*) FROM {sql_literal(table)}'
     )
     first, last, rows = _one(db, query)
     return first, last, rows
@@ -144,12 +144,12 @@ def _levels(
         ).fetchall()
         (spans,) = _one(db, 'SELECT coalesce(sum(l), 0) FROM (SELECT max("end") - min(start) AS l '
                             "FROM drawn GROUP BY lane)")  # fmt: skip
-        while base < stop and _bytes_from(base, dict(found), spans, ops) > SHARE * table_bytes:
+        while base < stop and _pyramid_bytes(base, dict(found), spans, ops) > SHARE * table_bytes:
             base += 1
     return range(min(base, stop), stop)
 
 
-def _bytes_from(base: int, by_length: dict[int, int], spans: int, ops: int) -> float:
+def _pyramid_bytes(base: int, by_length: dict[int, int], spans: int, ops: int) -> float:
     """Bytes, at most about, of a pyramid whose finest level is this.
 
     Parameters
@@ -166,7 +166,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
     """Write the bars of ops that are drawn alone at some level, and the cells of every level."""
     if not levels:
         return
-    db.execute(f"CREATE TEMP TABLE longer AS {bars_alone('drawn', levels.start)}")
+    db.execute(f"CREATE TEMP TABLE longer AS {long_op_bars('drawn', levels.start)}")
     order = f"ORDER BY floor(log2(busy)), start >> {levels.start + BLOCK}, lane, start"
     _write(db, f"FROM longer {order}", folder / "alone.parquet")
     sums, order = sums_by_cell("drawn", levels.start), f"ORDER BY cell >> {BLOCK}, lane, cell"
@@ -175,7 +175,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
         db.execute("DROP TABLE IF EXISTS sums")
         db.execute("ALTER TABLE coarser RENAME TO sums")
         _write(db, f"{cells('sums', level)} {order}", folder / f"cells.{level}.parquet")
-        sums = sums_of_two_cells("sums", "longer", level + 1)
+        sums = coarser_sums("sums", "longer", level + 1)
 
 
 def _write_names(db: DuckDBPyConnection, folder: Path, ops: int) -> bool:

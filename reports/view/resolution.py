@@ -25,7 +25,7 @@ def part_shift(level: int) -> int:
     return max(level - PARTS, 0)
 
 
-def bars_alone(ops: str, level: int) -> str:
+def long_op_bars(ops: str, level: int) -> str:
     """Bars of ops that last a cell or longer."""
     return (
         f'SELECT lane, start, "end", kind, 1::BIGINT AS count, "end" - start AS busy, name '
@@ -34,7 +34,7 @@ def bars_alone(ops: str, level: int) -> str:
 
 
 def sums_by_cell(ops: str, level: int) -> str:
-    """Sums of shorter ops by lane, cell and kind; see :func:`sums_of_two_cells`."""
+    """Sums of shorter ops by lane, cell and kind; see :func:`coarser_sums`."""
     return (
         f"SELECT lane, start >> {level} AS cell, kind, count(*) AS count, "
         f'sum("end" - start)::BIGINT AS busy, min(start) AS first, max("end") AS last '
@@ -42,7 +42,7 @@ def sums_by_cell(ops: str, level: int) -> str:
     )
 
 
-def sums_of_two_cells(finer: str, ops: str, level: int) -> str:
+def coarser_sums(finer: str, ops: str, level: int) -> str:
     """Sums at a level out of those of the level below, and of ops that only now are shorter."""
     return (
         "SELECT lane, cell >> 1 AS cell, kind, sum(count)::BIGINT AS count, "
@@ -87,5 +87,5 @@ def bars(ops: str, level: int) -> str:
     short = bars_of_cells(f"({cells(sums, level)})", level)
     return (
         f"WITH read AS MATERIALIZED (SELECT * FROM {ops}) "
-        f"{bars_alone('read', level)} UNION ALL {short}"
+        f"{long_op_bars('read', level)} UNION ALL {short}"
     )

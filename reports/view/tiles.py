@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...sim.facts.kind import kind_names
-from .op_table import RAN, KeptOpTable, RowGroups, open_database, quoted
+from .op_table import RAN, RowGroups, SavedOpTable, open_database, sql_literal
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -61,17 +61,17 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class FoundName:
+class NameMatches:
     """Ops whose name holds a text: how many, their ticks, and the first places, by time.
 
     Parameters
     ----------
-    at : of each lane, start, end in ticks, and name
+    places : of each lane, start, end in ticks, and name
     """
 
     ops: int
     ticks: int
-    at: Sequence[tuple[int, int, int, str]]
+    places: Sequence[tuple[int, int, int, str]]
 
 
 class Members(NamedTuple):
@@ -79,17 +79,17 @@ class Members(NamedTuple):
 
     Parameters
     ----------
-    of : how many there are
-    last : how many of them arrived last, at one tick
-    who : the first rank of those
-    most : ticks that the first to arrive waits
+    total : how many there are
+    last_count : how many of them arrived last, at one tick
+    first_last_rank : the first rank of those
+    longest_wait : ticks that the first to arrive waits
     places : of each that is told lane, rank, tick from which it waits
     """
 
-    of: int
-    last: int
-    who: int
-    most: int
+    total: int
+    last_count: int
+    first_last_rank: int
+    longest_wait: int
     places: Sequence[tuple[int, int, int]]
 
 
@@ -114,8 +114,8 @@ class ViewedTable:
         self.levels = range(*facts["levels"])
         self.named = bool(facts["names"])
         self._db = open_database()
-        self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
-        self.table = KeptOpTable.of(self._db, table)
+        self._db.execute(f"CREATE TABLE lanes AS FROM {sql_literal(folder / 'lanes.parquet')}")
+        self.table = SavedOpTable.of(self._db, table)
         job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
             f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
@@ -135,10 +135,10 @@ class ViewedTable:
         ----------
         lanes : all unless said
         """
-        chosen = self._known(np.arange(len(self.lanes)) if lanes is None else lanes)
+        chosen = self._existing_lanes(np.arange(len(self.lanes)) if lanes is None else lanes)
         return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
 
-    def _known(self, lanes: ArrayLike) -> NDArray[np.int64]:
+    def _existing_lanes(self, lanes: ArrayLike) -> NDArray[np.int64]:
         """Those of some lanes that there are: a page numbers the lanes of several tables."""
         asked = np.asarray(lanes, np.int64)
         return asked[(asked >= 0) & (asked < len(self.lanes))]
@@ -149,17 +149,17 @@ class ViewedTable:
         level = pixel.bit_length() - 1
         while len(lanes) * ((last - first) >> level) > MOST_BARS:
             level += 1
-        if self.levels and level < self.levels.start and self._is_much(first, last, lanes):
+        if self.levels and level < self.levels.start and self._is_too_costly(first, last, lanes):
             level = self.levels.start
         return min(level, self.levels.stop - 1) if self.levels else level
 
-    def _is_much(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
+    def _is_too_costly(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
         """Whether reading a window from the table takes longer than one waits for an answer."""
         if not len(lanes):
             return False
         rank = self._rank[lanes]
         rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
-        kept = self._kept_bars(self.levels.start, first, last)
+        kept = self._bars_from_pyramid(self.levels.start, first, last)
         with self._db.cursor() as db:
             (ops,) = db.execute(
                 f"SELECT coalesce(sum(count), 0) FROM ({kept}) "
@@ -170,11 +170,11 @@ class ViewedTable:
 
     def tile_at(self, level: int, first: int, last: int, lanes: ArrayLike) -> Tile:
         """Bars of some lanes at a level, those that reach into a window, whole."""
-        lanes = self._known(lanes)
+        lanes = self._existing_lanes(lanes)
         if level in self.levels:
-            drawn = self._kept_bars(level, first, last)
+            drawn = self._bars_from_pyramid(level, first, last)
         else:
-            drawn = self._read_bars(level, first, last, lanes)
+            drawn = self._bars_from_table(level, first, last, lanes)
         with self._db.cursor() as db:
             found: dict[str, Any] = db.execute(
                 f'SELECT lane, start, "end", kind, count, busy, name FROM ({drawn}) '
@@ -187,17 +187,17 @@ class ViewedTable:
         found["name"][none] = None
         return Tile(level, **{name: np.ma.getdata(column) for name, column in found.items()})
 
-    def _kept_bars(self, level: int, first: int, last: int) -> str:
+    def _bars_from_pyramid(self, level: int, first: int, last: int) -> str:
         """Bars of a level of the pyramid: parts of two files."""
-        kept = quoted(self.folder / f"cells.{level}.parquet")
+        kept = sql_literal(self.folder / f"cells.{level}.parquet")
         begun = f"cell >= {(first >> level) - 1} AND cell <= {last >> level}"
-        alone = quoted(self.folder / "alone.parquet")
+        alone = sql_literal(self.folder / "alone.parquet")
         return (
             f"SELECT * FROM {alone} WHERE busy >= {1 << level} UNION ALL "
             f"{bars_of_cells(f'(SELECT * FROM {kept} WHERE {begun})', level)}"
         )
 
-    def _read_bars(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
+    def _bars_from_table(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
         """Bars of whole cells around a window, from the table."""
         rank = self._rank[lanes] if len(lanes) else np.zeros(1, np.int64)
         cell = 1 << level
@@ -205,18 +205,18 @@ class ViewedTable:
             f'start < {(last // cell + 1) * cell} AND "end" >= {(first // cell - 1) * cell} '
             f"AND rank BETWEEN {rank.min()} AND {rank.max()}"
         )
-        return bars(self.table.drawn(where), level)
+        return bars(self.table.drawn_rows(where), level)
 
-    def find(self, text: str) -> FoundName:
+    def find(self, text: str) -> NameMatches:
         """Ops whose name (their kind where they have none) holds a text, whatever its case."""
         with self._db.cursor() as db:
-            return self._find_named(db, text) if self.named else self._find_anywhere(db, text)
+            return self._find_by_index(db, text) if self.named else self._find_by_scan(db, text)
 
-    def _find_named(self, db: DuckDBPyConnection, text: str) -> FoundName:
+    def _find_by_index(self, db: DuckDBPyConnection, text: str) -> NameMatches:
         """By the index of names, which says until when enough places are found."""
         columns = ", ".join(f"start_{k}" for k in FIRST_OPS)
         found = db.execute(
-            f"SELECT name, ops, ticks, {columns} FROM {quoted(self.folder / 'names.parquet')} "
+            f"SELECT name, ops, ticks, {columns} FROM {sql_literal(self.folder / 'names.parquet')} "
             "WHERE contains(lower(name), lower($text))",
             {"text": text},
         ).fetchall()
@@ -231,15 +231,15 @@ class ViewedTable:
         until = starts[enough][0] if enough < len(starts) else self.last
         where = f"{_any_of([name for name, *_ in found])} AND start <= {until}"
         at = self._first_places(db, where) if found else []
-        return FoundName(sum(row[1] for row in found), sum(row[2] for row in found), at)
+        return NameMatches(sum(row[1] for row in found), sum(row[2] for row in found), at)
 
-    def _find_anywhere(self, db: DuckDBPyConnection, text: str) -> FoundName:
+    def _find_by_scan(self, db: DuckDBPyConnection, text: str) -> NameMatches:
         """By reading every name."""
-        where = f"contains(lower(coalesce(name, kind)), lower({quoted(text)}))"
+        where = f"contains(lower(coalesce(name, kind)), lower({sql_literal(text)}))"
         ops, ticks = db.execute(
             f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
         ).fetchall()[0]
-        return FoundName(ops, ticks, self._first_places(db, where))
+        return NameMatches(ops, ticks, self._first_places(db, where))
 
     def _first_places(self, db: DuckDBPyConnection, where: str) -> list[tuple[int, int, int, str]]:
         return db.execute(
@@ -253,17 +253,19 @@ class ViewedTable:
         The latest first.
         """
         own = self.lanes[lane]
-        job = f"job = {quoted(own.job)} AND" if "job" in self.table.keys else ""
+        job = f"job = {sql_literal(own.job)} AND" if "job" in self.table.keys else ""
         there = f'{job} rank = {own.rank} AND stream = {own.stream} AND "end" >= {tick}'
         last = f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
         with self._db.cursor() as db:
-            query = f"FROM {quoted(self.table.path)} WHERE {RAN} AND {there} AND start <= {tick}"
+            query = (
+                f"FROM {sql_literal(self.table.path)} WHERE {RAN} AND {there} AND start <= {tick}"
+            )
             found = _rows(db, f"{query} {last}")
             if self.table.places:
-                query = f"SELECT op FROM {quoted(self.table.places)} WHERE {there}"
+                query = f"SELECT op FROM {sql_literal(self.table.places)} WHERE {there}"
                 waits = f"since <= {tick} AND (further OR start > {tick})"
                 ids = [str(row["op"]) for row in _rows(db, f"{query} AND {waits} {last}")]
-                query = f"FROM {quoted(self.table.path)} WHERE op IN ({', '.join(ids)})"
+                query = f"FROM {sql_literal(self.table.path)} WHERE op IN ({', '.join(ids)})"
                 found += _rows(db, query) if ids else []
         return sorted(found, key=lambda op: (-op["start"], op["op"]))[:MOST_OPS]
 
@@ -274,7 +276,7 @@ class ViewedTable:
         keys = ", ".join(self.table.keys)
         with self._db.cursor() as db:
             found = db.execute(
-                f"SELECT lane, rank, since FROM {quoted(self.table.places)} "
+                f"SELECT lane, rank, since FROM {sql_literal(self.table.places)} "
                 f"JOIN lanes USING ({keys}) WHERE op = {op['op']} AND start = {op['start']} "
                 "ORDER BY since DESC, lane"
             ).fetchall()
@@ -295,6 +297,6 @@ def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 
 def _any_of(names: Sequence[str]) -> str:
     """Condition of ops that have one of some names, or none and a kind that is one of them."""
-    listed = f"name IN ({', '.join(map(quoted, names))})"
-    kinds = [quoted(name) for name in names if name in kind_names()]
+    listed = f"name IN ({', '.join(map(sql_literal, names))})"
+    kinds = [sql_literal(name) for name in names if name in kind_names()]
     return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

@@ -14,7 +14,7 @@ from ...sim.units import seconds
 from ..html import script_safe_json, template_environment
 from ..palette import bar_kinds
 from ..script import page_script, script_hash
-from .opened_runs import LONGEST, DrawnBars, OpenedRuns, Shown, timeline_facts
+from .opened_runs import LONGEST, DrawnBars, OpenedRuns, OpenedVariant, timeline_facts
 from .view_server import Pages, Reply, json_answer
 
 WIDEST = 20_000  # pixels
@@ -38,7 +38,7 @@ def view_pages(runs: OpenedRuns) -> Pages:
         "": asked(_page),
         "bars": asked(_bars),
         "find": asked(_find),
-        "op": asked(_op),
+        "op": asked(_op_reply),
         **reports,
     }
 
@@ -85,7 +85,7 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
 
 def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
     """Links that show or hide a variant, where there is a choice."""
-    if len(runs.names) == len(runs.first_shown):
+    if len(runs.names) == len(runs.default_variants):
         return []
     choices = []
     for name in runs.names:
@@ -96,20 +96,20 @@ def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _names(runs: OpenedRuns, query: Query) -> tuple[str, ...]:
-    return tuple(query["show"].split(",")) if "show" in query else runs.first_shown
+    return tuple(query["show"].split(",")) if "show" in query else runs.default_variants
 
 
 def _bars(runs: OpenedRuns, query: Query) -> Reply:
-    first, last = _number(query, "first"), _number(query, "last")
-    width = round(_number(query, "width"))
+    first, last = _finite_number(query, "first"), _finite_number(query, "last")
+    width = round(_finite_number(query, "width"))
     if not (first < last and 1 <= width <= WIDEST):
-        raise ValueError(f"first, last, width: first < last, and 1 to {WIDEST} pixels")
+        raise ValueError(f"first, last, width: write first < last and 1 to {WIDEST} pixels")
     shown = runs.shown(_names(runs, query))
-    drawn = DrawnBars(runs, shown, first, last, width, lanes_of_text(query.get("lanes", "")))
+    drawn = DrawnBars(runs, shown, first, last, width, parse_lanes(query.get("lanes", "")))
     return Reply(drawn.body(), "application/octet-stream")
 
 
-def lanes_of_text(text: str) -> list[int]:
+def parse_lanes(text: str) -> list[int]:
     """Lanes of a text with ranges.
 
     Raises
@@ -119,13 +119,13 @@ def lanes_of_text(text: str) -> list[int]:
 
     Examples
     --------
-    >>> lanes_of_text("0-2,7")
+    >>> parse_lanes("0-2,7")
     [0, 1, 2, 7]
     """
     found: list[int] = []
     for part in text.split(",") if text else ():
         if not (ends := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)):
-            raise ValueError(f"lanes: {part!r} is no lane; write them like 0-2,7")
+            raise ValueError(f"lanes: {part!r} is not a lane; write them like 0-2,7")
         low, high = int(ends[1]), int(ends[2] or ends[1])
         if high - low > 10**6:
             raise ValueError(f"lanes: {part} are too many")
@@ -133,65 +133,69 @@ def lanes_of_text(text: str) -> list[int]:
     return found
 
 
-def _number(query: Query, name: str) -> float:
+def _finite_number(query: Query, name: str) -> float:
     """A finite number of a query."""
     value = float(query.get(name, "nan"))
     if not abs(value) < 1e9:
-        raise ValueError(f"{name}: a number is missing")
+        raise ValueError(f"{name}: is not a finite number; write one")
     return value
 
 
 def _find(runs: OpenedRuns, query: Query) -> Reply:
     text = query.get("text", "")
     if not 0 < len(text) <= LONGEST:
-        raise ValueError(f"text: 1 to {LONGEST} letters")
+        raise ValueError(f"text: write 1 to {LONGEST} characters")
     ops, ticks, places = 0, 0, []
     for one in runs.shown(_names(runs, query)):
         found = one.table.find(text)
         ops, ticks = ops + found.ops, ticks + found.ticks
-        places += [(start, end, lane + one.first_lane, name) for lane, start, end, name in found.at]
+        places += [
+            (start, end, lane + one.first_lane, name) for lane, start, end, name in found.places
+        ]
     places.sort()
     at = [{"lane": lane, "start": float(runs.seconds(start)), "end": float(runs.seconds(end)),
            "name": name} for start, end, lane, name in places]  # fmt: skip
     return json_answer({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
 
 
-def _op(runs: OpenedRuns, query: Query) -> Reply:
+def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
     """What the table says of the ops at a time on a lane, times in s."""
-    lane, at = round(_number(query, "lane")), runs.ticks(_number(query, "at"))
+    lane, at = round(_finite_number(query, "lane")), runs.ticks(_finite_number(query, "at"))
     for one in runs.shown(_names(runs, query)):
         if 0 <= lane - one.first_lane < len(one.table.lanes):
             found = one.table.ops_at(lane - one.first_lane, at)
-            told = [_told(op, runs.tick) for op in found]
-            return json_answer({"ops": told, "members": _members(runs, one, found)})
+            told = [_op_json(op, runs.tick) for op in found]
+            return json_answer({"ops": told, "members": _members_json(runs, one, found)})
     raise ValueError(f"lane: there is no lane {lane}")
 
 
-def _members(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _members_json(
+    runs: OpenedRuns, variant: OpenedVariant, ops: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     """Ranks that take part in the first of some ops, where there are several; times in s."""
-    if not found:
+    if not ops:
         return {"of": 0, "at": []}
-    key = f"{one.first_lane}.{found[0]['op']}"  # of the collective on the page
-    met = one.table.members(found[0])
+    key = f"{variant.first_lane}.{ops[0]['op']}"  # of the collective on the page
+    met = variant.table.members(ops[0])
     late = max((since for _, _, since in met.places), default=0)
-    start, end = (float(runs.seconds(found[0][name])) for name in ("start", "end"))
-    at = [{"lane": lane + one.first_lane, "rank": rank, "since": float(runs.seconds(since)),
-           "start": start, "end": end, "waits": float(runs.seconds(found[0]["start"] - since)),
+    start, end = (float(runs.seconds(ops[0][name])) for name in ("start", "end"))
+    at = [{"lane": lane + variant.first_lane, "rank": rank, "since": float(runs.seconds(since)),
+           "start": start, "end": end, "waits": float(runs.seconds(ops[0]["start"] - since)),
            "last": since == late}
           for lane, rank, since in met.places]  # fmt: skip
     return {
-        "of": met.of,
-        "last": met.last,
-        "who": met.who,
-        "most": float(runs.seconds(met.most)),
-        "first": float(runs.seconds(found[0]["start"] - met.most)),
+        "of": met.total,
+        "last": met.last_count,
+        "who": met.first_last_rank,
+        "most": float(runs.seconds(met.longest_wait)),
+        "first": float(runs.seconds(ops[0]["start"] - met.longest_wait)),
         "below": "that arrive last",
         "key": key,
         "at": at,
     }
 
 
-def _told(op: dict[str, Any], tick: float) -> dict[str, Any]:
+def _op_json(op: dict[str, Any], tick: float) -> dict[str, Any]:
     """An op as JSON; a time that did not come is null."""
     times = {name: None if op[name] < 0 else float(seconds(op[name], tick))
              for name in TIMES if name in op}  # fmt: skip

@@ -42,7 +42,7 @@ class Reply(NamedTuple):
 
 
 Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
-"""By the last part of an address: what answers it, given its query."""
+"""Request handlers by the last part of the path; each gets the query and returns a reply."""
 
 
 def json_answer(value: Any) -> Reply:
@@ -124,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self) -> Reply:
         """What is asked for, by somebody who may ask."""
-        self._check_asker()
+        self._check_origin()
         parts = urlsplit(self.path)
         _, token, *rest = parts.path.split("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
@@ -136,18 +136,22 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
         return page({name: values[-1] for name, values in parse_qs(parts.query).items()})
 
-    def _check_asker(self) -> None:
+    def _check_origin(self) -> None:
         """Refuse what was sent to another name, or by another page."""
         hosts = self.server.hosts
         if self.headers.get_all("Host", []) not in [[host] for host in hosts]:
             raise _RefusedError(
-                HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for"
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "the host is another one; open the address that foretrace view printed",
             )
         origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
         opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
         ours = origin in (None, *(f"http://{host}" for host in hosts))
         if not ours or not (opened or site in ("none", "same-origin")):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "another page asks")
+            raise _RefusedError(
+                HTTPStatus.FORBIDDEN,
+                "the request comes from another page; open the address that foretrace view printed",
+            )
 
     def _not_allowed(self) -> None:
         self.close_connection = True  # a body that was sent is not read

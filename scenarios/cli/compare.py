@@ -91,7 +91,7 @@ def _simulated(scenario: Scenario) -> Study:
 
 def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
-    from ...reports.comparison.comparison_page import write_compare
+    from ...reports.comparison.comparison_page import write_comparison_page
 
     rows = [
         {
@@ -105,12 +105,12 @@ def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> No
     command = shlex.join(["foretrace", *sys.argv[1:]])
     first, *others = (r.name for r in found.rows)
     which = ", ".join(others) if len(others) <= FEW else f"{len(others)} others"
-    title = f"{which} beside {first}"
+    title = f"{which} compared with {first}"
     units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
     told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
             "answer": found.answer}  # fmt: skip
     try:
-        write_compare(path, rows, told)
+        write_comparison_page(path, rows, told)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
 

@@ -62,7 +62,7 @@ def _print_plan(made: Plan) -> None:
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
     from ...reports.texts.chain_shares import link_sentences
-    from ...reports.texts.changed_ops import rule_in_words
+    from ...reports.texts.changed_ops import rule_text
     from ...reports.texts.untraced_steps import untraced_sentence
 
     for name, ops in made.ops.items():
@@ -73,7 +73,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
     for name, rules in made.rules.items():
         for rule in rules:
-            yield "ops", f"{name}: {rule_in_words(rule)}"
+            yield "ops", f"{name}: {rule_text(rule)}"
     if made.period:
         yield "each run", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     for name, told in made.untraced.items():

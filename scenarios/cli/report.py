@@ -115,21 +115,21 @@ def _write_figures(
     """Write figures of a page: by default in ``figures`` beside it, and say which."""
     from ...reports.page_figures import UnknownFigureKindError
     from ...reports.paper.sheet import Sheet
-    from ...reports.paper.write import chosen_figures, write_figures
+    from ...reports.paper.write import select_figures, write_figures
     from ..studies.folders.saved_runs import newest_or_named_run
 
     page = Path(run)
     if page.suffix == ".html" and page.is_file():
         html, folder = page.read_text(encoding="utf-8"), page.with_name(f"{page.stem}-figures")
-        chosen = chosen_figures(html, sections, run)
+        chosen = select_figures(html, sections, run)
     else:
         saved = newest_or_named_run(run, out)
         html, folder = _read_report_html(saved), saved / "figures"
         try:
-            chosen = chosen_figures(html, sections, run)
+            chosen = select_figures(html, sections, run)
         except UnknownFigureKindError:
             _load_plugins_of_run(saved)
-            chosen = chosen_figures(html, sections, run)
+            chosen = select_figures(html, sections, run)
     for path in write_figures(chosen, output or folder, kind, Sheet(columns, style)):
         typer.echo(f"wrote {path}")
 

@@ -151,7 +151,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Say where the time of recorded files goes, and which rank it is; takes no scenario."""
-    from ...reports.recorded.recorded_page import write_recorded
+    from ...reports.recorded.recorded_page import write_recording_page
     from ..studies.run.recorded_run import recorded_run, recorded_summary
     from .terminal.show_recorded import print_recorded
 
@@ -159,7 +159,7 @@ def report(
     result = recorded_run(graph)
     summary = {**recorded_summary(graph, result), "world": world, "files": files}
     try:
-        write_recorded(output, summary, result, shlex.join(["foretrace", *sys.argv[1:]]))
+        write_recording_page(output, summary, result, shlex.join(["foretrace", *sys.argv[1:]]))
     except OSError as error:
         raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     if json:

@@ -30,7 +30,7 @@ def view(
     out: Out = Path("runs"),
 ) -> None:
     """Look at every op of one or two runs in the browser. Two are side by side; Ctrl-C ends it."""
-    from ...reports.view.opened_runs import OpenedRuns, RunShown
+    from ...reports.view.opened_runs import OpenedRuns, ViewedRun
     from ...reports.view.view_page import view_pages
     from ..studies.folders.saved_runs import find_run_folder
 
@@ -38,9 +38,9 @@ def view(
         raise ScenarioError(
             f"view: {len(runs)} runs are too many to be seen at once; name one or two"
         )
-    opened = OpenedRuns([RunShown.of(find_run_folder(name, out)) for name in runs], print_error)
+    opened = OpenedRuns([ViewedRun.of(find_run_folder(name, out)) for name in runs], print_error)
     try:
-        opened.shown(opened.first_shown)  # what takes long is over when the page asks
+        opened.shown(opened.default_variants)  # what takes long is over when the page asks
         with _server(view_pages(opened), port) as server:
             typer.echo(server.address)
             print_error("open this address; whoever has it can read the run. Ctrl-C ends it")

@@ -16,7 +16,7 @@ MOST = 40  # lines of a failure that are shown
 
 
 @pytest.mark.parametrize("name", only(BY_DAY, list(RUNS)))
-def test_a_run_answers_as_it_did(name):
+def test_a_run_gives_the_recorded_answer(name):
     told = differences(name, read(name), record(RUNS[name]), read_table())
     assert not told, f"{len(told)} differ:\n" + "\n".join(told[:MOST])
 
@@ -33,7 +33,7 @@ def test_every_entry_of_the_migration_table_is_needed():
         assert not unused({name: {*leaves(read(name))} for name in RUNS}, table)
 
 
-def test_numbers_texts_and_names_that_differ_are_told_apart():
+def test_differences_in_numbers_texts_and_names_are_reported():
     """In what was kept of a run, each changed by hand; and what each list allows."""
     none = {"renamed": [], "texts": [], "gone": [], "new": []}
     kept = {"a": 0.1, "t.parquet": {"columns": {"c": {"texts": "aa", "alike": "bb"}}}, "word": "x"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ....reports.numbers import format_quantity, format_share, format_signed_share
 from ....reports.texts.answer import (
     answer_sentences,
-    prices_beside,
+    has_token_price,
     token_price_text,
     variant_verdict,
 )
@@ -89,7 +89,7 @@ def variants_table(summary: dict[str, Any]) -> Any:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    priced = prices_beside(summary["points"]["base"], summary["answer"])
+    priced = has_token_price(summary["points"]["base"], summary["answer"])
     costs = (("USD a million tokens", "right"),) * priced
     decides = column_of(summary["answer"])
     for column, justify in (("variant", "left"), (decides, "right"), ("change", "right"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....reports.numbers import format_change, format_quantity
-from ....reports.sweep.ranking_words import UNSURE, WITH, within_text
+from ....reports.sweep.ranking_sentences import UNSURE, WITH, interval_text
 from ....reports.sweep.sweep_answer import answer_sentences, failure_counts
 from ....reports.sweep.sweep_results import (
     differing_settings,
@@ -80,7 +80,7 @@ def _difference_cells(row: Mapping[str, Any]) -> tuple[str, str]:
     told = row["behind"]
     if told["interval"] is None:
         return format_change(told["change"]), "unknown"
-    within = within_text(told).removesuffix(WITH)
+    within = interval_text(told).removesuffix(WITH)
     return format_change(told["change"]), within if told["sure"] else f"{within}: {UNSURE}"
 
 

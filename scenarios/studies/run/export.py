@@ -53,7 +53,7 @@ def export_chrome(source: str, out: Path) -> list[Path]:
     ScenarioError
         No saved run, or one whose ops were not kept.
     """
-    from ....reports.export.chrome import write_chrome
+    from ....reports.export.chrome import write_chrome_trace
 
     folder = Path(source)
     tables = sorted(folder.glob("ops.*.parquet"))
@@ -67,5 +67,5 @@ def export_chrome(source: str, out: Path) -> list[Path]:
     for table in tables:
         variant = table.name.removeprefix("ops.").removesuffix(".parquet")
         written.append(out / f"{variant}.json.gz")
-        write_chrome(table, written[-1])
+        write_chrome_trace(table, written[-1])
     return written

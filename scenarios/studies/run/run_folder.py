@@ -17,9 +17,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....reports.export.perfetto import write_timeline
+from ....reports.export.perfetto import write_perfetto_timeline
 from ....reports.export.tables import write_ops, write_places
-from ....reports.run.run_page import write_report
+from ....reports.run.run_page import write_run_page
 from ....sim.engine_api.lowering import scale_exponents_by_unit
 from ....sim.errors import ScenarioError
 from ...config.hil_settings import journal_file_name
@@ -94,11 +94,11 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
     write_json(folder / "summary.json", summary)
     with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
         tables = beside.submit(_write_tables, folder, study)
-        cut = write_timeline(folder / "timeline.pftrace", study.results)
+        cut = write_perfetto_timeline(folder / "timeline.pftrace", study.results)
         title = scenario.report.title
         files = {"resolved": resolved, "command": command, "run": name, "title": title,
                  "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-        write_report(
+        write_run_page(
             folder / "report.html", summary, study.results, files, scenario.report.sections
         )
     _write_journals(folder, study)

@@ -34,13 +34,13 @@ def logged(tmp_path):
     return look
 
 
-def test_a_report_asks_nobody_and_logs_nothing(small, logged):
+def test_a_report_makes_no_requests_and_logs_no_errors(small, logged):
     html = run_page(small.summary.to_dict(), small.results, RUN)
     assert POLICY in html
     assert logged(html) == []
 
 
-def test_what_is_looked_for_would_be_seen(small, logged):
+def test_the_log_sees_requests_and_errors(small, logged):
     """Else the test above could not fail; and no script of a scenario's texts could run."""
     html = run_page(small.summary.to_dict(), small.results, RUN)
     bad = "<img src='http://127.0.0.1:9/x.png'><script>document.title = 'run'</script></main>"

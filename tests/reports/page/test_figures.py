@@ -26,7 +26,7 @@ def test_any_other_op_has_one_place(small):
     assert np.array_equal(where.rank[: len(result.ops)], result.ops.rank)
 
 
-def test_the_colour_of_a_pixel_is_that_of_what_runs_longest_in_it():
+def test_a_pixel_has_the_colour_of_the_kind_with_most_time():
     """Ninety short kernels beside one short all-reduce are compute, wherever that one lies."""
     start = np.arange(0, 1_000, 10)
     layer = np.where(np.arange(100) % 10 == 9, 4, 2)
@@ -41,7 +41,7 @@ def test_long_bars_of_two_kinds_are_both_drawn():
     assert [column.tolist() for column in found] == [[0, 500], [500, 400], [2, 4]]
 
 
-def test_the_time_that_is_drawn_is_the_time_that_ran():
+def test_drawn_time_equals_busy_time():
     rng = np.random.default_rng(1)
     start = np.sort(rng.integers(0, 10_000, 300))
     end = start + rng.integers(1, 50, 300)
@@ -55,7 +55,7 @@ def test_the_time_that_is_drawn_is_the_time_that_ran():
     assert all(np.any((at <= s) & (s < at + took)) for s in start)
 
 
-def test_no_bars_are_no_bars():
+def test_an_empty_timeline_has_no_bars():
     empty = np.empty(0, int)
     assert [len(column) for column in schedule.bars_by_majority(empty, empty, empty, 5)] == [0] * 3
 

@@ -63,6 +63,6 @@ def test_an_interval_wider_than_its_value_says_how_many_times_its_ends_are():
     assert format_half_width(1.0, (-1.5, 2.0)) == "±175 %"
 
 
-def test_a_change_of_many_times_is_no_percentage():
+def test_a_large_change_is_a_multiple_not_a_percentage():
     assert format_change(24.63) == "25.6 times as much"
     assert format_change(9.99) == "+999.0 %"

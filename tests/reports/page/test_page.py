@@ -68,7 +68,7 @@ def test_every_element_is_closed(read):
     assert read.open == []
 
 
-def test_sections_are_as_agreed(read):
+def test_default_sections_are_in_their_order(read):
     assert read.sections == SECTIONS
 
 
@@ -122,7 +122,7 @@ def test_each_value_of_the_machine_has_a_source(small, read):
         assert value["where"] in text
 
 
-def test_nothing_has_an_ink_of_its_own(html):
+def test_no_element_sets_its_own_text_colour(html):
     """Text is HTML outside of the drawings: what is dark on paper is light on dark."""
     for drawing in re.findall(r"<svg.*?</svg>", html, re.S):
         assert "<text" not in drawing
@@ -135,16 +135,16 @@ def test_the_same_study_gives_the_same_page(html, small):
 
 def test_it_says_when_the_timeline_file_was_cut(small):
     told = run_page(small.summary.to_dict(), small.results, RUN | {"timeline_cut": "1,234"})
-    assert "The last 1,234 slices were too many" in told
+    assert "That file leaves out the last 1,234 slices" in told
 
 
-def test_the_sections_that_are_asked_for_are_shown_in_their_order(small):
+def test_requested_sections_are_shown_in_the_given_order(small):
     told = Reader()
     told.feed(run_page(small.summary.to_dict(), small.results, RUN, ("blame", "answer")))
     assert told.sections == ["blame", "answer"]
 
 
-def test_a_section_that_a_run_has_not_says_where_it_is(small):
+def test_a_section_of_another_page_says_where_it_is(small):
     told = run_page(small.summary.to_dict(), small.results, RUN, ("answer", "pareto"))
     assert "Not in the report of a run: &#39;foretrace sweep&#39; writes it." in told
 
@@ -155,7 +155,7 @@ def test_every_section_that_a_scenario_may_name_is_shown_or_explained(small):
         assert f'<section id="{name}">' in told
 
 
-def test_the_command_that_asks_which_values_matter_leaves_out_what_only_shapes_output(small):
+def test_the_suggested_defend_command_drops_output_options(small):
     typed = RUN | {"command": "foretrace run small.yaml --set a.b=1 --no-cache --json"}
     text = run_page(small.summary.to_dict(), small.results, typed)
     assert "<code>foretrace run small.yaml --set a.b=1 --defend</code>" in text

@@ -54,7 +54,7 @@ def named(properties):
 @pytest.mark.parametrize(
     "of", [(*BOXES.values(), *KINDS.values(), *OTHER_ROLES), SERIES], ids=["time", "series"]
 )
-def test_colours_are_told_apart(scheme, eye, of):
+def test_colours_can_be_distinguished(scheme, eye, of):
     known = colours(scheme)
     for a, b in itertools.combinations(named(of), 2):
         apart = np.linalg.norm(seen(known[a], eye) - seen(known[b], eye))
@@ -71,7 +71,7 @@ def mixed_with_paper(colour, paper, percent):
 
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_passes_of_a_pipeline_and_their_chunks_are_told_apart(scheme, eye):
+def test_colours_of_pipeline_passes_and_chunks_can_be_distinguished(scheme, eye):
     known = colours(scheme)
     full = {n: known[n] for n in named(COLOURS.values())}
     (weights,) = named([COLOURS[WEIGHTS]])

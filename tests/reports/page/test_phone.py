@@ -37,7 +37,7 @@ def measured(html, tmp_path, width, height):
     return json.loads(re.search(r"<title>(.*?)</title>", told.stdout)[1])
 
 
-def test_how_sure_is_on_the_first_screen_of_a_phone(small, tmp_path):
+def test_certainty_is_on_the_first_screen_of_a_phone(small, tmp_path):
     html = run_page(small.summary.to_dict(), small.results, RUN)
     told = measured(html, tmp_path, 390, 844)
     assert told["screen"] <= 500  # else this is no phone
@@ -46,7 +46,7 @@ def test_how_sure_is_on_the_first_screen_of_a_phone(small, tmp_path):
     assert told["out"] == 0
 
 
-def test_on_a_desk_the_table_is_beside_it(small, tmp_path):
+def test_on_a_desktop_the_table_is_next_to_it(small, tmp_path):
     html = run_page(small.summary.to_dict(), small.results, RUN)
     told = measured(html, tmp_path, 1100, 620)
     assert told["sure"] < 620

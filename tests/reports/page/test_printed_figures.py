@@ -17,10 +17,10 @@ from foretrace.reports.blocks import Axes, Axis, BarChart, Bars, HeatMap, Plot, 
 from foretrace.reports.figure_kind import figure_kinds, on_paper
 from foretrace.reports.figures.icicle import icicle
 from foretrace.reports.html import figure_html, page_html
-from foretrace.reports.page_figures import PageFigure, figures_of_page, page_figures
+from foretrace.reports.page_figures import PageFigure, decode_figures, page_figures
 from foretrace.reports.palette import KINDS, SERIES, css, rgb
 from foretrace.reports.paper.sheet import HATCHES, Sheet, luminance
-from foretrace.reports.paper.write import drawn_figure, figure_bytes, write_figures
+from foretrace.reports.paper.write import draw_figure, figure_bytes, write_figures
 from foretrace.reports.run.run_page import run_page
 from foretrace.reports.section import ShownSection, shown_sections
 from foretrace.reports.sweep.two_way import two_way_heat_map
@@ -79,7 +79,7 @@ def drawn(pages):
     return {
         type(one.figure).__name__: one.figure
         for html in pages.values()
-        for one in figures_of_page(html)
+        for one in decode_figures(html)
     }
 
 
@@ -89,7 +89,7 @@ def test_every_kind_of_figure_is_drawn_from_a_page(drawn):
     assert {kind.__name__ for kind in get_args(blocks.Figure)} == ours
     assert {*drawn} == ours
     for one in drawn.values():
-        assert drawn_figure(one).axes
+        assert draw_figure(one).axes
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -97,19 +97,19 @@ def test_figures_fit_the_columns_of_a_paper_and_their_letters_can_be_read(pages,
     from matplotlib.text import Text
 
     for html in pages.values():
-        for one in figures_of_page(html):
-            drawing = drawn_figure(one.figure, Sheet(columns))
+        for one in decode_figures(html):
+            drawing = draw_figure(one.figure, Sheet(columns))
             assert drawing.get_figwidth() == {1: 3.3, 2: 7.0}[columns]
             assert drawing.get_figheight() <= 8.6
             for text in drawing.findobj(Text):
                 assert text.get_fontsize() >= SMALLEST, (one.name, text.get_text())
 
 
-def test_nothing_that_is_written_reaches_over_the_edge(pages):
+def test_no_text_overflows_the_sheet(pages):
     from matplotlib.text import Text
 
     for html in pages.values():
-        for one in figures_of_page(html):
+        for one in decode_figures(html):
             sheet = Sheet()
             with sheet.styled():
                 drawing = figure_kind.paper_drawing(type(one.figure))(one.figure, sheet)
@@ -127,9 +127,9 @@ def test_nothing_that_is_written_reaches_over_the_edge(pages):
 
 def test_axes_have_names(pages):
     for html in pages.values():
-        for one in figures_of_page(html):
+        for one in decode_figures(html):
             if type(one.figure).__name__ != "FabricDrawing":
-                assert drawn_figure(one.figure).axes[0].get_xlabel(), one.name
+                assert draw_figure(one.figure).axes[0].get_xlabel(), one.name
 
 
 @pytest.mark.parametrize("kind", ["pdf", "svg", "png"])
@@ -150,7 +150,7 @@ def test_fonts_are_embedded_and_text_is_text(drawn):
 
 def test_figures_of_a_page_come_back_as_its_sections_made_them(small, pages):
     of = shown_sections("run", StudyShown(small.summary.to_dict(), small.results, RUN))
-    made, read = page_figures(of), figures_of_page(pages["run"])
+    made, read = page_figures(of), decode_figures(pages["run"])
     assert [one.name for one in read] == [one.name for one in made]
     for a, b in zip(made, read, strict=True):
         assert type(a.figure) is type(b.figure)
@@ -158,7 +158,7 @@ def test_figures_of_a_page_come_back_as_its_sections_made_them(small, pages):
 
 
 def test_every_section_with_a_figure_is_written_and_tables_are_not(pages, tmp_path):
-    found = figures_of_page(pages["run"])
+    found = decode_figures(pages["run"])
     files = write_figures(found, tmp_path / "figures", "svg")
     assert [f.name for f in files] == [f"{one.name}.svg" for one in found]
     page = pages["run"]
@@ -168,10 +168,10 @@ def test_every_section_with_a_figure_is_written_and_tables_are_not(pages, tmp_pa
     assert "metrics" not in drawn  # a table
 
 
-def test_a_page_without_figures_as_data_is_told_from_one_without_figures():
-    assert figures_of_page("<html></html>") is None
+def test_missing_figure_data_differs_from_no_figures():
+    assert decode_figures("<html></html>") is None
     text = page_html([ShownSection("x", "X", [blocks.Paragraph("text")])], {}, title="t")
-    assert figures_of_page(text) == []
+    assert decode_figures(text) == []
 
 
 def test_a_kind_of_a_plug_in_is_drawn_on_paper_and_so_on_its_page(monkeypatch):
@@ -182,7 +182,7 @@ def test_a_kind_of_a_plug_in_is_drawn_on_paper_and_so_on_its_page(monkeypatch):
         turns: int
 
     with pytest.raises(ForetraceError, match="Spiral: no drawing for paper"):
-        drawn_figure(Spiral(3))
+        draw_figure(Spiral(3))
 
     @on_paper(Spiral)
     def spiral(of, sheet):
@@ -192,17 +192,17 @@ def test_a_kind_of_a_plug_in_is_drawn_on_paper_and_so_on_its_page(monkeypatch):
 
     html = page_html([ShownSection("own", "Own", [Spiral(3)])], {}, title="t")
     assert "<svg" in html.split('id="own"')[1]
-    (one,) = figures_of_page(html)
+    (one,) = decode_figures(html)
     assert one == PageFigure("own", "own", Spiral(3))
 
 
 def test_a_style_sheet_is_over_the_products_own(tmp_path, drawn):
     style = tmp_path / "journal.mplstyle"
     style.write_text("axes.labelsize: 9\n")
-    label = drawn_figure(drawn["BarChart"], Sheet(1, style)).axes[0].xaxis.label
+    label = draw_figure(drawn["BarChart"], Sheet(1, style)).axes[0].xaxis.label
     assert label.get_fontsize() == 9
-    with pytest.raises(ForetraceError, match="is no matplotlib style sheet"):
-        drawn_figure(drawn["BarChart"], Sheet(1, tmp_path / "none.mplstyle"))
+    with pytest.raises(ForetraceError, match="not a matplotlib style sheet"):
+        draw_figure(drawn["BarChart"], Sheet(1, tmp_path / "none.mplstyle"))
 
 
 def test_colours_differ_in_greyscale_or_by_pattern():
@@ -211,17 +211,17 @@ def test_colours_differ_in_greyscale_or_by_pattern():
         assert len({*looks}) == len(looks)
 
 
-def test_series_that_are_drawn_alike_have_marks_or_strokes_of_their_own():
+def test_series_of_one_style_get_distinct_marks_or_strokes():
     curves = [Series([0, 1], [0, k], "", "-", label=str(k)) for k in range(4)]
     points = [Series([0, 1], [0, k], "o", label=f"p{k}") for k in range(3)]
-    (axes,) = drawn_figure(Plot([Axes(Axis("x, s"), Axis("y, s"), [*curves, *points])])).axes
+    (axes,) = draw_figure(Plot([Axes(Axis("x, s"), Axis("y, s"), [*curves, *points])])).axes
     assert len({str(line._dash_pattern) for line in axes.lines[:4]}) == 4
     assert len({line.get_marker() for line in axes.lines[4:]}) == 3
 
 
 def test_small_multiples_stand_side_by_side():
     one = Axes(Axis("x, s"), Axis("y, s", log=10), [Series([1, 2], [1, 100])], title="base")
-    drawing = drawn_figure(Plot([one, one, one], columns=2))
+    drawing = draw_figure(Plot([one, one, one], columns=2))
     assert {axes.get_subplotspec().colspan.start for axes in drawing.axes} == {0, 1}
     assert drawing.axes[0].get_yscale() == "log"
     assert '<div class="two">' in figure_html(Plot([one, one], columns=2))
@@ -229,7 +229,7 @@ def test_small_multiples_stand_side_by_side():
 
 def test_error_bars_reach_from_low_to_high():
     bars = Series([1.0], [2.0], "", "stalks", low=[1.5], high=[3.0])
-    (axes,) = drawn_figure(Plot([Axes(Axis("x, s"), Axis("y, s"), [bars])])).axes
+    (axes,) = draw_figure(Plot([Axes(Axis("x, s"), Axis("y, s"), [bars])])).axes
     (stalk,) = axes.collections[0].get_segments()
     assert stalk[:, 1].tolist() == [1.5, 3.0]
 
@@ -248,7 +248,7 @@ def test_two_settings_that_vary_are_a_heat_map():
     assert (list(found.rows), list(found.columns)) == (["2", "4", "8"], ["1", "3"])
     assert found.values[:2].tolist() == [[2, 6], [4, 12]]
     assert np.isnan(found.values[2, 1])
-    texts = [t.get_text() for t in drawn_figure(found).axes[0].texts]
+    texts = [t.get_text() for t in draw_figure(found).axes[0].texts]
     assert texts == ["2 s", "6 s", "4 s", "12 s", "8 s", "–"]
     assert two_way_heat_map({**summary, "vary": {"a.nodes": [2, 4, 8]}}) is None
 
@@ -256,7 +256,7 @@ def test_two_settings_that_vary_are_a_heat_map():
 def test_long_names_are_shortened_and_stay_apart():
     rows = [f"a-very-long-name-of-a-machine.{k}.and-its-part" for k in range(3)]
     chart = BarChart(rows, [Bars([0, 1, 2], [0.0] * 3, [1.0] * 3, "compute")], 1.0, "time, s")
-    names = [t.get_text() for t in drawn_figure(chart).axes[0].get_yticklabels()]
+    names = [t.get_text() for t in draw_figure(chart).axes[0].get_yticklabels()]
     assert len({*names}) == 3
     assert max(map(len, names)) < 30
 
@@ -270,7 +270,7 @@ def test_a_tree_has_its_parts_below_the_whole():
 def test_colours_are_names():
     assert css("series-1") == "var(--series-1)"
     assert rgb("#ff0000") == (1.0, 0.0, 0.0)
-    with pytest.raises(ForetraceError, match="the palette has no such name; it has paper, ink"):
+    with pytest.raises(ForetraceError, match="the palette has no such name; use paper, ink"):
         css("var(--compute)")
 
 
@@ -297,7 +297,9 @@ def test_results_and_studies_draw_themselves(small):
     plot = small.results["base"].plot
     for name in ("activity", "blame", "cdf", "ops", "timeline", "use"):
         assert isinstance(getattr(plot, name)(), Figure)
-    with pytest.raises(ForetraceError, match=r"metric 'ttft': this run has none; it has period"):
+    with pytest.raises(
+        ForetraceError, match=r"metric 'ttft': this run has no such metric; use period"
+    ):
         plot.cdf("ttft")
 
 

@@ -42,12 +42,12 @@ def test_a_section_of_a_plug_in_is_shown_where_it_is_named(plugged):
     assert html.count('<th scope="row">') >= 2
 
 
-def test_it_stands_before_the_words_where_no_sections_are_named(plugged):
+def test_a_plug_in_section_is_before_the_glossary_by_default(plugged):
     load(str(plugged))
     assert [s.name for s in sections("run")][-3:] == ["ranks", "words", "reproduce"]
 
 
-def test_a_section_that_nobody_registered_is_refused_with_those_there_are(plugged):
+def test_an_unknown_section_is_refused_with_the_known_names(plugged):
     other = plugged.with_name("other.yaml")
     other.write_text(plugged.read_text().replace("[ranks, answer]", "[anwser]"))
     with pytest.raises(InvalidScenarioError, match="'anwser' is not one of: answer, compare, "):
@@ -63,7 +63,7 @@ def test_two_sections_of_one_name_are_refused():
         section("blame")(lambda study: [Paragraph("mine")])
 
 
-def test_a_section_of_no_page_is_refused():
+def test_a_section_of_an_unknown_page_is_refused():
     with pytest.raises(ValueError, match="no page is called 'fleet'"):
         section("mine", page="fleet")
 

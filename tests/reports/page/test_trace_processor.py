@@ -9,7 +9,7 @@ from shutil import which
 
 import pytest
 from foretrace.reports.export import perfetto
-from foretrace.reports.export.chrome import write_chrome
+from foretrace.reports.export.chrome import write_chrome_trace
 from foretrace.reports.export.op_places import op_places
 from foretrace.reports.export.tables import write_ops
 from foretrace.sim.facts.ops import Kind
@@ -49,7 +49,7 @@ JOIN process_track t ON s.track_id = t.id JOIN process p USING (upid)
 
 
 def test_the_timeline_has_every_op_on_its_rank_and_stream(rows, small, tmp_path):
-    perfetto.write_timeline(tmp_path / "t.pftrace", small.results)
+    perfetto.write_perfetto_timeline(tmp_path / "t.pftrace", small.results)
     told = rows(tmp_path / "t.pftrace", SLICES)
     assert Counter(map(tuple, told)) == Counter(_slices(small))
     assert _faults(rows, tmp_path / "t.pftrace") == []
@@ -58,7 +58,7 @@ def test_the_timeline_has_every_op_on_its_rank_and_stream(rows, small, tmp_path)
 def test_chrome_json_has_every_op_with_its_length(rows, small, tmp_path):
     result = small.results["base"]
     write_ops(tmp_path / "ops.parquet", result)
-    n = write_chrome(tmp_path / "ops.parquet", tmp_path / "t.json", result.tick)
+    n = write_chrome_trace(tmp_path / "ops.parquet", tmp_path / "t.json", result.tick)
     ((count, last),) = rows(tmp_path / "t.json", "SELECT count(*), max(ts + dur) FROM slice")
     assert count == n
     assert abs(last - result.makespan * 1e9) <= 1

@@ -30,13 +30,16 @@ def steps(values=(), tried=False, **points):
 FASTER = (("gpu", -0.065, -0.53), ("fabric", -0.01, -0.1))
 
 
-def test_the_part_that_gains_most_is_named_beside_the_next():
+def test_the_part_with_the_largest_gain_is_named_with_the_next():
     ((text, command),) = steps(base=point(faster=FASTER))
-    assert text == "Look at gpu first: 10 % faster is -6.5 %; the next, fabric, -1.0 %. Try it:"
+    assert text == (
+        "Look at gpu first: 10 % faster changes the answer by -6.5 %; "
+        "fabric, the next, by -1.0 %. Try it:"
+    )
     assert command == "foretrace run first --set 'cluster.override.node*.gpu*.slowdown=0.8'"
 
 
-def test_the_command_that_tries_it_is_one():
+def test_the_suggested_setting_can_be_loaded():
     ((_, command),) = steps(base=point(faster=FASTER))
     _, _, name, option, setting = shlex.split(command)
     assert option == "--set"
@@ -53,37 +56,39 @@ def test_without_an_interval_the_first_step_is_to_ask_for_one():
     assert command == "foretrace run first --replicas 10"
 
 
-def test_what_cannot_be_told_apart_is_measured_first():
+def test_variants_within_the_interval_are_to_be_measured_first():
     close = point(change=(-0.02, (-0.05, 0.01)), settings=("cluster.node.nic.bandwidth",))
     (text, _), *_ = steps(base=point(), quick=close)
-    assert text == "Measure what quick differs in (cluster.node.nic.bandwidth) before choosing it."
+    assert text == (
+        "Measure the settings of quick that differ (cluster.node.nic.bandwidth) before choosing it."
+    )
 
 
 @pytest.mark.parametrize(
     ("short", "who"),
-    [(-0.3, "only gpu parts can give that"), (-0.9, "no kind of part alone can give that"),
-     (-0.05, "only gpu or fabric parts can give that")],
+    [(-0.3, "only gpu parts can achieve it"), (-0.9, "no kind of part alone can achieve it"),
+     (-0.05, "only gpu or fabric parts can achieve it")],
 )  # fmt: skip
-def test_a_bar_that_is_missed_says_which_part_could_meet_it(short, who):
+def test_a_missed_expectation_names_the_parts_that_could_meet_it(short, who):
     missed = {"that": "iteration_time.p50 <= 70 ms", "met": False, "short": short}
     (text, _), *_ = steps(base=point(faster=FASTER, expect=[missed]))
-    assert text == f"iteration_time.p50 <= 70 ms needs {100 * short:.1f} %: {who}."
+    assert text == f"iteration_time.p50 <= 70 ms needs a change of {100 * short:.1f} %: {who}."
 
 
-def test_the_weakest_value_is_the_one_that_moves_the_answer_most():
+def test_the_value_with_the_largest_effect_is_to_be_measured():
     values = [
         {"path": "a", "kind": "assumed", "effect": 0.001},
         {"path": "b", "kind": "fitted", "effect": -0.02},
         {"path": "c", "kind": "measured", "effect": 0.5},
     ]
     ((text, command),) = steps(values, tried=True, base=point())
-    assert text.startswith("Measure b (fitted): 10 % off, an iteration changes by -2.0 %.")
+    assert text.startswith("Measure b (fitted): if it is 10 % off, an iteration changes by -2.0 %.")
     assert command == "foretrace explain b"
 
 
-def test_values_that_nobody_tried_are_to_be_tried():
+def test_untested_values_lead_to_the_defend_command():
     ((text, command),) = steps([{"path": "a", "kind": "assumed"}], base=point())
-    assert text.startswith("Ask which of 1 values that are assumed")
+    assert text.startswith("Find which of 1 assumed, datasheet or fitted values")
     assert command == "foretrace run first --defend"
 
 
@@ -92,5 +97,5 @@ def test_a_glob_means_every_component_of_a_kind():
     assert glob_of_kind("fabric", ["fabric"]) == "fabric"
 
 
-def test_nobody_asked_is_told_as_nothing():
+def test_no_text_without_break_even_errors():
     assert break_even_text([]) == ""

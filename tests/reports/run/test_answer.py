@@ -77,7 +77,7 @@ def test_a_variant_that_costs_more_says_so():
         "dearer does not change an iteration (100 ms); a million tokens cost 90.0 % more "
         "(9.5 USD).",
         "as dear does not change an iteration (100 ms).",
-        "unsure: cannot tell, the change of +1.0 % is within its interval (100 ms).",
+        "unsure: cannot tell, the interval of the change (+1.0 %) contains 0 (100 ms).",
     ]
 
 
@@ -106,7 +106,7 @@ def test_the_work_of_a_larger_job_is_exact_where_periods_alternate():
     assert work_ratio(four, base, answer) == pytest.approx(4, abs=1e-12)
 
 
-def test_a_larger_job_is_told_by_its_work_and_not_only_by_its_longer_iteration():
+def test_a_larger_job_is_compared_by_its_work_and_not_only_by_its_iteration():
     larger = working(0.15, 4000, change=0.5)
     told = answer_sentences(summary(base=working(0.1, 1000), larger=larger))
     assert told[1] == (
@@ -120,7 +120,7 @@ def test_a_larger_job_is_told_by_its_work_and_not_only_by_its_longer_iteration()
     assert told[1] == "same makes an iteration 50.0 % longer (150 ms)."
 
 
-def test_machines_that_do_nothing_are_told():
+def test_idle_gpus_are_mentioned():
     told = answer_sentences(summary(base=point(facts={"ranks": 8, "gpus": 32})))
     assert told[0].endswith("on 8 ranks; 24 of 32 GPUs stand idle.")
     assert answer_sentences(summary(base=point(facts={"ranks": 8, "gpus": 8})))[0].endswith(
@@ -128,7 +128,7 @@ def test_machines_that_do_nothing_are_told():
     )
 
 
-def test_what_the_work_costs_is_told_with_its_interval():
+def test_the_cost_of_the_work_has_its_interval():
     priced = point()
     priced["metrics"]["cost_per_million_tokens"] = {"value": 2.0, "interval": (1.5, 2.5)}
     told = answer_sentences(summary(base=priced))
@@ -143,7 +143,7 @@ def test_what_the_work_costs_is_told_with_its_interval():
      ((0.0, 1e-5, None), "None of 2 unmeasured values tried changes an iteration if it is "
                          "10 % off.")],
 )  # fmt: skip
-def test_what_defending_found_is_said(effects, told):
+def test_results_of_defend_are_in_the_answer(effects, told):
     asked = summary(base=point())
     values = [{"path": path, "effect": e} for path, e in zip("abc", effects, strict=True)]
     flips = [{"component": "nic", "answer": True, "error": None}]
@@ -151,10 +151,10 @@ def test_what_defending_found_is_said(effects, told):
     asked["provenance"] |= {"values": values, "break_even": flips}
     said = answer_sentences(asked)
     assert told in said
-    assert "The answer holds with nic half or twice as quick." in said
+    assert "The answer holds if nic is half or twice as fast." in said
 
 
-def test_what_is_not_met_is_said_with_its_value():
+def test_a_missed_expectation_shows_its_value():
     missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
     unknown = {"that": "cost_per_hour <= 9 USD", "value": None, "met": False}
     with_unit = missed | {"that": "iteration_time.p50 <= 2 ms", "unit": "s"}
@@ -164,18 +164,18 @@ def test_what_is_not_met_is_said_with_its_value():
     assert "Not met: cost_per_hour <= 9 USD (the run has no such metric)." in told
 
 
-def test_no_part_helps_where_none_does():
+def test_the_answer_says_if_no_faster_part_helps():
     told = answer_sentences(summary(base=point(faster=[])))
-    assert any("no kind of part that is 10 % faster gains" in text for text in told)
+    assert any("making any kind of part 10 % faster gains at most" in text for text in told)
 
 
-def test_an_interval_that_held_too_little_is_said_to_be_unresolved():
+def test_an_unreliable_interval_is_called_unresolved():
     told = summary(base=point(1.0))
     told["provenance"]["jitter"] = {
         "state": "unresolved", "starts": 8, "steps": 240, "held": 0.71, "bar": (0.8, 0.97)
     }  # fmt: skip
     (said,) = [s for s in answer_sentences(told) if "unresolved" in s]
-    assert "held 71 % of 240 held-out steps, and 80 to 97 % should be held" in said
+    assert "contain 71 % of 240 held-out steps, and 80 to 97 % are expected" in said
     told["provenance"]["jitter"]["state"] = "held"
     assert not any("unresolved" in s for s in answer_sentences(told))
 
@@ -191,7 +191,7 @@ def answered(answer, **points):
     return answer_sentences(summary(**points) | {"answer": answer})
 
 
-def test_another_number_is_told_by_its_name_and_direction():
+def test_another_deciding_metric_has_its_own_words():
     told = answered(TTFT, base=point(0.1), half=point(0.2, 1.0), same=point())
     assert told[:3] == [
         "As described, ttft p99 is 100 ms on 1 rank.",
@@ -201,7 +201,7 @@ def test_another_number_is_told_by_its_name_and_direction():
     assert "10 % faster gpu parts would change ttft p99 by -10.0 %" in told[3]
 
 
-def test_where_more_is_better_less_is_worse_and_the_best_part_gains_most():
+def test_if_higher_is_better_the_verdicts_are_reversed():
     parts = [{"group": g, "faster": f, "gain": f / 100 - 1, "bound": 0.5}
              for g, f in (("gpu", 110.0), ("nic", 104.0))]  # fmt: skip
     assert variant_verdict({"change": {"value": 0.1, "interval": None}}, THROUGHPUT) == "better"
@@ -212,10 +212,10 @@ def test_where_more_is_better_less_is_worse_and_the_best_part_gains_most():
 def test_blame_of_a_window_says_so():
     window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.5}
     told = answered(TTFT, base=point(window=window))
-    assert "of its time, around the slowest percent of the answer (500 ms in all)" in told[1]
+    assert "of its time, around the worst percent of the answer (500 ms in total)" in told[1]
 
 
-def test_a_cost_that_is_the_answer_is_told_once():
+def test_a_cost_that_is_the_answer_is_shown_once():
     told = summary(base=point(), dearer=point(change=0.5))
     told["answer"] = {"metric": "cost_per_million_tokens", "unit": "USD", "better": "lower"}
     for one, usd in zip(told["points"].values(), (2.0, 3.0), strict=True):

@@ -49,7 +49,7 @@ def test_every_question_is_answered(small, plain):
     [(-0.1, (-0.12, -0.08), "better"), (0.1, (0.08, 0.12), "worse"),
      (-0.02, (-0.05, 0.01), "cannot tell")],
 )  # fmt: skip
-def test_each_outcome_is_said_in_the_sentence_and_the_table(small, plain, value, interval, outcome):
+def test_each_outcome_is_in_the_sentence_and_the_table(small, plain, value, interval, outcome):
     plain["points"]["quick"]["change"] |= {"value": value, "interval": interval}
     html = drawn(small, plain)
     assert f'<span class="tag {outcome.replace(" ", "-")}">{outcome}</span>' in html
@@ -65,20 +65,20 @@ def test_a_change_holds_the_errors_of_the_models(small, plain):
     assert told["interval"][0] <= told["value"] <= told["interval"][1]
 
 
-def test_where_op_times_are_from_is_told_as_shares(small, plain):
+def test_sources_of_op_times_are_shown_as_shares(small, plain):
     plain["points"]["base"]["sources"] = {"recorded: trace": 3.0, "model:fabric launch=0": 1.0}
     assert "op times 75 % recorded, 25 % model" in shown(drawn(small, plain))
 
 
-def test_break_even_errors_are_told_where_they_were_asked_for(small, plain):
+def test_break_even_errors_are_shown_if_they_were_computed(small, plain):
     assert "break-even" not in shown(drawn(small, plain))
     plain["provenance"]["break_even"] = [
         {"component": "nic", "answer": True, "error": 0.09},
         {"component": "fabric", "answer": True, "error": None},
     ]
     text = shown(drawn(small, plain))
-    assert "holds with fabric half or twice as quick" in text
-    assert "flips where nic ops take 9 % more than predicted" in text
+    assert "holds if fabric is half or twice as fast" in text
+    assert "flips if nic ops take 9 % more than predicted" in text
 
 
 def test_assumptions_are_sorted_by_effect_and_those_without_are_listed(small, plain):
@@ -147,18 +147,21 @@ def sweep():
     }  # fmt: skip
 
 
-def test_a_sweep_says_what_moves_it_and_what_to_type():
+def test_a_sweep_shows_effects_of_settings_and_commands_to_type():
     text = shown(sweep_page(sweep(), RUN | {"file": "s.yaml", "command": "foretrace sweep s.yaml"}))
     assert "is 200 ms, with nodes = 8, bandwidth = 2 Gb/s; as described it is 400 ms" in text
-    assert "What moves iteration time p50: nodes by up to 100 %, bandwidth by up to 25 %." in text
+    assert (
+        "Settings that change iteration time p50: nodes by up to 100 %, bandwidth by up to 25 %."
+        in text
+    )
     command = "foretrace run s.yaml --set cluster.nodes=8 --set"
     assert command in text
-    assert "nodes = 8 is the end of what was tried: try beyond it." in text
+    assert "nodes = 8 is at the end of the tried values: try values beyond it." in text
     assert "bandwidth = 2 Gb/s is the end" not in text  # two values are no range
     assert "foretrace sweep s.yaml --set run.replicas=10" in text  # no interval is known
 
 
-def test_a_sweep_of_many_settings_has_no_column_for_those_that_the_answer_says():
+def test_a_sweep_of_many_settings_has_columns_only_for_those_that_differ():
     told = sweep()
     more = {f"workload.{name}": [1] for name in ("zero", "recompute", "micro_batch")}
     more["workload.parallel.sequence"] = [True]
@@ -171,7 +174,7 @@ def test_a_sweep_of_many_settings_has_no_column_for_those_that_the_answer_says()
     heads = re.findall("<th[^>]*>(.*?)</th>", first.split("<thead>")[1].split("</thead>")[0])
     assert heads == ["", "iteration time p50", "90 % within", "change"]
     assert "sequence = true" in first
-    effects = rest.split("What each setting does")[1].split("</section>")[0]
+    effects = rest.split("Effect of each setting")[1].split("</section>")[0]
     assert ">nodes<" in effects
     assert "parallel.zero" not in effects  # one value does nothing
     refused = rest.split("Refused plans")[1].split("</table>")[0]
@@ -212,12 +215,14 @@ def test_a_comparison_says_what_differs_and_why():
     assert "-60.0 % to -40.0 %" in text
     assert "waiting 500 ms → 100 ms" in text
     assert "b is the quickest; see what limits it: foretrace run b" in text
-    assert '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="here">4</td>' in html
-    assert "1 other metrics are the same" in html
+    assert (
+        '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="this run">4</td>' in html
+    )
+    assert "1 other metric is the same" in html
     assert "No effect: <code>x.y</code>" in html
 
 
-def test_of_many_runs_each_is_told_in_a_sentence_the_best_first():
+def test_each_of_a_few_runs_has_a_sentence():
     names = "bcdefg"
     changes = (0.3, -0.5, 0.1, 0.0, -0.2, 0.4)
     rows = [row(n, 1 + c, c) for n, c in zip(names, changes, strict=True)]
@@ -228,10 +233,10 @@ def test_of_many_runs_each_is_told_in_a_sentence_the_best_first():
     assert "Of the others, worse: d (+10.0 %), b (+30.0 %), g (+40.0 %)." in text
 
 
-def test_runs_that_nothing_pairs_have_no_interval_and_are_told_how_to_get_one():
+def test_unpaired_runs_have_no_interval_but_advice_on_how_to_get_one():
     text = shown(compared(row("a", 1.0), row("b", 1.1, 0.1)))
     assert "b is 10.0 % slower than a" in text
-    assert "Nothing pairs these runs" in text
+    assert "These runs do not share random draws" in text
 
 
 def test_of_many_runs_the_best_have_a_sentence_and_the_others_one():

@@ -10,7 +10,7 @@ def rows(table):
     return {row[0]: row[1:] for row in table.rows}
 
 
-def test_links_that_are_used_alike_in_all_variants_are_one_row():
+def test_links_with_equal_use_in_all_variants_share_a_row():
     one = {"a": 0.5, "b": 0.5, "c": 0.5}
     table = link_table({"base": one, "other": {"a": 1.0, "b": 1.0, "c": 0.5}})
     assert rows(table) == {"a + 1 alike": ("50.0 %", "100.0 %"), "c": ("50.0 %", "50.0 %")}
@@ -22,12 +22,12 @@ def test_a_link_that_a_variant_does_not_use_is_a_dash():
     }  # fmt: skip
 
 
-def test_of_very_many_links_the_busiest_are_told_and_how_many_are_not():
+def test_only_the_busiest_of_many_links_are_listed():
     shares = {f"l{k}": k / 1000 for k in range(1, 101)}
     table = link_table({"base": shares})
     assert len(table.rows) == MOST_ROWS
     assert table.rows[0][:2] == ("l100", "10.0 %")
-    assert table.rows[-1][0] == f"{100 - MOST_ROWS + 1} rows of links less busy"
+    assert table.rows[-1][0] == f"{100 - MOST_ROWS + 1} more rows of less busy links"
 
 
 def test_the_page_shows_which_links_a_crowded_exchange_waits_for():

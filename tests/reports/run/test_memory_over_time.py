@@ -3,9 +3,9 @@
 import pytest
 from by_day import every
 from foretrace.reports.blocks import Plot, Table
-from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
+from foretrace.reports.run.memory_over_time import memory_over_time, stage_memory
 from foretrace.reports.run.use_over_time import use_over_time
-from foretrace.reports.texts.step_passes import passes_of
+from foretrace.reports.texts.step_passes import pipeline_passes
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variants
@@ -42,10 +42,10 @@ def ran(pipeline=4, more=AHEAD, parallel="zero: 0", written=SCENARIO):
 
 def curves(result):
     told = result.detail.runs[0].graph.facts["stages"]
-    passes = passes_of(result).passes
+    passes = pipeline_passes(result).passes
     first = min(p.start for p in passes)
     each = [[p for p in passes if p.stage == n] for n in range(len(told))]
-    return told, [memory_of_stage(o, p, first) for o, p in zip(told, each, strict=True)]
+    return told, [stage_memory(o, p, first) for o, p in zip(told, each, strict=True)]
 
 
 PLANS = [
@@ -86,7 +86,7 @@ def test_stages_of_1f1b_keep_as_many_micro_batches_as_stages_are_behind_them():
         assert memory.held.max() - memory.always == pytest.approx(most)
 
 
-def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
+def test_the_page_shows_the_peak_of_each_stage_its_time_and_the_gpu_memory():
     _, result = ran(4, f"{AHEAD}\n  schedule: {{use: gpipe}}")
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
     _, table, plot = memory_over_time(shown)

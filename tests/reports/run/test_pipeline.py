@@ -7,7 +7,7 @@ from foretrace.reports.figures.time_tree import op_totals
 from foretrace.reports.figures.timeline_source import timeline_data
 from foretrace.reports.run.pipeline import pipeline
 from foretrace.reports.run.roofline import roofline
-from foretrace.reports.texts.step_passes import passes_of
+from foretrace.reports.texts.step_passes import pipeline_passes
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.summaries.headline_boxes import boxes_of_headline
@@ -51,15 +51,15 @@ def letters(passes, stage):
     return " ".join("BF"[p.forward] + str(p.micro_batch + 1) for p in own)
 
 
-def test_1f1b_is_the_picture_of_its_paper(plain):
+def test_1f1b_matches_the_figure_of_its_paper(plain):
     """Narayanan et al. 2021, arXiv:2104.04473, figure 4 with eight micro-batches, at the top."""
-    passes = passes_of(plain.result).passes
+    passes = pipeline_passes(plain.result).passes
     assert letters(passes, 0) == "F1 F2 F3 F4 B1 F5 B2 F6 B3 F7 B4 F8 B5 B6 B7 B8"
     assert letters(passes, 3) == "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8"
 
 
 def test_no_two_passes_of_a_stage_run_at_once_and_each_waits_for_the_stage_before(plain):
-    passes = passes_of(plain.result).passes
+    passes = pipeline_passes(plain.result).passes
     for stage in range(4):
         own = sorted((p for p in passes if p.stage == stage), key=lambda p: p.start)
         assert all(a.end <= b.start for a, b in pairwise(own))
@@ -71,9 +71,9 @@ def test_no_two_passes_of_a_stage_run_at_once_and_each_waits_for_the_stage_befor
             assert back[stage - 1, batch].start >= back[stage, batch].end
 
 
-def test_interleaved_chunks_are_the_picture_of_their_paper():
+def test_interleaved_chunks_match_the_figure_of_their_paper():
     """Narayanan et al. 2021, figure 4, at the bottom: the first device of four, two chunks."""
-    passes = passes_of(trained(2).result).passes
+    passes = pipeline_passes(trained(2).result).passes
     own = sorted((p for p in passes if p.stage == 0), key=lambda p: p.start)
     assert [(p.micro_batch + 1, p.chunk) for p in own[:11]] == [
         (1, 0), (2, 0), (3, 0), (4, 0), (1, 1), (2, 1), (3, 1), (4, 1), (5, 0), (6, 0), (7, 0)
@@ -85,9 +85,9 @@ def with_chunks(passes, stage):
     return " ".join("BF"[p.forward] + str(p.micro_batch + 1) + "ab"[p.chunk] for p in own)
 
 
-def test_interleaved_chunks_are_the_whole_picture_from_the_first_to_the_last_device():
+def test_interleaved_chunks_match_the_figure_on_every_device():
     """The same figure, box for box: ten passes ahead on the first device, four on the last."""
-    passes = passes_of(trained(2).result).passes
+    passes = pipeline_passes(trained(2).result).passes
     assert with_chunks(passes, 0) == (
         "F1a F2a F3a F4a F1b F2b F3b F4b F5a F6a "
         "F7a B1b F8a B2b F5b B3b F6b B4b F7b B1a F8b B2a "
@@ -101,13 +101,13 @@ def test_interleaved_chunks_are_the_whole_picture_from_the_first_to_the_last_dev
     )
 
 
-def test_gpipe_is_the_picture_of_its_paper():
+def test_gpipe_matches_the_figure_of_its_paper():
     """Huang et al. 2019, arXiv:1811.06965, figure 2c: all forward, then backward, the last first.
 
     Figure 3 of Narayanan et al. 2021 has the same boxes, the first going backward first.
     """
     result = trained(schedule="gpipe").result
-    passes = passes_of(result).passes
+    passes = pipeline_passes(result).passes
     for stage in range(4):
         order = letters(passes, stage)
         assert order == "F1 F2 F3 F4 F5 F6 F7 F8 B8 B7 B6 B5 B4 B3 B2 B1"
@@ -134,10 +134,10 @@ def parts(passes, stage):
     return " ".join(f"{NAMES[p.what]}{p.micro_batch + 1}" for p in own)
 
 
-def test_zero_bubble_is_the_picture_of_its_paper():
+def test_zero_bubble_matches_the_figure_of_its_paper():
     """Qi et al. 2023, arXiv:2401.10241, figure 3, with eight micro-batches on four stages."""
     result = trained(schedule="zb-h1").result
-    passes = passes_of(result).passes
+    passes = pipeline_passes(result).passes
     assert parts(passes, 0).startswith("F1 F2 F3 F4 I1 W1 F5 I2 W2 F6 I3 W3")
     assert parts(passes, 3).startswith("F1 I1 F2 I2 F3 I3 F4 I4 W1 F5 I5 W2")
     assert parts(passes, 3).endswith("F8 I8 W5 W6 W7 W8")
@@ -150,10 +150,10 @@ def test_zero_bubble_is_the_picture_of_its_paper():
     assert list(chart.legend) == ["forward", "backward of inputs", "backward of weights"]
 
 
-def test_dualpipe_is_the_picture_of_its_paper():
+def test_dualpipe_matches_the_figure_of_its_paper():
     """DeepSeek-AI 2024, arXiv:2412.19437, figure 5: from both ends, with pairs side by side."""
     result = trained(schedule="dualpipe").result
-    shown = passes_of(result)
+    shown = pipeline_passes(result)
     assert shown.sizes == (4, 2, 8)
     own = [p for p in shown.passes if p.stage == 0]
     ahead = sorted((p for p in own if p.forward and p.chunk == 0), key=lambda p: p.start)
@@ -173,7 +173,7 @@ def test_dualpipe_is_the_picture_of_its_paper():
     assert len(every) == len({*every}) == 8
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
     said, table, chart = pipeline(shown)
-    assert "run side by side" in str(said)
+    assert "run at the same time" in str(said)
     assert table.rows[0][1] == "dualpipe"
     assert "forward, from the last stage" in chart.legend
     assert {t.text for t in chart.texts} >= {"1", "5", "8"}
@@ -183,7 +183,10 @@ def test_the_drawing_numbers_its_boxes_and_says_what_is_blank(plain):
     """That was called bubble too, beside the metric of that name, which counts no communication."""
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": plain.result}, {})
     _, table, chart = pipeline(shown)
-    assert [c.name for c in table.columns[-2:]] == ["blank", "bubble if all passes took as long"]
+    assert [c.name for c in table.columns[-2:]] == [
+        "blank",
+        "bubble if all passes took equally long",
+    ]
     ((name, schedule, stages, batches, chunks, blank, ideal),) = table.rows
     assert (name, schedule, stages, batches, chunks, ideal) == (
         "base", "1f1b", "4", "8", "1", "27.3 %"
@@ -221,7 +224,7 @@ def test_times_of_ops_are_of_all_ranks_though_one_of_each_kind_was_run(plain):
     assert not any("forward and other" in t.path for t in totals)
 
 
-def test_the_timeline_says_for_how_many_ranks_those_drawn_stand(plain):
+def test_the_timeline_says_how_many_ranks_each_drawn_rank_represents(plain):
     said = timeline_data({"base": plain.result.detail})["said"]
     assert "Of base 4 of 16 ranks were run: each stands for those that do the same" in said
     assert "foretrace view" not in said

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.models.training.plan.rank_memory import memory_of_stages
 from foretrace.reports.blocks import Table
-from foretrace.reports.run.pipeline_stages import StageTime, pipeline_stages, times_of_stages
+from foretrace.reports.run.pipeline_stages import StageTime, pipeline_stages, stage_times
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.samples import samples_of
@@ -39,18 +39,18 @@ def trained():
 def test_times_of_a_stage_add_up_to_the_iteration(trained):
     point, result = trained
     time = samples_of(point, result)["iteration_time"][0]
-    assert [sum(one) for one in times_of_stages(result.detail)] == pytest.approx([time] * 3)
+    assert [sum(one) for one in stage_times(result.detail)] == pytest.approx([time] * 3)
 
 
 def test_the_bubble_of_the_stages_is_that_of_the_metric(trained):
     point, result = trained
     samples = samples_of(point, result)
-    mean = sum(one.bubble for one in times_of_stages(result.detail)) / 3
+    mean = sum(one.bubble for one in stage_times(result.detail)) / 3
     assert samples["bubble"][0] == pytest.approx(mean / samples["iteration_time"][0])
 
 
 def test_a_stage_of_more_layers_computes_longer(trained):
-    first, second, last = times_of_stages(trained[1].detail)
+    first, second, last = stage_times(trained[1].detail)
     assert second.forward > 1.4 * first.forward
     assert last.forward > first.forward  # the output layer
     assert second.bubble < first.bubble
@@ -71,7 +71,7 @@ def test_a_row_has_layers_times_and_memory_by_kind(trained):
     assert table.rows[1][-1].startswith(f"{peak / 1e9:.2f}")
 
 
-def test_what_is_no_training_job_has_no_stages():
+def test_other_workloads_have_no_stages():
     from foretrace.scenarios.config.loader import load
 
     (point, *_) = build_variants(load("first"))

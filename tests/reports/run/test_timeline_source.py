@@ -5,7 +5,7 @@ import json
 import zlib
 
 import numpy as np
-from foretrace.reports.figures.packed_bars import TimelineBars, fewer_bars, packed_bars
+from foretrace.reports.figures.packed_bars import TimelineBars, limit_bars, packed_bars
 from foretrace.reports.figures.timeline_source import timeline_data
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.graph import Builder, Member
@@ -90,7 +90,7 @@ def test_bars_of_a_collective_know_it_who_came_last_and_who_waited():
 
 
 def test_collectives_of_which_nothing_is_drawn_are_left_out():
-    whole, few = (timeline_data({"base": late_rank()}, most=most) for most in (100, 2))
+    whole, few = (timeline_data({"base": late_rank()}, max_bars=most) for most in (100, 2))
     assert whole["meetings"] == 1
     assert {bar[7] for bar in unpacked(few)} <= {-1, *range(few["meetings"])}
 
@@ -121,7 +121,7 @@ def test_merged_bars_keep_all_time_and_all_ops():
     end = np.cumsum(length + rng.integers(0, 50, 5_000))
     zero = np.zeros(5_000, int)
     bars = TimelineBars.of_ops(zero, end - length, end, rng.integers(0, 5, 5_000), zero)
-    few, least = fewer_bars(bars, 1_000)
+    few, least = limit_bars(bars, 1_000)
     assert len(few.lane) <= 1_000
     assert least > 0
     assert (few.busy.sum(), few.ops.sum()) == (length.sum(), 5_000)

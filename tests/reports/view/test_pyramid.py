@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
-from foretrace.reports.figures.timeline_source import bar_by_kind
+from foretrace.reports.figures.timeline_source import bar_kind_by_op_kind
 from foretrace.reports.view import pyramid
 from foretrace.reports.view.op_table import WAITING
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
@@ -19,7 +19,7 @@ from op_tables import chain, write_meeting_run, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
-KIND_OF = dict(zip(kind_names().tolist(), bar_by_kind().tolist(), strict=True))
+KIND_OF = dict(zip(kind_names().tolist(), bar_kind_by_op_kind().tolist(), strict=True))
 
 
 FEWER = settings(max_examples=settings().max_examples // 4)  # each writes a table
@@ -137,14 +137,16 @@ def test_a_search_finds_what_the_table_has(tmp_path_factory, rows, text):
     ]
     found = viewed.find(text)
     assert (found.ops, found.ticks) == (len(fitting), sum(end - s for s, _, end, _ in fitting))
-    assert [tuple(at) for at in found.at] == [(b, a, c, d) for a, b, c, d in sorted(fitting)]
+    assert [tuple(at) for at in found.places] == [(b, a, c, d) for a, b, c, d in sorted(fitting)]
 
 
 def test_a_search_ends_with_the_first_thousand_places(tmp_path):
     viewed = made(tmp_path, chain(9000))
     found = viewed.find("m")
     assert found.ops == 6000
-    assert [at[1] for at in found.at] == [10 * i for i in range(9000) if i % 3 != 2][:MOST_PLACES]
+    assert [at[1] for at in found.places] == [10 * i for i in range(9000) if i % 3 != 2][
+        :MOST_PLACES
+    ]
 
 
 def test_waits_and_further_ranks_are_counted_at_every_level_and_found_with_their_op(tmp_path):
@@ -166,7 +168,7 @@ def test_names_that_are_too_many_for_an_index_are_found_too(tmp_path, monkeypatc
     viewed = made(tmp_path, chain(600, [f"op {i}" for i in range(600)]))
     assert not viewed.named
     found = viewed.find("OP 7")
-    assert found.ops == len(found.at) == 11
+    assert found.ops == len(found.places) == 11
     assert found.ticks == 77
 
 
@@ -196,7 +198,7 @@ def test_many_lanes_are_drawn_in_fewer_bars(tmp_path, monkeypatch):
     assert tile.count.sum() == 4000
 
 
-def test_an_op_is_told_with_all_that_the_table_has(tmp_path):
+def test_an_op_is_returned_with_all_its_columns(tmp_path):
     viewed = made(tmp_path, [(3, 7, "compute", "gemm", 10, 20), (3, 7, "copy", None, 15, 18)])
     told = viewed.ops_at(0, 16)
     assert [(op["op"], op["kind"], op["name"]) for op in told] == [
@@ -207,7 +209,7 @@ def test_an_op_is_told_with_all_that_the_table_has(tmp_path):
     assert viewed.ops_at(0, 21) == []
 
 
-def test_lanes_are_told_with_their_machines(tmp_path):
+def test_lanes_have_their_machines(tmp_path):
     rows = [
         (2, 7, "compute", "a", 0, 1),
         (0, 0, "collective", "b", 0, 1),
@@ -232,7 +234,7 @@ def test_ranks_of_several_jobs_have_lanes_of_their_own(tmp_path):
     tile = viewed.tile(0, 10, 10)
     assert (tile.lane.tolist(), tile.start.tolist()) == ([0, 0, 1], [0, 2, 1])
     assert [op["op"] for op in viewed.ops_at(1, 3)] == [1]
-    assert [at[0] for at in viewed.find("gemm").at] == [0, 1, 0]
+    assert [at[0] for at in viewed.find("gemm").places] == [0, 1, 0]
 
 
 def test_a_pyramid_takes_a_tenth_of_its_table(tmp_path):
@@ -271,7 +273,7 @@ def test_a_pyramid_is_kept_and_one_of_another_table_is_not(tmp_path):
     assert len(said) == 3
 
 
-def test_one_that_was_interrupted_is_none(tmp_path, monkeypatch):
+def test_an_interrupted_pyramid_is_not_used(tmp_path, monkeypatch):
     table = write_table(tmp_path / "ops.base.parquet", chain(50))
     with monkeypatch.context() as broken:
         broken.setattr(pyramid, "_write_names", lambda *_: 1 / 0)
@@ -291,7 +293,7 @@ def test_where_nothing_can_be_written_it_is_cached(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"no parquet at all", b"\xff\xff\xff\x7fPAR1"])
-def test_what_is_no_table_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_table_is_refused(tmp_path, content):
     (tmp_path / "ops.base.parquet").write_bytes(content)
-    with pytest.raises(ScenarioError, match=r"ops\.base\.parquet: is no whole table of ops"):
+    with pytest.raises(ScenarioError, match=r"ops\.base\.parquet: is not a complete table of ops"):
         pyramid_folder(tmp_path / "ops.base.parquet")

@@ -9,7 +9,7 @@ import threading
 import pytest
 from browser import Browser
 from foretrace.reports.view import pyramid
-from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
+from foretrace.reports.view.opened_runs import OpenedRuns, ViewedRun
 from foretrace.reports.view.view_page import view_pages
 from foretrace.reports.view.view_server import ViewServer
 from op_tables import chain, write_meeting_run, write_run
@@ -50,7 +50,7 @@ def looked_at(tmp_path, monkeypatch):
         pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
     monkeypatch.setattr(pyramid, "FEW", 100)  # so that there is a pyramid
     rows = [*chain(5000), *((3, 7, "copy", "fill", 100 * i, 100 * i + 90) for i in range(500))]
-    opened = OpenedRuns([RunShown.of(write_run(tmp_path / "runs" / "abc", base=rows))])
+    opened = OpenedRuns([ViewedRun.of(write_run(tmp_path / "runs" / "abc", base=rows))])
 
     def look(pages):
         with ViewServer(pages(view_pages(opened))) as server:
@@ -79,14 +79,14 @@ def used(pages):
     return {**pages, "": page}
 
 
-def test_the_page_draws_and_has_nothing_to_complain_of(looked_at):
+def test_the_page_draws_without_errors(looked_at):
     html, complaints = looked_at(lambda pages: pages)
     assert complaints == []
     assert re.search(r'id="drawn"[^>]*>5,500 ops here, in [\d,]+ bars: those that last less', html)
     assert "all of 5,500 ops" in html
 
 
-def test_the_page_zooms_searches_and_tells_of_an_op(looked_at):
+def test_the_page_zooms_searches_and_shows_an_op(looked_at):
     html, complaints = looked_at(used)
     assert complaints == []
     seen = json.loads(re.search(r"<title>(.*?)</title>", html)[1])
@@ -105,7 +105,7 @@ def meeting(tmp_path):
     """A browser at a run of three ranks that meet twice."""
     if CHROMIUM is None:
         pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
-    opened = OpenedRuns([RunShown.of(write_meeting_run(tmp_path / "runs" / "abc"))])
+    opened = OpenedRuns([ViewedRun.of(write_meeting_run(tmp_path / "runs" / "abc"))])
     with ViewServer(view_pages(opened)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         browser = Browser(tmp_path / "profile")
@@ -123,7 +123,7 @@ def when(browser, told):
     )
 
 
-def test_ranks_of_a_collective_are_gone_to_by_keyboard(meeting):
+def test_ranks_of_a_collective_are_reached_by_keyboard(meeting):
     picked = "foretrace.viewed.state().picked"
     when(meeting, "foretrace.viewed.state().drawn")
     meeting.run("document.querySelector('#bars .lanes canvas').focus()")
@@ -159,7 +159,7 @@ window.fetch = async (...told) => {
 }"""
 
 
-def test_a_late_answer_does_not_hide_what_was_chosen_since(meeting):
+def test_a_late_reply_does_not_replace_a_newer_selection(meeting):
     when(meeting, "foretrace.viewed.state().drawn")
     meeting.run(HOLD)
     meeting.run("document.querySelector('#bars .lanes canvas').focus()")

@@ -11,8 +11,8 @@ import pytest
 from foretrace.reports.palette import KINDS
 from foretrace.reports.script import script_hash
 from foretrace.reports.view import tiles
-from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
-from foretrace.reports.view.view_page import lanes_of_text, view_pages, view_script
+from foretrace.reports.view.opened_runs import OpenedRuns, ViewedRun
+from foretrace.reports.view.view_page import parse_lanes, view_pages, view_script
 from foretrace.reports.view.view_server import ViewServer
 from foretrace.sim.errors import ScenarioError
 from op_tables import chain, write_meeting_run, write_run
@@ -51,7 +51,9 @@ def runs(tmp_path_factory):
     folder = write_run(home / "first" / "abc", base=ROWS, faster=chain(40))
     (folder / "report.html").write_text("<p>the report</p>")
     write_run(home / "second" / "def", base=chain(10))
-    opened = OpenedRuns([RunShown.of(home / "first" / "abc"), RunShown.of(home / "second" / "def")])
+    opened = OpenedRuns(
+        [ViewedRun.of(home / "first" / "abc"), ViewedRun.of(home / "second" / "def")]
+    )
     yield opened
     opened.close()
 
@@ -73,7 +75,7 @@ def test_it_listens_on_the_loopback_only(client):
 @pytest.mark.parametrize(
     "path", ["/", "//", "/bars", "/{other}/", "/{short}/", "/{token}x/", "/%7Btoken%7D/"]
 )
-def test_without_the_token_nothing_is_told(client, path):
+def test_without_the_token_every_request_is_refused(client, path):
     named = path.format(other="x" * 32, short=client.token[:-1], token=client.token)
     answer, body = client.ask(named)
     assert (answer.status, body) == (403, b"open the address that foretrace view printed")
@@ -87,12 +89,12 @@ def test_every_server_has_a_token_of_its_own(client):
 @pytest.mark.parametrize(
     "host", ["foretrace.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
 )
-def test_a_name_that_leads_here_is_refused(client, host):
+def test_another_host_name_is_refused(client, host):
     answer, _ = client.ask(f"/{client.token}/", Host=host.format(port=client.server.server_port))
     assert answer.status == 421
 
 
-def test_two_names_at_once_are_refused(client):
+def test_two_host_headers_are_refused(client):
     port = client.server.server_port
     with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
         hosts = f"Host: 127.0.0.1:{port}\r\nHost: other\r\n"
@@ -105,9 +107,12 @@ def test_two_names_at_once_are_refused(client):
     [{"Origin": "http://foretrace.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
      {"Sec_Fetch_Site": "same-site"}],
 )  # fmt: skip
-def test_another_page_is_refused(client, headers):
+def test_a_request_from_another_page_is_refused(client, headers):
     answer, body = client.ask(f"/{client.token}/find?text=a", **headers)
-    assert (answer.status, body) == (403, b"another page asks")
+    assert (answer.status, body) == (
+        403,
+        b"the request comes from another page; open the address that foretrace view printed",
+    )
 
 
 def test_its_own_page_is_answered(client):
@@ -134,7 +139,7 @@ def test_there_is_no_way_to_other_files(client, page):
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
-def test_it_only_reads(client, method):
+def test_only_get_requests_are_allowed(client, method):
     answer, body = client.ask(f"/{client.token}/", method)
     assert (answer.status, answer.getheader("Allow")) == (405, "GET")
     assert body in (b"it only reads", b"")
@@ -155,26 +160,26 @@ def test_every_answer_is_for_its_own_page_alone(client, path):
 @pytest.mark.parametrize(
     ("page", "query", "said"),
     [
-        ("bars", {"first": 0}, "last: a number is missing"),
-        ("bars", {"first": "nan", "last": 1, "width": 9}, "first: a number is missing"),
+        ("bars", {"first": 0}, "last: is not a finite number"),
+        ("bars", {"first": "nan", "last": 1, "width": 9}, "first: is not a finite number"),
         ("bars", {"first": "x", "last": 1, "width": 9}, "could not convert"),
         ("bars", {"first": 1, "last": 0, "width": 9}, "first < last"),
-        ("bars", {"first": 0, "last": 1, "width": 1e8}, "first < last, and 1 to 20000 pixels"),
-        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "1;2"}, "'1;2' is no lane"),
+        ("bars", {"first": 0, "last": 1, "width": 1e8}, "write first < last and 1 to 20000 pixels"),
+        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "1;2"}, "'1;2' is not a lane"),
         ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "0-999999999"}, "are too many"),
-        ("find", {"text": ""}, "1 to 100 letters"),
-        ("find", {"text": "a", "show": "0.slower"}, "there is 0.base, 0.faster, 1.base"),
+        ("find", {"text": ""}, "1 to 100 characters"),
+        ("find", {"text": "a", "show": "0.slower"}, "use one of 0.base, 0.faster, 1.base"),
         ("op", {"lane": 99, "at": 0}, "there is no lane 99"),
         ("", {"show": "../base"}, "no such variant"),
     ],
 )
-def test_what_is_wrong_with_a_question_is_said(client, page, query, said):
+def test_a_bad_query_gets_an_error_message(client, page, query, said):
     answer, body = client.ask(f"/{client.token}/{page}?{urlencode(query)}")
     assert answer.status == 400
     assert said in body.decode()
 
 
-def test_a_fault_is_told_and_the_next_question_answered(caplog):
+def test_a_fault_is_reported_and_the_next_request_is_answered(caplog):
     def fail(_):
         raise KeyError("lost")
 
@@ -227,7 +232,7 @@ def test_a_search_adds_up_what_is_shown(client):
     assert [at["lane"] for at in told["at"][:2]] == [0, 2]
 
 
-def test_an_op_is_told_by_lane_and_time(client):
+def test_an_op_is_found_by_lane_and_time(client):
     told = json.loads(client.get("op", show="0.base", lane=1, at=100 * PS))
     (op,) = told["ops"]
     assert (told["members"]["of"], told["members"]["at"]) == (0, [])
@@ -238,7 +243,7 @@ def test_an_op_is_told_by_lane_and_time(client):
 @pytest.fixture
 def meeting(tmp_path):
     """Pages of a run of three ranks that meet at two collectives."""
-    opened = OpenedRuns([RunShown.of(write_meeting_run(tmp_path / "runs" / "abc"))])
+    opened = OpenedRuns([ViewedRun.of(write_meeting_run(tmp_path / "runs" / "abc"))])
     with ViewServer(view_pages(opened)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield Client(server)
@@ -259,7 +264,7 @@ def test_a_collective_is_drawn_on_every_rank_with_its_wait_before_it(meeting):
 
 
 @pytest.mark.parametrize("at", [1500, 3500])  # while it waits, and while it runs
-def test_the_ranks_of_a_collective_are_named_by_when_they_arrive(meeting, at):
+def test_the_ranks_of_a_collective_are_listed_by_arrival(meeting, at):
     told = json.loads(meeting.get("op", lane=3, at=at * PS))
     assert [op["op"] for op in told["ops"]] == [3]
     found = told["members"]
@@ -272,14 +277,14 @@ def test_the_ranks_of_a_collective_are_named_by_when_they_arrive(meeting, at):
     assert [one["last"] for one in found["at"]] == [False, False, True]
 
 
-def test_how_long_was_waited_at_most_is_of_all_ranks_where_not_all_are_told(meeting, monkeypatch):
+def test_the_longest_wait_is_over_all_ranks_even_if_not_all_are_listed(meeting, monkeypatch):
     monkeypatch.setattr(tiles, "MOST_MEMBERS", 1)
     found = json.loads(meeting.get("op", lane=3, at=3500 * PS))["members"]
     assert [one["rank"] for one in found["at"]] == [2]
     assert (found["of"], round(found["most"] / PS)) == (3, 2000)
 
 
-def test_a_collective_for_which_nobody_waits_says_so(meeting):
+def test_a_collective_without_waiting_is_reported_as_such(meeting):
     found = json.loads(meeting.get("op", lane=5, at=4200 * PS))["members"]
     assert (found["of"], found["last"]) == (3, 3)
     assert {one["waits"] for one in found["at"]} == {0.0}
@@ -301,8 +306,8 @@ def test_the_page_has_what_the_timeline_needs(client):
         ("stream 0", 2, 1), ("second/def base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 2),
     ]  # fmt: skip
     assert (
-        "first/abc base: all of 301 ops; 1 never ran or did not end; waits, and ranks of a "
-        "collective but the first, were not kept: run it again." in facts["said"]
+        "first/abc base: all of 301 ops; 1 never ran or did not end; waits and all ranks of a "
+        "collective but the first were not kept: run it again." in facts["said"]
     )
     assert script_hash(view_script()) in html
     assert view_script() in html
@@ -323,10 +328,10 @@ def test_the_report_of_a_run_is_there(client):
 
 def test_a_run_of_many_ranks_is_folded_by_machine(tmp_path):
     rows = [(r, s, "compute", "a", 0, 10) for r in range(24) for s in range(3)]
-    opened = OpenedRuns([RunShown.of(write_run(tmp_path / "s" / "r", base=rows))])
+    opened = OpenedRuns([ViewedRun.of(write_run(tmp_path / "s" / "r", base=rows))])
     from foretrace.reports.view.opened_runs import timeline_facts
 
-    found = timeline_facts(opened, opened.shown(opened.first_shown))["rows"]
+    found = timeline_facts(opened, opened.shown(opened.default_variants))["rows"]
     opened.close()
     assert found[:4] == [{"name": "base", "level": 0}, {"name": "node0", "level": 1, "open": True},
                          {"name": "rank 0", "level": 2, "open": False},
@@ -335,12 +340,12 @@ def test_a_run_of_many_ranks_is_folded_by_machine(tmp_path):
 
 
 def test_a_run_without_ops_says_how_to_keep_them(tmp_path):
-    with pytest.raises(ScenarioError, match=r"kept no rows of ops .*--keep ops$"):
-        RunShown.of(write_run(tmp_path / "s" / "r"))
+    with pytest.raises(ScenarioError, match=r"has no rows of ops .*--keep ops$"):
+        ViewedRun.of(write_run(tmp_path / "s" / "r"))
 
 
 def test_lanes_are_written_with_ranges():
-    assert lanes_of_text("") == []
-    assert lanes_of_text("3,5-7,9") == [3, 5, 6, 7, 9]
-    with pytest.raises(ValueError, match="'-1' is no lane"):
-        lanes_of_text("-1")
+    assert parse_lanes("") == []
+    assert parse_lanes("3,5-7,9") == [3, 5, 6, 7, 9]
+    with pytest.raises(ValueError, match="'-1' is not a lane"):
+        parse_lanes("-1")

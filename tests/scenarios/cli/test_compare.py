@@ -60,7 +60,7 @@ def test_a_comparison_is_also_a_page(saved, cli, folder):
     run = saved("runs")
     assert cli("compare", run, "-o", "c.html")[0] == 0
     page = (folder / "c.html").read_text()
-    assert "<h1>slow beside base</h1>" in page
+    assert "<h1>slow compared with base</h1>" in page
     assert "cluster.override.node0.gpu0.slowdown" in page
     code, _, err = cli("compare", run, "-o", "nowhere/c.html")
     assert code == 2

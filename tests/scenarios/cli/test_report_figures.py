@@ -1,6 +1,6 @@
 """``foretrace report RUN --figures``: files of every figure of a page."""
 
-from foretrace.reports.page_figures import figures_of_page
+from foretrace.reports.page_figures import decode_figures
 from foretrace.reports.section import SECTIONS
 from foretrace.scenarios.config.plugin_loading import unload_plugin_file
 
@@ -9,7 +9,7 @@ def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli("run", "first", "--quick")[0] == 0
     (page,) = tmp_path.glob("runs/first/*/report.html")
-    named = [one.name for one in figures_of_page(page.read_text())]
+    named = [one.name for one in decode_figures(page.read_text())]
     assert len(named) >= 6
     code, out, _ = cli("report", "first", "--figures", "pdf")
     assert code == 0
@@ -29,7 +29,7 @@ def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
     page.write_text("<html></html>")
     code, _, err = cli("report", "first", "--figures", "svg")
     assert code
-    assert "its page holds no figures as data; write it again: foretrace run --no-cache" in err
+    assert "its page has no figure data; write it again: foretrace run --no-cache" in err
 
 
 PLUGIN = """

@@ -106,7 +106,9 @@ def test_recorded_files_say_where_their_time_goes_and_which_rank_it_is(cli, fold
     late_rank(folder)
     code, out, err = cli("trace", "report", "late*.json", "-o", "late.html")
     assert (code, err) == (0, "")
-    assert "Rank 1 arrives last in 1 of 1 collectives; the others wait 300 µs for it in all." in out
+    assert (
+        "Rank 1 arrives last in 1 of 1 collectives; the others wait 300 µs for it in total." in out
+    )
     page = (folder / "late.html").read_text()
     assert "Rank 1 arrives last in 1 of 1 collectives" in page
     assert "rank 0 waits 300 µs at collective 1" in page
@@ -123,7 +125,7 @@ def test_one_rank_of_several_says_that_the_others_are_lacking(cli, folder):
     code, out, _ = cli("trace", "report", "late1.json", "-o", "late.html")
     assert code == 0
     assert out.startswith("Rank 1 of 2, ")
-    assert "takes the files of the other ranks" in out
+    assert "The files of the other ranks are needed" in out
 
 
 def test_a_recording_that_is_not_there_is_named(cli):

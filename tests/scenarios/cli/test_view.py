@@ -48,7 +48,7 @@ def test_it_serves_until_it_is_interrupted_or_its_terminal_closed(run, sent, cod
 def test_a_run_whose_ops_were_not_kept_says_how_to_keep_them(run, refused):
     (run / "ops.base.parquet").unlink()
     assert refused("view", run) == (
-        f"{run}: kept no rows of ops (ops.*.parquet), so there is nothing to view; run it again "
+        f"{run}: has no rows of ops (ops.*.parquet), so there is nothing to view; run it again "
         "with --keep ops"
     )
 

@@ -63,8 +63,8 @@ def test_marks_and_exposed_communication_are_those_of_the_profilers_tables(
     assert told["step"] == pytest.approx(60e-6, rel=0.01)
     assert told["exposed_communication"] == pytest.approx(2 * (100 - 40) * 1e-6)
     said = " ".join(ask(cli, tmp_path, trace).split())
-    assert "4 GPU ops were under way when the first iteration began: the GPU takes 100 µs" in said
-    assert "has 120 µs of exposed communication." in said
+    assert "4 GPU ops were in flight when the first iteration began: the GPU takes 100 µs" in said
+    assert "shows 120 µs of exposed communication." in said
 
 
 def test_where_nothing_was_under_way_there_is_nothing_to_tell_apart(

@@ -68,7 +68,7 @@ def test_the_report_says_what_widens_the_interval_and_what_to_do(run, cli):
     _, out, _ = cli("run", "a.yaml")
     said = " ".join(out.split())
     assert "What widens the interval: host ops of another machine (-" in said
-    assert "workload.recorded_on.host is its name" in said
+    assert "write its name: workload.recorded_on.host" in said
 
 
 def test_a_host_that_no_catalog_knows_is_refused(run, cli, tmp_path):

@@ -343,7 +343,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
     one = told["components"]["node0.nic0"]
     assert one["beside"]["max"]["value"] < 0.15 < one["errors"]["max"]["value"]
     page = accuracy_page(told)
-    assert "This catalog beside the other" in page
+    assert "This catalog against the other" in page
     assert "composition error" in page
 
 

@@ -15,7 +15,7 @@ from foretrace.sim.run.simulation import Simulation
 from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 
-from foretrace.reports.export.chrome import write_chrome  # isort: skip
+from foretrace.reports.export.chrome import write_chrome_trace  # isort: skip
 from foretrace.reports.export.tables import write_ops  # isort: skip
 
 
@@ -35,7 +35,7 @@ def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
     system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     result = Simulation(system, {"*": Recorded()}, engine="reference").run(build.graph())
     write_ops(tmp_path / "ops.parquet", result)
-    assert write_chrome(tmp_path / "ops.parquet", tmp_path / "t.json.gz") == 2
+    assert write_chrome_trace(tmp_path / "ops.parquet", tmp_path / "t.json.gz") == 2
     text = gzip.decompress((tmp_path / "t.json.gz").read_bytes()).decode()
     events = json.loads(text, parse_float=str)["traceEvents"]
     assert [(e["name"], e["ts"], e["dur"]) for e in events] == [
@@ -49,7 +49,7 @@ def test_ops_saved_when_a_period_was_called_an_iteration_keep_it(tmp_path):
     row = "0 AS op, 0 AS rank, 1 AS stream, NULL::VARCHAR AS name, 'compute' AS kind, "
     row += "'ended' AS state, 0 AS start, 5 AS \"end\", 'node0.gpu0' AS component, 7 AS iteration"
     duckdb.sql(f"COPY (SELECT {row}) TO '{tmp_path}/ops.parquet' (FORMAT parquet)")
-    write_chrome(tmp_path / "ops.parquet", tmp_path / "t.json")
+    write_chrome_trace(tmp_path / "ops.parquet", tmp_path / "t.json")
     (event,) = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert event["args"] == {"component": "node0.gpu0", "period": 7}
 

@@ -200,7 +200,7 @@ def test_the_page_counts_prices_and_draws_the_fabric_and_says_where_there_is_no_
     assert [row[0] for row in table.rows] == ["base", "one"]
     assert list(table.rows[0])[1:] == ["fat-tree", "2", "2", "8", "4", "24 USD"]
     assert list(table.rows[1])[1:] == ["fat-tree", "1", "0", "8", "0", "11 USD"]
-    assert sentence.line.startswith("one: one leaf switch joins all NICs: there is no spine")
+    assert sentence.line.startswith("one: one leaf switch connects all NICs: there is no spine")
     assert [t.boxes for t in drawing.tiers] == [["spine0", "spine1"], ["leaf0", "leaf1"]]
     assert len(drawing.joins) == 4
     page = run_page(shown.summary, shown.results, shown.run)

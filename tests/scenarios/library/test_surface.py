@@ -101,7 +101,9 @@ def test_what_init_makes_runs_at_once(cli, template, monkeypatch):
     _, said, _ = cli("init", "new", "--template", template)
     go = said.splitlines()[-1].partition("foretrace ")[2]
     monkeypatch.chdir("new")
-    others = ["--set", "hil.busy=1000000"] if go.startswith("hil") else []  # tests run side by side
+    others = (
+        ["--set", "hil.busy=1000000"] if go.startswith("hil") else []
+    )  # tests run at the same time
     assert cli(*go.split(), *others)[0] == 0
 
 

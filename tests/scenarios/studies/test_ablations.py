@@ -57,7 +57,7 @@ def test_a_gain_that_its_mechanism_makes_holds(cli, written):
     assert "over narrow, as expected. Without any one piece, the gain is gone." in said
     assert "The control does not change." in said
     page = next(Path().glob("runs/wide/*/report.html")).read_text()
-    assert "Does the mechanism do it?" in page
+    assert "Is the mechanism the cause?" in page
     assert "without: the wide wire" in page
 
 

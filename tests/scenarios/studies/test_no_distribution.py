@@ -88,7 +88,7 @@ def test_a_run_without_replicas_says_that_it_is_too_quick():
         for n in ("1", "10")
     )
     (said,) = [sentence for sentence in once if "without replicas" in sentence]
-    assert said.endswith("ranks is too quick (--replicas 10).")
+    assert said.endswith("ranks is too short (--replicas 10).")
     assert not any("without replicas" in sentence for sentence in ten)
 
 
@@ -120,8 +120,8 @@ def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkey
     found = start_variation.check_jitter_interval(loads(text))
     assert found["state"] == "unresolved"
     assert found["low"] < 0.5 * found["fastest"] == 0.1
-    assert jitter_sentence(found).startswith("unresolved: of 4 process starts it would begin at ")
-    assert jitter_sentence(found).endswith("and the fastest of 8 steps took 200 ms")
+    assert jitter_sentence(found).startswith("unresolved: from 4 process starts it would begin at ")
+    assert jitter_sentence(found).endswith("but the fastest of 8 steps took 200 ms")
 
 
 def test_one_that_begins_near_it_is(monkeypatch):

@@ -127,7 +127,7 @@ def test_a_difference_that_errors_could_turn_round_is_one_that_nobody_can_tell(d
     (_, said, *_) = answer_sentences(summary)
     assert said.startswith("The next, with ")
     assert said.endswith(
-        "has +1.0 % cost per million tokens, -2.0 % to +3.0 % with 90 %: cannot tell."
+        "has +1.0 % cost per million tokens, -2.0 % to +3.0 % (90 % interval): cannot tell."
     )
 
 
@@ -138,7 +138,7 @@ def test_a_difference_too_small_to_show_is_the_same_cost(done):
     told |= {"change": 0.0001, "interval": [-0.002, 0.001], "sure": False}
     (_, said, *_) = answer_sentences(summary)
     assert said.endswith(
-        "has the same cost per million tokens, -0.2 % to +0.1 % with 90 %: cannot tell."
+        "has the same cost per million tokens, -0.2 % to +0.1 % (90 % interval): cannot tell."
     )
 
 
@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_refused_with_what_would_and_is_no_failure(tmp_path
     assert sum(refusal_counts(summary).values()) == len(refused)
     assert "do not fit (most of it " in line
     page = sweep_page(summary, {"resolved": "", "command": "", "run": "x", "file": "plans.yaml"})
-    assert "How sure the ranking is" in page
+    assert "How certain the ranking is" in page
     assert "it fits with" in page
 
 
@@ -180,7 +180,8 @@ def test_a_page_of_more_points_than_it_shows_has_refused_ones_too(done):
 def test_a_quick_search_says_that_it_did_not_ask_how_sure_it_is(tmp_path):
     summary = sweep_summary(searched(tmp_path, "run.quick=true"))
     assert any(
-        "a quick sweep does not ask how sure that is" in t for t in answer_sentences(summary)
+        "the interval of that difference is unknown in a quick sweep" in t
+        for t in answer_sentences(summary)
     )
 
 

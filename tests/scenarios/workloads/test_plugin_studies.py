@@ -71,7 +71,7 @@ def test_a_process_workload_is_run_answered_and_reported_by_its_own_number(serve
     )  # where requests fill a queue, not +- thousands of %
     page = (folder / "report.html").read_text()
     assert "around the highest percent of ttft" in page
-    assert "held in amounts there is 10 % more" in page
+    assert "these are 10 % more capacity" in page
     (met,) = summary["points"]["base"]["expect"]
     assert met["met"]
 

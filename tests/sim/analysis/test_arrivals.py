@@ -55,7 +55,7 @@ def test_several_that_arrive_last_share_the_time():
 def test_the_answer_names_the_straggler():
     told = waiting_by_rank(run(*SLOW))
     assert last_arriver_sentence({"late": told}) == (
-        "Rank 3 arrives last in 2 of 3 collectives; the others wait 9 s for it in all."
+        "Rank 3 arrives last in 2 of 3 collectives; the others wait 9 s for it in total."
     )
     row = told["ranks"][3]
     assert (row["own"], row["waiting"], row["last"]) == (7.0, 0.5, 2)

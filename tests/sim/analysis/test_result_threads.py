@@ -1,4 +1,4 @@
-"""Results are asked by several threads at once: variants run side by side."""
+"""Results are asked by several threads at once: variants run at the same time."""
 
 import gc
 import threading

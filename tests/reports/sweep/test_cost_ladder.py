@@ -44,10 +44,10 @@ POINTS = (
 )
 
 
-def test_the_cheapest_that_meets_what_is_expected_is_named_with_what_the_next_dollar_buys():
+def test_the_cheapest_point_that_meets_expectations_is_named_with_the_next_gain():
     cheapest, dollar = cost_sentences(swept(*POINTS))
     assert cheapest == (
-        "The lowest price that meets what is expected is 2.00 USD/hour, with nodes = 2."
+        "The lowest price that meets the expectations is 2.00 USD/hour, with nodes = 2."
     )
     assert dollar == (
         "2.00 USD/hour more, for nodes = 4, changes iteration time p50 by -50.0 %: "
@@ -64,36 +64,37 @@ def test_a_step_whose_intervals_overlap_is_not_called_better():
     ]  # fmt: skip
 
 
-def test_a_first_step_that_cannot_be_told_is_said_so():
+def test_a_first_step_within_the_interval_is_called_uncertain():
     close = swept(one(2, 2.0, 0.4, 0.01), one(4, 4.0, 0.395, 0.01))
     assert (
-        "may buy nothing: cannot tell, the intervals of the two overlap."
+        "may gain nothing: cannot tell, because the intervals of the two overlap."
         in cost_sentences(close)[-1]
     )
 
 
 def test_without_intervals_nothing_is_called_better():
     said = cost_sentences(swept(one(2, 2.0, 0.4), one(4, 4.0, 0.2)))[-1]
-    assert said.endswith("how sure that is takes ten replicas.")
+    assert said.endswith("use ten replicas to get an interval.")
 
 
-def test_a_bar_within_the_interval_of_the_cheapest_cannot_be_told():
+def test_a_limit_within_the_interval_of_the_cheapest_point_is_uncertain():
     near = one(2, 2.0, 0.445, 0.01, unsure=MISS)
     _, doubt, _ = cost_sentences(swept(near, one(4, 4.0, 0.2, 0.01)))
     assert doubt == (
-        "Cannot tell whether it does: iteration_time.p50 <= 450 ms lies within its interval; the "
-        "lowest that surely does is 4.00 USD/hour, with nodes = 4."
+        "Cannot tell whether it does: the limit of iteration_time.p50 <= 450 ms is within its "
+        "interval; the lowest that certainly does is 4.00 USD/hour, with nodes = 4."
     )
 
 
-def test_money_that_buys_nothing_is_said_so():
+def test_a_higher_price_without_gain_is_mentioned():
     assert cost_sentences(swept(one(2, 2.0, 0.2), one(4, 4.0, 0.4)))[-1] == (
-        "More money buys nothing here: no dearer point has a better iteration time p50."
+        "A higher price gains nothing here: no point that costs more has a better "
+        "iteration time p50."
     )
 
 
 @pytest.mark.parametrize("points", [(one(1, 1.0, 0.8, missed=MISS),)])
-def test_nothing_is_said_where_nothing_meets_it(points):
+def test_no_cost_sentence_if_no_point_meets_the_expectations(points):
     assert cost_sentences(swept(*points)) == []
 
 
@@ -107,7 +108,7 @@ def test_a_sweep_without_prices_has_no_such_section():
     assert "what it costs" in html
 
 
-def test_the_sections_that_are_asked_for_are_shown_in_their_order():
+def test_requested_sections_are_shown_in_the_given_order():
     html = sweep_page(swept(*POINTS), RUN, ("capacity", "answer", "blame"))
     assert re.findall(r'<section id="(.*?)"', html) == ["capacity", "answer", "points"]
     every = re.findall(r'<section id="(.*?)"', sweep_page(swept(*POINTS), RUN))
@@ -160,7 +161,7 @@ def test_money_has_one_unit_in_tables_and_figures():
     assert "mUSD" not in page
 
 
-def test_variants_with_prices_are_told_by_cost_against_time():
+def test_variants_with_prices_are_shown_by_cost_against_time():
     def variant(rate, usd):
         return {"metrics": {"tokens_per_second.p50": {"value": rate}, TOKENS: {"value": usd}}}
 
@@ -174,7 +175,7 @@ def test_variants_with_prices_are_told_by_cost_against_time():
     assert table.rows == [
         ["base", "1 s", "2 USD", "on the front"],
         ["quick", "500 ms", "3 USD", "on the front"],
-        ["poor", "2 s", "2.5 USD", "behind base"],
+        ["poor", "2 s", "2.5 USD", "dominated by base"],
     ]
     front, behind = plot.axes[0].series
     assert [list(front.x), list(behind.x)] == [[0.5, 1.0], [2.0]]

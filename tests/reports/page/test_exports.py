@@ -15,14 +15,14 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 @pytest.fixture
 def packets(small, tmp_path):
     def write():
-        cut = perfetto.write_timeline(tmp_path / "t.pftrace", small.results)
+        cut = perfetto.write_perfetto_timeline(tmp_path / "t.pftrace", small.results)
         trace = Trace.FromString((tmp_path / "t.pftrace").read_bytes())
         return cut, list(trace.packet)
 
     return write
 
 
-def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
+def test_the_table_has_one_row_per_op_with_exact_times(small, tmp_path):
     result = small.results["base"]
     write_ops(tmp_path / "ops.parquet", result)
     rows = duckdb.sql(f"SELECT op, kind, rank, start, \"end\" FROM '{tmp_path}/ops.parquet'")
@@ -33,7 +33,7 @@ def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
     assert sum(r[1] == "collective" for r in rows) == 4
 
 
-def test_the_table_is_read_as_the_result_tells_it(small, tmp_path):
+def test_reading_the_table_gives_the_ops_of_the_result(small, tmp_path):
     import pandas as pd
     from foretrace import ScenarioError, read_ops
 
@@ -44,10 +44,10 @@ def test_the_table_is_read_as_the_result_tells_it(small, tmp_path):
     pd.testing.assert_frame_equal(
         found[[*told.columns]], told, check_names=False, check_dtype=False, check_index_type=False
     )
-    with pytest.raises(ScenarioError, match=r"kept no ops of 'quick'; there is base$"):
+    with pytest.raises(ScenarioError, match=r"no ops of 'quick' were kept; there is base$"):
         read_ops(tmp_path, "quick")
     with pytest.raises(
-        ScenarioError, match=r"kept no ops of 'base'; run it again with --keep ops$"
+        ScenarioError, match=r"no ops of 'base' were kept; run it again with --keep ops$"
     ):
         read_ops(tmp_path / "none")
 
@@ -89,7 +89,7 @@ def test_slices_have_the_names_and_times_of_their_ops(packets, small):
     assert told == {(name or kind, round(start * 1000)) for name, kind, start in ops}
 
 
-def test_what_does_not_fit_is_counted(packets, monkeypatch):
+def test_slices_that_are_left_out_are_counted(packets, monkeypatch):
     monkeypatch.setattr(perfetto, "MOST_SLICES", 20)
     cut, found = packets()
     kept = sum(p.track_event.type == 1 for p in found)

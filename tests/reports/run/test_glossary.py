@@ -11,7 +11,7 @@ RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cu
 
 
 @pytest.mark.parametrize("word", ["rank", "p50", "blind", "jitter", "critical path", "assumed"])
-def test_what_an_answer_is_told_with_is_defined(word, small):
+def test_every_word_of_an_answer_is_in_the_glossary(word, small):
     html = run_page(small.summary.to_dict(), small.results, RUN)
     first = html[html.index("<main>") : html.index("</section>")]
     assert word in first

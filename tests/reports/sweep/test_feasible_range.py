@@ -37,21 +37,21 @@ def nodes(*meets):
 @pytest.mark.parametrize(
     ("meets", "said"),
     [
-        ((1, 1, 0, 0), f"nodes can be 2 at most: 4 misses {BAR}."),
-        ((0, 0, 0, 1), f"nodes has to be 8 at least: 4 misses {BAR}."),
+        ((1, 1, 0, 0), f"nodes can be at most 2: 4 misses {BAR}."),
+        ((0, 0, 0, 1), f"nodes must be at least 8: 4 misses {BAR}."),
         ((0, 1, 1, 0), f"nodes can be 2 to 4: 1 misses {BAR}, 8 misses {BAR}."),
         (
             (1, 1, 1, 1),
-            "nodes can be anything that was tried, 1 to 8: all meet what is expected.",
+            "nodes can have any value that was tried, 1 to 8: all meet the expectations.",
         ),
     ],
 )
-def test_the_values_that_meet_it_end_beside_one_that_does_not(meets, said):
+def test_the_feasible_range_ends_next_to_a_value_that_misses(meets, said):
     assert feasible_range_text(nodes(*meets)) == [said]
 
 
 @pytest.mark.parametrize("meets", [(1, 0, 1, 1), (0, 0, 0, 0), (1,)])
-def test_nothing_is_said_where_there_is_no_such_edge(meets):
+def test_no_feasible_range_without_a_clear_edge(meets):
     assert feasible_range_text(nodes(*meets)) == []
 
 
@@ -59,10 +59,10 @@ def test_values_are_ordered_by_size_and_not_by_their_text():
     rates = [("800 Mb/s", False), ("10 Gb/s", True), ("1.6 Gb/s", False), ("40 Gb/s", True)]
     (said,) = feasible_range_text(swept(*(one("cluster.node.nic.bandwidth", *r) for r in rates),
                            setting="cluster.node.nic.bandwidth"))  # fmt: skip
-    assert said == f"bandwidth has to be 10 Gb/s at least: 1.6 Gb/s misses {BAR}."
+    assert said == f"bandwidth must be at least 10 Gb/s: 1.6 Gb/s misses {BAR}."
 
 
-def test_settings_without_an_order_and_two_settings_have_no_edge():
+def test_unordered_settings_and_two_settings_have_no_feasible_range():
     named = [one("cluster.fabric.library", n, m) for n, m in (("gloo", False), ("nccl", True))]
     assert feasible_range_text(swept(*named, setting="cluster.fabric.library")) == []
     two = nodes(1, 1, 0, 0)
@@ -70,18 +70,19 @@ def test_settings_without_an_order_and_two_settings_have_no_edge():
     assert feasible_range_text({**two, "expect": []}) == []
 
 
-def test_an_edge_within_its_interval_cannot_be_told():
+def test_an_edge_whose_interval_contains_the_limit_is_uncertain():
     points = [one("cluster.nodes", 1), one("cluster.nodes", 2, unsure=True),
               one("cluster.nodes", 4, meets=False)]  # fmt: skip
     assert (
-        feasible_range_text(swept(*points))[1] == "Cannot tell at 2: its interval holds the limit."
+        feasible_range_text(swept(*points))[1]
+        == "Cannot tell for 2: its interval contains the limit."
     )
 
 
-def test_a_point_that_failed_is_no_proof_of_a_miss():
+def test_a_failed_point_does_not_count_as_a_miss():
     failed = {"set": {"cluster.nodes": 4}, "error": {"message": "no"}}
     assert feasible_range_text(swept(one("cluster.nodes", 1), one("cluster.nodes", 2), failed)) == [
-        "nodes can be 2 at most: 4 failed."
+        "nodes can be at most 2: 4 failed."
     ]
 
 
@@ -92,10 +93,10 @@ def test_a_point_that_failed_is_no_proof_of_a_miss():
         (False, f"; as described it is 2 s, but misses {BAR}."),
     ],
 )
-def test_what_misses_the_bar_is_no_yardstick(base, said):
+def test_a_base_that_misses_expectations_is_no_reference(base, said):
     best = one("cluster.nodes", 2) | {"front": True}
     summary = swept(best, one("cluster.nodes", 4, meets=False), base=base)
     first, edge = lead_sentences(summary)
     assert first.endswith(said)
-    assert edge == f"nodes can be 2 at most: 4 misses {BAR}."
+    assert edge == f"nodes can be at most 2: 4 misses {BAR}."
     assert (">misses</span></th>" in sweep_page(summary, RUN)) == (not base)

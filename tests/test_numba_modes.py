@@ -34,7 +34,7 @@ def two_in_a_list():
     return rows, np.int64(1)
 
 
-def test_kernels_are_compiled_unless_the_interpreter_was_asked_for():
+def test_kernels_are_compiled_unless_interpreted_mode_is_set():
     assert hasattr(int128.add, "py_func") is not INTERPRETED
 
 
@@ -86,7 +86,7 @@ def test_a_row_below_zero_is_an_overrun_and_not_the_last_row():
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
-def test_a_numba_whose_private_api_nobody_knows_compiles_by_njit_alone():
+def test_an_unknown_numba_version_compiles_with_plain_njit():
     env = {key: text for key, text in os.environ.items() if key != "FORETRACE_PLAIN_NJIT"}
     command = [sys.executable, "-c", UNKNOWN]
     done = subprocess.run(command, env=env, capture_output=True, text=True)

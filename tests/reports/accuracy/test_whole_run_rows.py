@@ -2,7 +2,7 @@
 
 from foretrace.hil.sample import CLOCKS
 from foretrace.reports.accuracy.clock_meanings import SECONDS, clock_meanings
-from foretrace.reports.accuracy.whole_run import component_share_rows, error_rows
+from foretrace.reports.accuracy.whole_run_rows import component_share_rows, error_rows
 
 WHOLE = {"error": -0.021, "spread": 0.004, "real": None, "coupled": None,
          "shares": [{"component": "nic", "swap_in": 1e-3, "leave_out": 1e-3, "shapley": 1e-3}],
@@ -14,11 +14,11 @@ def rows(**more):
     return {name: (value, note) for name, value, note in error_rows({**WHOLE, **more}, "s")}
 
 
-def test_model_and_composition_error_are_apart_and_beside_the_spread():
+def test_model_error_composition_error_and_spread_are_separate_rows():
     found = rows()
     assert found["model error"][0] == "-2.1 %"
     assert found["A/A"][0] == "0.4 %"
-    assert found["composition error"] == ("unknown", "the real job was not measured: hil.real")
+    assert found["composition error"] == ("unknown", "the real job was not measured (hil.real)")
     real = {"composition": 0.05, "all": 0.03, "spread": 0.02, "source": "a stopwatch"}
     found = rows(real=real)
     assert found["composition error"] == (
@@ -28,23 +28,23 @@ def test_model_and_composition_error_are_apart_and_beside_the_spread():
     assert found["model against job"] == ("+3.0 %", "a stopwatch")
 
 
-def test_a_coupled_run_tells_what_sharing_costs_where_sets_in_flight_were_measured():
+def test_a_coupled_run_shows_the_sharing_error_of_measured_sets():
     found = rows(coupled={**DRIVEN, "sets": ["fabric"]})
     assert found["model error, coupled"][0] == "-3.0 %"
     assert "2 ms" in found["model error, coupled"][1]
     assert found["sharing error"][0] == "-1.0 %"
-    assert found["sharing error"][1].endswith("that were measured (fabric)")
+    assert found["sharing error"][1].endswith("sets of concurrent ops (fabric)")
     found = rows(coupled={**DRIVEN, "sets": []})
     assert found["sharing error"][0] == "unknown"
 
 
-def test_one_component_alone_has_all_of_it_and_no_table():
+def test_a_single_component_has_no_table_of_shares():
     assert component_share_rows(WHOLE, "s") == []
     two = {**WHOLE, "shares": WHOLE["shares"] * 2}
     assert [row["name"] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
 
 
-def test_every_clock_says_what_its_seconds_are_and_emulated_ones_what_they_are_not():
+def test_every_clock_is_explained():
     assert set(CLOCKS) == set(SECONDS)
     told = dict(clock_meanings(["icount", "timetravel", "icount"]))
     assert "They do not tell how long a NIC" in told["icount"]

@@ -21,11 +21,11 @@ from foretrace.reports.texts.command_line import carry_scenario_options, with_op
         ("run --json s.yaml --swap a=b:c", "run s.yaml --swap a=b:c --replicas 10"),
     ],
 )
-def test_an_option_is_not_said_twice(typed, told):
+def test_an_option_replaces_the_one_given_before(typed, told):
     assert with_option(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
 
 
-def test_a_switch_is_said_once():
+def test_a_switch_is_added_once():
     assert (
         with_option("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
     )
@@ -43,7 +43,7 @@ def step(command):
     return told
 
 
-def test_who_follows_advice_is_advised_something_else():
+def test_following_an_advice_changes_the_next_one():
     first = step("foretrace run s.yaml")
     second = step(first)
     assert shlex.split(first)[-1] == "cluster.override.node*.gpu*.slowdown=0.8"
@@ -51,13 +51,13 @@ def test_who_follows_advice_is_advised_something_else():
     assert second.count("--set") == 1
 
 
-def test_what_a_sweep_was_told_holds_for_the_run_of_its_best_point():
+def test_options_of_a_sweep_carry_over_to_the_run_of_its_best_point():
     typed = "foretrace sweep s.yaml --set run.seed=3 --set a=9 --catalog mine --workers local:2"
     told = carry_scenario_options(typed, ["foretrace", "run", "s.yaml"], ["a=1"])
     assert told == "foretrace run s.yaml --set run.seed=3 --catalog mine --set a=1"
 
 
-def test_settings_that_take_values_of_their_own_are_told_each_its_own():
+def test_settings_varied_together_get_their_own_values():
     pair, vary = "net.rate, cost.items.0.each", [["1 Gb/s", "2 USD/hour"], ["4 Gb/s", "5 USD/hour"]]
     told = set_options({pair: "4 Gb/s, 5 USD/hour", "a, b": 8}, {pair: vary, "a, b": [4, 8]})
     assert told == ["net.rate=4 Gb/s", "cost.items.0.each=5 USD/hour", "a=8", "b=8"]

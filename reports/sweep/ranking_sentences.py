@@ -9,7 +9,7 @@ from ..numbers import NONE, format_change
 from ..texts.headline import metric_in_words
 from .sweep_results import Summary, settings_text, sweep_goals
 
-UNSURE, WITH = "cannot tell", " with 90 %"
+UNSURE, WITH = "cannot tell", " (90 % interval)"
 
 
 def ranking_sentences(summary: Summary) -> list[str]:
@@ -20,26 +20,26 @@ def ranking_sentences(summary: Summary) -> list[str]:
     best, second = (summary["points"][row["point"]] for row in ranking[:2])
     lead = ranking[1]["behind"]
     metric = metric_in_words(sweep_goals(summary)[0][1])
-    where = settings_text(second, summary, beside=best)
+    where = settings_text(second, summary, compared_to=best)
     change = format_change(lead["change"])
-    told = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
+    sentence = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
     if lead["interval"] is None:
-        unknown = "a quick sweep does not ask" if summary.get("quick") else "nobody knows"
-        return [f"{told}; {unknown} how sure that is."]
-    lines = [f"{told}, {within_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
+        why = " in a quick sweep" if summary.get("quick") else ""
+        return [f"{sentence}; the interval of that difference is unknown{why}."]
+    lines = [f"{sentence}, {interval_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
     alike = sum(not row["best"]["sure"] for row in ranking[1:])
     if alike:
-        lines.append(f"Of the best {len(ranking)}, {alike} cannot be told from the first.")
+        lines.append(f"Of the best {len(ranking)}, {alike} cannot be distinguished from the first.")
     return lines
 
 
-def within_text(difference: Mapping[str, Any]) -> str:
+def interval_text(difference: Mapping[str, Any]) -> str:
     """Interval of a difference.
 
-    >>> within_text({"interval": [-0.01, 0.03]})
-    '-1.0 % to +3.0 % with 90 %'
-    >>> within_text({"interval": [0.0, 0.0]})
-    'no change with 90 %'
+    >>> interval_text({"interval": [-0.01, 0.03]})
+    '-1.0 % to +3.0 % (90 % interval)'
+    >>> interval_text({"interval": [0.0, 0.0]})
+    'no change (90 % interval)'
     """
     low, high = (format_change(end) for end in difference["interval"])
     return f"{low}{WITH}" if low == high else f"{low} to {high}{WITH}"

@@ -31,7 +31,7 @@ def test_a_value_that_cannot_be_larger_is_tried_smaller(effects):
     assert effects["cluster.fabric.library.simple.efficiency"] != 0  # 1 is the most
 
 
-def test_words_zeros_and_what_was_measured_are_not_tried(effects):
+def test_texts_zeros_and_measured_values_are_not_tried(effects):
     assert effects["cluster.fabric.library.algorithms"] is None
     assert effects["cluster.node.nic.latency"] is None
     assert effects["cluster.node.host.cores"] is None
@@ -44,7 +44,7 @@ def test_each_kind_of_part_that_a_model_answers_for_has_a_break_even_error(defen
     assert all(e["answer"] for e in told.values())
 
 
-def test_what_a_bar_lacks_is_told(defended):
+def test_a_missed_expectation_says_how_much_is_lacking(defended):
     (e,) = defended.summary.points["base"]["expect"]
     assert not e["met"]
     assert e["short"] == pytest.approx(700e-6 / e["value"] - 1)
@@ -53,9 +53,9 @@ def test_what_a_bar_lacks_is_told(defended):
 def test_the_page_shows_all_of_it(defended):
     html = run_page(defended.summary.to_dict(), defended.results, RUN)
     assert "<dt>break-even</dt>" in html
-    assert "the one with most effect first" in html
+    assert "largest effect first" in html
     assert "<p>No effect: " in html
-    assert "iteration_time.p50 &lt;= 700 us needs -" in html
+    assert "iteration_time.p50 &lt;= 700 us needs a change of -" in html
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def width(view):
     return view[1] - view[0]
 
 
-def test_all_components_are_alive(opened):
+def test_all_interactive_components_start(opened):
     assert opened.run("document.documentElement.dataset.alive") == "yes"
     assert (
         opened.run("[...document.querySelectorAll('.still')].filter(e => e.offsetHeight).length")
@@ -55,7 +55,7 @@ def test_all_components_are_alive(opened):
     )
 
 
-def test_a_heat_map_has_an_axis_of_time_and_says_what_its_shades_are(opened):
+def test_a_heat_map_has_a_time_axis_and_a_legend_of_shades(opened):
     ticks = opened.run("[...document.querySelector('.heat .ticks').children].map(e => e.innerText)")
     assert len(ticks) > 2
     assert ticks[0] == "0 s"
@@ -102,7 +102,7 @@ def test_the_wheel_zooms_around_the_pointer_with_ctrl_(opened):
     assert after[0] + width(after) / 4 == pytest.approx(fixed, rel=1e-3)
 
 
-def test_every_bar_is_reached_and_told_from_the_keyboard(opened):
+def test_every_bar_can_be_reached_and_read_by_keyboard(opened):
     focus(opened, ".timeline canvas[tabindex]")
     opened.press("ArrowRight")
     first = state(opened)["picked"]
@@ -118,7 +118,7 @@ def test_every_bar_is_reached_and_told_from_the_keyboard(opened):
     assert width(state(opened)["view"]) < 0.01
 
 
-def test_ranks_of_a_collective_are_named_and_gone_to_by_keyboard(opened):
+def test_ranks_of_a_collective_are_listed_and_reached_by_keyboard(opened):
     members = ".members:not([hidden])"
     rows = f"[...document.querySelectorAll('{members} tbody tr')]"
     opened.run("document.querySelector('.timeline .tools input').focus()")
@@ -238,21 +238,21 @@ def test_the_tree_opens_by_keyboard_and_goes_back(opened):
     assert opened.run("document.querySelectorAll('.tree .path button').length") == 1
 
 
-def test_marks_of_still_figures_are_told_from_the_keyboard(opened):
+def test_marks_of_static_figures_are_read_by_keyboard(opened):
     focus(opened, "#answer figure svg")
     opened.press("ArrowRight")
     assert opened.run("document.querySelector('.tip').textContent").startswith("base: ")
     assert opened.run("document.querySelectorAll('svg title').length") == 0
 
 
-def test_cells_of_a_heat_map_are_told_from_the_keyboard(opened):
+def test_cells_of_a_heat_map_are_read_by_keyboard(opened):
     focus(opened, ".heat canvas")
     opened.press("ArrowRight")
     opened.press("ArrowDown")
     assert " %" in opened.run("document.querySelector('.heat .status').textContent")
 
 
-def test_without_script_the_still_figures_are_read(page):
+def test_without_script_the_static_figures_are_shown(page):
     page.complaints.clear()
     page.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:
@@ -265,7 +265,7 @@ def test_without_script_the_still_figures_are_read(page):
 
 
 @pytest.mark.parametrize("screen", [390, 1100, 1600])
-def test_nothing_sticks_out_of_the_page(opened, screen):
+def test_nothing_overflows_the_page(opened, screen):
     opened.ask("Emulation.setDeviceMetricsOverride", width=screen, height=800, deviceScaleFactor=1,
                mobile=False)  # fmt: skip
     try:

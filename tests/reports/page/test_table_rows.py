@@ -5,16 +5,16 @@ from foretrace.reports.blocks import Heading, Live
 from foretrace.reports.figures.time_tree import OpTotal
 from foretrace.reports.html import breakable_name
 from foretrace.reports.run.largest_ops import _table
-from foretrace.reports.run.use_over_time import _alike_together, use_over_time
+from foretrace.reports.run.use_over_time import _group_identical, use_over_time
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run.run import setting_differences
 
 
-def test_parts_that_are_used_alike_are_one_row_of_a_heat_map():
+def test_parts_with_equal_use_share_a_heat_map_row():
     busy, idle = np.array([0.5, 0.25]), np.zeros(2)
     shares = {f"node{n}.gpu0": busy for n in range(3)} | {"node0.nic0.tx": busy, "node3.gpu0": idle}
-    rows = _alike_together(shares)
+    rows = _group_identical(shares)
     assert list(rows) == ["node0.gpu0 + 2 alike", "node0.nic0.tx", "node3.gpu0"]
     assert rows["node0.gpu0 + 2 alike"] is busy
 
@@ -31,7 +31,7 @@ def test_use_over_time_has_every_variant_and_sort_of_part(small):
         assert max(max(line) for line in shown.data["values"]) > 0.2
 
 
-def test_how_many_ops_there_are_is_said_once_where_variants_agree():
+def test_op_counts_are_shown_once_if_variants_agree():
     def totals(seconds, ops):
         return [OpTotal(("compute", "gemm"), "compute", seconds, ops)]
 

@@ -3,7 +3,7 @@
 import builtins
 
 import pytest
-from foretrace.reports.export.pdf import for_paper, write_pdf
+from foretrace.reports.export.pdf import html_for_print, write_pdf
 from foretrace.reports.run.run_page import run_page
 from foretrace.sim.errors import ForetraceError
 
@@ -40,7 +40,7 @@ def test_without_pango_the_cure_is_named(html, tmp_path, monkeypatch):
 
 def test_paper_has_colours_of_its_own_and_no_script(html):
     """What lays out paper knows custom properties in styles, not in drawings."""
-    told = for_paper(html)
+    told = html_for_print(html)
     assert '="var(--' not in told
     assert "<script" not in told
     assert 'fill="#1d4f9c"' in told

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Code, Listing, Paragraph, Terms
 from ..section import section
-from ..texts.glossary import words_of_answer as words_of
+from ..texts.glossary import answer_glossary as words_of
 from ..texts.study import StudyShown
 
 
@@ -25,4 +25,4 @@ def how_to_repeat_run(study: StudyShown) -> Iterable[Block]:
          Code(run["run"]), "): the same seed and inputs give the same ", Code("summary.json"),
          ", byte for byte. It was made by ", Code(run["command"]), "."]
     )  # fmt: skip
-    yield Listing(run["resolved"], "Resolved scenario, every value with who decided it")
+    yield Listing(run["resolved"], "Resolved scenario, every value with its source")

@@ -53,7 +53,7 @@ def imported_by(program: str) -> set[str]:
     return set(json.loads(done.stdout.splitlines()[-1])) - set(sys.stdlib_module_names)
 
 
-def test_imports_point_one_way():
+def test_imports_follow_the_layers():
     lint = Path(sys.executable).with_name("lint-imports")
     command = [str(lint), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
