@@ -144,4 +144,4 @@ def _check_group_counts(parameters: Sequence[Parameter], counts: tuple[int, int,
             f"{fitted_rows}; measure more groups, or fit fewer parameters"
         )
     if not held_rows:
-        raise BackendError("fit: no group is held out to judge by; measure more, or hold out more")
+        raise BackendError("fit: no group is held out; measure more groups, or hold out more")

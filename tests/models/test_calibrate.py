@@ -78,7 +78,7 @@ def test_two_parameters_that_only_matter_as_a_sum_are_not_both_fitted():
 
 def test_fewer_than_five_groups_a_parameter_are_refused():
     rows = copies(lambda s: s / 1e9, SIZES[:8])
-    with pytest.raises(BackendError, match="2 parameters need 10 groups"):
+    with pytest.raises(BackendError, match="2 parameters need 10 fitted groups"):
         calibrate(line, [Parameter("latency", 1e-6), Parameter("bandwidth", 1e9)], rows)
 
 
