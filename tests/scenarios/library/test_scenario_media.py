@@ -117,7 +117,7 @@ def test_an_op_in_two_media_is_refused():
 def test_a_collective_as_one_op_is_refused_where_messages_queue():
     all_reduce = '{op: "collective:all-reduce", bytes: 1 MB, from: [0, 1, 2, 3]}'
     text = SCENARIO.replace('{op: "send:write", bytes: 1 MB, from: [0, 1, 2], to: 3}', all_reduce)
-    with pytest.raises(GraphError, match=r"write it out as its sends .cluster.fabric.expand"):
+    with pytest.raises(GraphError, match=r"expand it into sends .cluster.fabric.expand"):
         build_variant(loads(text + NETWORK)).run()
     written_out = (text + NETWORK).replace("  fabric: {", "  fabric: {expand: ring, ")
     assert build_variant(loads(written_out)).run().makespan > 0
@@ -128,7 +128,7 @@ def test_a_send_that_is_sprayed_is_refused_where_messages_go_one_way():
     text = text.replace("nodes: 4", "nodes: 8")
     text = text.replace("from: [0, 1, 2], to: 3", "from: [0], to: 7")
     media = NETWORK.replace("}", f', "spine*": {QUEUED}}}')
-    with pytest.raises(GraphError, match=r"sprayed over several ways.*; take routing: ecmp"):
+    with pytest.raises(GraphError, match=r"sprayed over several routes.*; set routing: ecmp"):
         build_variant(loads(text + media)).run()
     one_way = text.replace("spray", "ecmp")
     assert build_variant(loads(one_way + media)).run().makespan == pytest.approx(5e-4)

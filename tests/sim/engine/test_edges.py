@@ -475,9 +475,11 @@ def cyclic(shape, n):
 )
 def test_x13_a_large_cyclic_graph_is_refused_in_a_bounded_number_of_steps(make, shape, monkeypatch):
     searches = []
-    init = deadlock._Waits.__init__
+    init = deadlock._WaitForGraph.__init__
     monkeypatch.setattr(
-        deadlock._Waits, "__init__", lambda self, *a: (init(self, *a), searches.append(self))[0]
+        deadlock._WaitForGraph,
+        "__init__",
+        lambda self, *a: (init(self, *a), searches.append(self))[0],
     )
     cases = cyclic(shape, 20_000)
     with pytest.raises(GraphError, match="cycle: graph 'g': op ") as told:
