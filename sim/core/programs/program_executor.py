@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,6 @@ LED = 12  # collectives once an op, at the rank that leads them
 # Of a group that meets: members that are there, meetings before, when the last one came, for how
 # long, in which step.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
-# Of the state of a run, see `_initial_state`.
-PARKED, PENDING, ARRIVED, STACK, MEETING, SENT, HEARD, MEMBER = range(2, 10)
 # Of each member of a block: when an op could begin, begins and ends; row of its first op.
 ARRIVES, BEGINS, ENDS, ROW, ROWS = range(5)
 TOP = 0  # of what is counted: ranks on the stack
@@ -136,6 +134,71 @@ class ProgramTimes:
     mail: NDArray[np.int64]
 
 
+class ProgramRun(NamedTuple):
+    """State of a run, as kernels take it.
+
+    Parameters
+    ----------
+    words, begin, length, answer, answer_at, steps, step_at : see `TimedPrograms`
+    program, bases : of the template
+    block_at, member_of, block_of, place, whole : see `RankBlocks`
+    group_of, member_at, group_members, lead, group_row, peer, box_at : see `Rendezvous`
+    chances : see `ReplicaDraws`
+    breakdown : see `RunningBreakdown`
+    step_start, step_end, tally, met, mail : see `ProgramTimes`
+    register : of one block after the other, each with the ends of all its members
+    cursor : (blocks, 3) op, word, own op
+    parked : (blocks,) 1 at a collective, 2 + family at a mailbox
+    pending : (blocks,) members whose meetings are to come
+    arrived : (ranks,) when each came to its meeting
+    stack : blocks that go on
+    meeting : (groups, 5) see `THERE` and what follows it
+    sent, heard : (families, ranks) messages to each
+    member : (4, members of a block) see `ARRIVES` and what follows it
+    counts : blocks on the stack, ops that ran, those beyond the range
+    """
+
+    words: Array
+    begin: Array
+    length: Array
+    answer: Array
+    answer_at: Array
+    steps: Array
+    step_at: Array
+    program: Array
+    bases: Array
+    block_at: Array
+    member_of: Array
+    block_of: Array
+    place: Array
+    whole: Array
+    group_of: Array
+    member_at: Array
+    group_members: Array
+    lead: Array
+    group_row: Array
+    peer: Array
+    box_at: Array
+    chances: Arrays
+    breakdown: Arrays
+    step_start: Array
+    step_end: Array
+    tally: Array
+    met: Array
+    mail: Array
+    register: Array
+    cursor: Array
+    parked: Array
+    pending: Array
+    arrived: Array
+    stack: Array
+    meeting: Array
+    sent: Array
+    heard: Array
+    member: Array
+    counts: Array
+
+
 def run_programs(
     template: SpmdGraph,
     answered: TimedPrograms,
@@ -157,62 +220,63 @@ def run_programs(
         Ranks that wait for each other, or a time beyond the range; run the expanded graph to see
         which ops.
     """
-    ranks, joint = template.ranks, len(template) - int(template.bases[template.ranks])
-    periods = 1 + int(answered.step.max(initial=0))
-    start = np.full((ranks, periods), -1, np.int64)
-    end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
-    mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
-    met = np.empty((joint if keep_met else 0, 2), np.int64)
     blocks = RankBlocks.of_template(template, meet)
-    state = _initial_state(blocks, template, answered, meet)
-    counts = np.array([len(blocks.at) - 1, 0, 0], np.int64)
-    boxes = (breakdown or RunningBreakdown.of(0)).tables
+    run = _initial_state(blocks, template, answered, meet, chances, breakdown, keep_met)
     with np.errstate(over="ignore"):
         while True:
-            while counts[TOP]:
-                _run_until_blocked(
-                    answered.programs,
-                    (
-                        template.program.astype(np.int32),
-                        answered.step,
-                        answered.step_at,
-                        template.bases,
-                    ),
-                    blocks.tables,
-                    (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
-                    (meet.peer, meet.box_at, mail),
-                    chances.tables,
-                    (start, end, tally, met),
-                    boxes,
-                    state,
-                    counts,
-                )
-            if not state[PARKED].any() or len(blocks.at) > ranks:
+            while run.counts[TOP]:
+                _run_until_blocked(run)
+            if not run.parked.any() or len(run.block_at) > template.ranks:
                 break
-            blocks, state, counts[TOP] = _taken_apart(blocks, template, meet, answered.words, state)
-    _, ops, beyond = counts.tolist()
-    stuck = np.count_nonzero(state[PARKED])
+            run = _taken_apart(run, RankBlocks.singles(template, meet))
+    _, ops, beyond = run.counts.tolist()
+    stuck = np.count_nonzero(run.parked)
     if beyond:
         raise SimulationError("time overflow", "an op of a template ends beyond the range")
     if stuck:
         raise SimulationError("deadlock", f"{stuck} ranks of a template wait for each other")
-    return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
+    tally, waiting = run.tally[:, :-1], run.tally[:, -1]
+    return ProgramTimes(
+        run.step_start.T, run.step_end.T, tally, waiting, int(ops), run.met, run.mail
+    )
 
 
 def _initial_state(
-    blocks: RankBlocks, template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous
-) -> Arrays:
-    """Arrays that hold the state of a run before its first op.
-
-    Registers, of a block after the other, each with the ends of all its members; cursors of blocks
-    (op, word, own op); where blocks are parked (1 at a collective, 2 + family at a mailbox), and
-    for how many members' meetings; arrivals; the stack of blocks that go on; meetings; messages
-    sent and heard; of the members of a block, ticks of an op and the first row of each.
-    """
+    blocks: RankBlocks,
+    template: SpmdGraph,
+    answered: TimedPrograms,
+    meet: Rendezvous,
+    chances: ReplicaDraws,
+    breakdown: RunningBreakdown | None,
+    keep_met: bool,
+) -> ProgramRun:
+    """State of a run before its first op."""
     ranks, count = template.ranks, len(blocks.at) - 1
+    joint = len(template) - int(template.bases[ranks])
+    start = np.full((ranks, 1 + int(answered.step.max(initial=0))), -1, np.int64)
     cursor = np.zeros((count, 3), np.int64)
     cursor[:, 1] = answered.begin[template.program[blocks.member[blocks.at[:-1]]]]
-    return (
+    return ProgramRun(
+        *answered.programs,
+        answered.step,
+        answered.step_at,
+        template.program.astype(np.int32),
+        template.bases,
+        *blocks.tables,
+        meet.group,
+        meet.member_at,
+        meet.member,
+        meet.lead,
+        meet.row,
+        meet.peer,
+        meet.box_at,
+        chances.tables,
+        (breakdown or RunningBreakdown.of(0)).tables,
+        start,
+        start.copy(),
+        np.zeros((ranks, COLUMNS + 1), np.int64),
+        np.empty((joint if keep_met else 0, 2), np.int64),
+        np.full(int(meet.box_at[-1]) + 1, -1, np.int64),
         np.zeros(ranks * answered.registers, np.int64),
         cursor,
         np.zeros(count, np.uint8),
@@ -223,61 +287,49 @@ def _initial_state(
         np.zeros(meet.peer.shape, np.int32),
         np.zeros(meet.peer.shape, np.int32),
         np.zeros((ROWS, MOST), np.int64),
+        np.array([count, 0, 0], np.int64),
     )
 
 
-def _taken_apart(
-    blocks: RankBlocks, template: SpmdGraph, meet: Rendezvous, words: Array, state: Arrays
-) -> tuple[RankBlocks, Arrays, int]:
-    """Each rank as a block of its own, in the state in which its block is stuck; how many go on.
+def _taken_apart(run: ProgramRun, singles: RankBlocks) -> ProgramRun:
+    """Each rank as a block of its own, in the state in which its block is stuck.
 
     A rank whose meeting has been goes on behind it, one at a mailbox looks again.
     """
-    register, cursor, parked, _, arrived, _, *others = state
-    ranks, each, kept = template.ranks, len(register) // template.ranks, register.copy()
-    for b in np.flatnonzero(np.diff(blocks.at) > 1).tolist():
-        some = slice(blocks.at[b] * each, blocks.at[b + 1] * each)
-        kept[some] = register[some].reshape(each, -1).T.ravel()
+    ranks = len(run.program)
+    each, kept, block_at = len(run.register) // ranks, run.register.copy(), run.block_at
+    for b in np.flatnonzero(np.diff(block_at) > 1).tolist():
+        some = slice(block_at[b] * each, block_at[b + 1] * each)
+        kept[some] = run.register[some].reshape(each, -1).T.ravel()
     by_rank = np.empty((ranks, each), np.int64)
-    by_rank[blocks.member] = kept.reshape(ranks, each)
-    at, was = cursor[blocks.of], parked[blocks.of]
-    waits = (was == 1) & (arrived >= 0)
+    by_rank[run.member_of] = kept.reshape(ranks, each)
+    at, was = run.cursor[run.block_of], run.parked[run.block_of]
+    waits = (was == 1) & (run.arrived >= 0)
     for r in np.flatnonzero((was == 1) & ~waits).tolist():
         at[r, 0] += 1
-        at[r, 1] = next_op_position(words, at[r, 1])
+        at[r, 1] = next_op_position(run.words, at[r, 1])
     stack = np.zeros(ranks, np.int32)
     able = np.flatnonzero((was > 0) & ~waits)[::-1]
     stack[: len(able)] = able
-    now = waits.astype(np.uint8), waits.astype(np.int64)
-    return (
-        RankBlocks.singles(template, meet),
-        (by_rank.ravel(), at, *now, arrived, stack, *others),
-        len(able),
-    )
+    run.counts[TOP] = len(able)
+    block_at, member_of, block_of, place, whole = singles.tables
+    return run._replace(
+        block_at=block_at, member_of=member_of, block_of=block_of, place=place, whole=whole,
+        register=by_rank.ravel(), cursor=at, parked=waits.astype(np.uint8),
+        pending=waits.astype(np.int64), stack=stack,
+    )  # fmt: skip
 
 
 @jit
-def _run_until_blocked(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    messages: Arrays,
-    chances: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    state: Arrays,
-    counts: Array,
-) -> None:
-    """Run blocks until all are done or parked, or for some millions of ops, then let Python look.
-
-    Counted are the blocks on the stack, the ops that ran, and those beyond the range.
-    """
-    words, _, length, answer, answer_at = programs
-    program, steps, step_at, bases = ranks_
-    block_at, member_of, _, _, whole = blocks
-    register, cursor, parked, _, _, stack, _, _, _, member = state
-    each = len(register) // len(program)
+def _run_until_blocked(run: ProgramRun) -> None:
+    """Run blocks until all are done or parked, or for some millions of ops."""
+    words, length, answer, answer_at = run.words, run.length, run.answer, run.answer_at
+    program, steps, step_at, bases = run.program, run.steps, run.step_at, run.bases
+    block_at, member_of, whole, member = run.block_at, run.member_of, run.whole, run.member
+    cursor, parked, pending, stack, counts = (
+        run.cursor, run.parked, run.pending, run.stack, run.counts,
+    )  # fmt: skip
+    each = len(run.register) // len(program)
     top, done, beyond = counts[0], counts[1], counts[2]
     pause = done + PAUSE
     while top and done < pause:
@@ -291,24 +343,22 @@ def _run_until_blocked(
         before = i
         while i < length[p]:
             what, f = op_kind(words, w), op_family(words, w)
-            if what == RECV and not _all_sent(blocks, messages, state, first, n, f):
+            if what == RECV and not _all_sent(run, first, n, f):
                 parked[b] = 2 + f
                 break
-            _read_latest_ends(words, w, register, base, n, member)
+            _read_latest_ends(run, w, base, n)
             if what == RECV:
-                _hear(blocks, messages, state, first, n, f)
+                _hear(run, first, n, f)
             question = answer_at[p] + words[w + 1]
             took, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
             if what == COLLECTIVE and whole[f, b]:
-                beyond += _meet_at_once(blocks, groups, chances, out, state, first, n, f,
-                                        took, meta, step, bases)  # fmt: skip
+                beyond += _meet_at_once(run, first, n, f, took, meta, step)
             elif what == COLLECTIVE:
-                over, woken, top = _meet(programs, ranks_, blocks, groups, chances, out, breakdown,
-                                         state, b, f, w, took, meta, step, top)  # fmt: skip
+                over, woken, top = _meet(run, b, f, w, took, meta, step, top)
                 beyond += over
                 done += woken
-                if state[PENDING][b]:
+                if pending[b]:
                     parked[b] = 1
                     break
                 i += 1
@@ -318,8 +368,7 @@ def _run_until_blocked(
                 for m in range(n):
                     member[BEGINS, m] = member[ENDS, m] = member[ARRIVES, m]
                 while True:
-                    beyond += _add_drawn(member, n, took, meta & 255, own, member_of, first, step,
-                                         chances)  # fmt: skip
+                    beyond += _add_drawn(run, n, took, meta & 255, own, first, step)
                     own += 1
                     if not goes_on(words, w):
                         break
@@ -328,10 +377,9 @@ def _run_until_blocked(
                     question = answer_at[p] + words[w + 1]
                     took, meta = answer[question, 0], answer[question, 1]
             kept, gate = base + end_register(words, w) * n, is_gate(words, w)
-            _note_ends(member_of, first, n, out, breakdown, register, member, kept, gate,
-                       meta >> 8, step)  # fmt: skip
+            _note_ends(run, first, n, kept, gate, meta >> 8, step)
             if what == SEND:
-                top = _send(blocks, messages, state, first, n, f, top)
+                top = _send(run, first, n, f, top)
             i += 1
             w = next_op_position(words, w)
         done += (i - before) * n
@@ -340,56 +388,37 @@ def _run_until_blocked(
 
 
 @jit_without_refcounts
-def _read_latest_ends(
-    words: Array, w: Int, register: Array, base: Int, n: Int, member: Array
-) -> None:
+def _read_latest_ends(run: ProgramRun, w: Int, base: Int, n: Int) -> None:
     """Read when each member of a block could begin the op at a word, behind what it waits for."""
+    words, member = run.words, run.member
     for m in range(n):
         member[ARRIVES, m] = 0
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
         pair = np.int64(words[w + 2 + (k >> 1)])
         at = base + ((pair >> 16) if k & 1 else (pair & 0xFFFF)) * n
         for m in range(n):
-            member[ARRIVES, m] = max(member[ARRIVES, m], register[at + m])
+            member[ARRIVES, m] = max(member[ARRIVES, m], run.register[at + m])
 
 
 @jit_without_refcounts
 def _note_ends(
-    member_of: Array,
-    first: Int,
-    n: Int,
-    out: Arrays,
-    breakdown: Arrays,
-    register: Array,
-    member: Array,
-    kept: Int,
-    gate: Int,
-    column: Int,
-    step: Int,
+    run: ProgramRun, first: Int, n: Int, kept: Int, gate: Int, column: Int, step: Int
 ) -> None:
     """Note the ends of an op, or of a run of ops of one kind, of all members of a block."""
-    first_start, end, tally, _ = out
+    member, tally = run.member, run.tally
     for m in range(n):
-        r = member_of[first + m]
+        r = run.member_of[first + m]
         arrives, begins, ends = member[ARRIVES, m], member[BEGINS, m], member[ENDS, m]
-        register[kept + m] = ends
+        run.register[kept + m] = ends
         tally[r, COLUMNS] += begins - arrives
         tally[r, column] += ends - begins
-        extend_step_span(first_start, end, r, step, begins, ends)
-        note_op(breakdown, r, column, arrives, begins, ends, gate)
+        extend_step_span(run.step_start, run.step_end, r, step, begins, ends)
+        note_op(run.breakdown, r, column, arrives, begins, ends, gate)
 
 
 @jit_without_refcounts
 def _add_drawn(
-    member: Array,
-    n: Int,
-    took: Int,
-    spread: Int,
-    own: Int,
-    member_of: Array,
-    first: Int,
-    step: Int,
-    chances: Arrays,
+    run: ProgramRun, n: Int, took: Int, spread: Int, own: Int, first: Int, step: Int
 ) -> Int:
     """Add the ticks of one op to the ends of all members of a block; how many are beyond the range.
 
@@ -397,15 +426,15 @@ def _add_drawn(
     ----------
     own : which of the ops that a rank has for itself
     """
-    _, at, _ = chances
-    beyond = 0
+    member, chances, beyond = run.member, run.chances, 0
+    at = chances[1]
     if spread == 0 or len(at) == 1:
         for m in range(n):
             beyond += took > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += took
     elif at[2 * spread - 2] < at[2 * spread - 1]:
         for m in range(n):
-            r = member_of[first + m]
+            r = run.member_of[first + m]
             drawn = drawn_ticks(took, spread, member[ROW, m] + own, r, step, chances)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
@@ -418,80 +447,61 @@ def _add_drawn(
 
 
 @jit_without_refcounts
-def _all_sent(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> bool:
+def _all_sent(run: ProgramRun, first: Int, n: Int, f: Int) -> bool:
     """Whether the next message to each member of a block was sent."""
-    member_of, (_, box_at, mail), heard = blocks[1], messages, state[HEARD]
     for m in range(n):
-        r = member_of[first + m]
-        if mail[box_at[f * len(member_of) + r] + heard[f, r]] < 0:
+        r = run.member_of[first + m]
+        if run.mail[run.box_at[f * len(run.member_of) + r] + run.heard[f, r]] < 0:
             return False
     return True
 
 
 @jit_without_refcounts
-def _hear(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> None:
+def _hear(run: ProgramRun, first: Int, n: Int, f: Int) -> None:
     """Take the next message to each member of a block, which cannot begin before it is there."""
-    member_of, (_, box_at, mail), heard, member = blocks[1], messages, state[HEARD], state[MEMBER]
+    member = run.member
     for m in range(n):
-        r = member_of[first + m]
-        came = mail[box_at[f * len(member_of) + r] + heard[f, r]]
+        r = run.member_of[first + m]
+        came = run.mail[run.box_at[f * len(run.member_of) + r] + run.heard[f, r]]
         member[ARRIVES, m] = max(member[ARRIVES, m], came)
-        heard[f, r] += 1
+        run.heard[f, r] += 1
 
 
 @jit_without_refcounts
-def _send(
-    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int, top: Int
-) -> Int:
+def _send(run: ProgramRun, first: Int, n: Int, f: Int, top: Int) -> Int:
     """Send the messages of all members of a block, and push on the stack who waits for them."""
-    _, member_of, block_of, _, _ = blocks
-    peer, box_at, mail = messages
-    parked, stack, sent, member = state[PARKED], state[STACK], state[SENT], state[MEMBER]
+    sent = run.sent
     for m in range(n):
-        q = peer[f, member_of[first + m]]
-        mail[box_at[f * len(member_of) + q] + sent[f, q]] = member[ENDS, m]
+        q = run.peer[f, run.member_of[first + m]]
+        run.mail[run.box_at[f * len(run.member_of) + q] + sent[f, q]] = run.member[ENDS, m]
         sent[f, q] += 1
-        b = block_of[q]
-        if parked[b] == 2 + f:
-            parked[b] = 0
-            stack[top] = b
+        b = run.block_of[q]
+        if run.parked[b] == 2 + f:
+            run.parked[b] = 0
+            run.stack[top] = b
             top += 1
     return top
 
 
 @jit_without_refcounts
 def _meet_at_once(
-    blocks: Arrays,
-    groups: Arrays,
-    chances: Arrays,
-    out: Arrays,
-    state: Arrays,
-    first: Int,
-    n: Int,
-    f: Int,
-    took: Int,
-    meta: Int,
-    step: Int,
-    bases: Array,
+    run: ProgramRun, first: Int, n: Int, f: Int, took: Int, meta: Int, step: Int
 ) -> Int:
     """Run a collective whose group is the block; whether it ends beyond the range."""
-    _, member_of, _, _, _ = blocks
-    group_of, member_at, group_members, lead, group_row = groups
-    _, _, tally, met = out
-    meeting, member = state[MEETING], state[MEMBER]
-    g = group_of[f, member_of[first]]
-    row = group_row[g] + meeting[g, CALL]
-    if len(chances[1]) > 1:
-        leader = group_members[member_at[g]]
-        took = drawn_ticks(took, meta & 255, row, leader, step, chances)
-    tally[lead[g], LED] += took
+    meeting, member, met = run.meeting, run.member, run.met
+    g = run.group_of[f, run.member_of[first]]
+    row = run.group_row[g] + meeting[g, CALL]
+    if len(run.chances[1]) > 1:
+        leader = run.group_members[run.member_at[g]]
+        took = drawn_ticks(took, meta & 255, row, leader, step, run.chances)
+    run.tally[run.lead[g], LED] += took
     latest: Int = member[ARRIVES, 0]
     for m in range(1, n):
         latest = max(latest, member[ARRIVES, m])
     for m in range(n):
         member[BEGINS, m], member[ENDS, m] = latest, latest + took
     if len(met):
-        at = row - bases[len(bases) - 2]
+        at = row - run.bases[len(run.bases) - 2]
         met[at, 0], met[at, 1] = latest, latest + took
     meeting[g, CALL] += 1
     return np.int64(took > MAX_TICK - latest)
@@ -499,105 +509,69 @@ def _meet_at_once(
 
 @jit_without_refcounts
 def _meet(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    chances: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    state: Arrays,
-    b: Int,
-    f: Int,
-    w: Int,
-    took: Int,
-    meta: Int,
-    step: Int,
-    top: Int,
+    run: ProgramRun, b: Int, f: Int, w: Int, took: Int, meta: Int, step: Int, top: Int
 ) -> tuple[Int, Int, Int]:
     """Let the members of a block arrive at their collectives, and run those that are complete.
 
     Returns how many end beyond the range, how many ops of other blocks ended, and the height of the
     stack.
     """
-    block_at, member_of, _, _, _ = blocks
-    group_of, member_at, group_members, lead, group_row = groups
-    _, _, tally, _ = out
-    pending, arrived, meeting, member = (
-        state[PENDING], state[ARRIVED], state[MEETING], state[MEMBER],
-    )  # fmt: skip
+    block_at, member_at, arrived, meeting = run.block_at, run.member_at, run.arrived, run.meeting
     beyond, woken = 0, 0
     for m in range(block_at[b + 1] - block_at[b]):
-        r = member_of[block_at[b] + m]
-        g = group_of[f, r]
-        if lead[g] == r:
+        r = run.member_of[block_at[b] + m]
+        g = run.group_of[f, r]
+        if run.lead[g] == r:
             takes = took
-            if len(chances[1]) > 1:
-                row, leader = group_row[g] + meeting[g, CALL], group_members[member_at[g]]
-                takes = drawn_ticks(took, meta & 255, row, leader, step, chances)
+            if len(run.chances[1]) > 1:
+                row, leader = run.group_row[g] + meeting[g, CALL], run.group_members[member_at[g]]
+                takes = drawn_ticks(took, meta & 255, row, leader, step, run.chances)
             meeting[g, TAKES], meeting[g, STEP] = takes, step
-            tally[r, LED] += takes
-        arrived[r] = member[ARRIVES, m]
+            run.tally[r, LED] += takes
+        arrived[r] = run.member[ARRIVES, m]
         meeting[g, LATEST] = max(meeting[g, LATEST], arrived[r])
         meeting[g, THERE] += 1
-        pending[b] += 1
+        run.pending[b] += 1
         if meeting[g, THERE] == member_at[g + 1] - member_at[g]:
             beyond += meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]
-            ops, top = _run_collective(
-                programs, ranks_, blocks, groups, state, out, breakdown, g, b, w, top
-            )
+            ops, top = _run_collective(run, g, b, w, top)
             woken += ops
     return beyond, woken, top
 
 
 @jit_without_refcounts
-def _run_collective(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    state: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    g: Int,
-    b: Int,
-    w: Int,
-    top: Int,
-) -> tuple[Int, Int]:
+def _run_collective(run: ProgramRun, g: Int, b: Int, w: Int, top: Int) -> tuple[Int, Int]:
     """Run collective ``g``, whose last member, of block ``b``, arrived, and push blocks that go on.
 
     Returns how many ops of other blocks ended, and the height of the stack of blocks that go on.
     """
-    words, _, _, answer, answer_at = programs
-    program, _, _, bases = ranks_
-    block_at, _, block_of, place, _ = blocks
-    _, member_at, group_members, _, group_row = groups
-    register, cursor, parked, pending, arrived, stack, meeting, _, _, _ = state
-    first_start, end, tally, met = out
+    words, program, block_at, register = run.words, run.program, run.block_at, run.register
+    cursor, pending, arrived, meeting = run.cursor, run.pending, run.arrived, run.meeting
+    tally, met = run.tally, run.met
     latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
     finish, woken, each = latest + takes, 0, len(register) // len(program)
-    for k in range(member_at[g], member_at[g + 1]):
-        q = group_members[k]
-        c = block_of[q]
+    for k in range(run.member_at[g], run.member_at[g + 1]):
+        q = run.group_members[k]
+        c = run.block_of[q]
         v = cursor[c, 1] if c != b else w
         n = block_at[c + 1] - block_at[c]
-        register[block_at[c] * each + end_register(words, v) * n + place[q]] = finish
+        register[block_at[c] * each + end_register(words, v) * n + run.place[q]] = finish
         tally[q, COLUMNS] += latest - arrived[q]
-        column = answer[answer_at[program[q]] + words[v + 1], 1] >> 8
+        column = run.answer[run.answer_at[program[q]] + words[v + 1], 1] >> 8
         tally[q, column] += takes
-        extend_step_span(first_start, end, q, step, latest, finish)
-        note_op(breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
+        extend_step_span(run.step_start, run.step_end, q, step, latest, finish)
+        note_op(run.breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
         arrived[q] = -1
         pending[c] -= 1
         if c != b and pending[c] == 0:
             cursor[c, 0] += 1
             cursor[c, 1] = next_op_position(words, v)
-            parked[c] = 0
-            stack[top] = c
+            run.parked[c] = 0
+            run.stack[top] = c
             top += 1
             woken += n
     if len(met):
-        at = group_row[g] + meeting[g, CALL] - bases[len(program)]
+        at = run.group_row[g] + meeting[g, CALL] - run.bases[len(program)]
         met[at, 0], met[at, 1] = latest, finish
     meeting[g, THERE], meeting[g, LATEST] = 0, 0
     meeting[g, CALL] += 1
