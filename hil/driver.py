@@ -1,6 +1,6 @@
 """Interface of a driver: it times ops by executing them on a device.
 
-Subclass ``Driver``, list the supported ops, write ``probe``, ``describe``, ``open``, ``timing``
+Subclass ``Driver``, list the supported ops, write ``probe``, ``describe``, ``open``, ``time_op``
 and ``close``, and register it under the name that scenarios use.  Importing the file of a driver
 must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
 """
@@ -8,9 +8,12 @@ must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from ..sim.errors import DriverFault
 from ..sim.facts.signature import Signature, parse_signature
@@ -65,6 +68,17 @@ class Missing:
         """DriverFault with the same text, to raise."""
         return DriverFault(self.kind, f"{self.reason}; {self.cure}")
 
+    @classmethod
+    def of(cls, fault: DriverFault) -> Missing:
+        """Result of a probe that failed with this fault.
+
+        >>> Missing.of(DriverFault("missing", "no ip here; apt install iproute2")).cure
+        'apt install iproute2'
+        """
+        reason, _, cure = fault.message.rpartition("; ")
+        kinds: dict[str, Kind] = {k: k for k in get_args(Kind)}
+        return cls(kinds.get(fault.kind, "broken"), reason or cure, cure)
+
 
 class Driver:
     """Base class of drivers.  The constructor takes no argument and touches no device.
@@ -117,9 +131,13 @@ class Driver:
         """Samples of each op executed ``n`` times alone, one sample per request, in order.
 
         Each repeat starts from its context.  An op that changes the device is set up and undone
-        here, outside the timed part.
+        here, outside the timed part.  Unless written otherwise, the ops are timed one by one.
         """
-        raise TypeError(f"{type(self).__name__} does not time ops: write timing()")
+        return [self.time_op(request) for request in requests]
+
+    def time_op(self, request: Request) -> Sample:
+        """Sample of one op executed ``n`` times alone."""
+        raise TypeError(f"{type(self).__name__} does not time ops: write time_op()")
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops in flight at once, ``n`` rounds; for ``sharing = "concurrent"``."""
@@ -130,6 +148,23 @@ class Driver:
     def peer(self, message: Message) -> Message:
         """Do the far end's part of a transfer, as the driver on another host asks."""
         raise DriverFault("unsupported", f"{self.name}: is no end of a transfer from another host")
+
+    def sample(self, request: Request, ns: ArrayLike, **more: Any) -> Sample:
+        """Sample of an op with these times; ``more`` are its flags and facts."""
+        times = np.asarray(ns, np.float64)
+        return Sample(request.signature, times, self.clock, self.metric, request.key[1], **more)
+
+    def sample_of_probe(self, spec: Spec, signature: str, cure: str) -> Sample | Missing:
+        """Sample of one op, opened with ``spec`` and closed again; or why there is none."""
+        try:
+            self.open(spec)
+            return self.timing([Request(signature)])[0]
+        except DriverFault as fault:
+            return Missing.of(fault)
+        except OSError as error:
+            return Missing("broken", f"{signature}: {error}", cure)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Release what ``open`` acquired; called once, also after a fault."""
@@ -190,6 +225,18 @@ def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, (int, float) if wanted is float else wanted):
             raise DriverFault("unsupported", f"{key} is {value!r}; give a {wanted.__name__}")
     return {**defaults, **spec}
+
+
+def check_choice(settings: Mapping[str, Any], key: str, allowed: Iterable[object]) -> None:
+    """Refuse a setting that is none of the allowed values.
+
+    >>> check_choice({"metric": "latency"}, "metric", ("completion", "half_rtt"))
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: metric is 'latency'; one of completion, half_rtt
+    """
+    if settings[key] not in (every := list(allowed)):
+        known = ", ".join(map(str, every))
+        raise DriverFault("unsupported", f"{key} is {settings[key]!r}; one of {known}")
 
 
 DRIVERS: dict[str, type[Driver]] = {}

@@ -67,6 +67,28 @@ class PeerLink:
         return reply
 
 
+def answer_by_verb(verbs: Mapping[str, Callable[[Message], Message]], message: Message) -> Message:
+    """Reply of a far end, which does what the message says.
+
+    Raises
+    ------
+    DriverFault
+        ``protocol`` where it asks for something else, or for what there is not.
+
+    Examples
+    --------
+    >>> answer_by_verb({"echo": lambda message: message}, {"do": "echo", "size": 64})
+    {'do': 'echo', 'size': 64}
+    """
+    verb = verbs.get(str(message.get("do")))
+    if verb is None:
+        raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+    try:
+        return verb(message)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+
+
 def far_peers(peer: object) -> list[dict[str, str]]:
     """Peers on other hosts that a setting ``peer`` names; none where it names a device here.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -79,10 +78,6 @@ uint8[65]' (warm); record it, or bind a model
         """Whether the recording holds this op."""
         return any(signature == known for known, _ in self._samples)
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Recorded samples of each op."""
-        return [self._answer_request(r) for r in requests]
-
     def _use_recording(self, recording: Recording, answer: str, seed: int) -> None:
         if answer not in ANSWERS:
             raise RecordingError(f"answer is {answer!r}; it is one of {', '.join(ANSWERS)}")
@@ -96,7 +91,8 @@ uint8[65]' (warm); record it, or bind a model
         self.clock = first.clock if first else "wall"
         self.metric = first.metric if first else "completion"
 
-    def _answer_request(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Recorded sample of an op."""
         batches = self._samples.get(request.key)
         if not batches:
             self._refuse_failed(request)

@@ -14,34 +14,9 @@ from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
+from .memory import state_layout as lay
 from .memory.plugged_memory import PluggedMemory
-from .memory.state_layout import (
-    ASK,
-    BARRED,
-    CANCELLED,
-    ENDED,
-    FAILED,
-    FLOWING,
-    FLOWS,
-    HELD,
-    HOLDS,
-    LETS,
-    NONE,
-    NOW,
-    ONLINE,
-    OPEN,
-    OPEN_OPS,
-    PART,
-    PARTS,
-    PENDING,
-    RUNNING,
-    STALE,
-    STARTED,
-    STOPPED,
-    TAKEN,
-    WATCHED,
-    WATCHING,
-)
+from .memory.state_layout import NONE
 from .op_end import withdraw_op
 from .slots import mark_slot_queue
 from .state_view import StateView
@@ -70,28 +45,28 @@ class Actions(StateView):
 
     def _watch(self, c: int) -> None:
         """Mark an op whose end somebody waits for."""
-        self.store.flags[c] = self.store.flags.item(c) | WATCHED
-        if not self.store.world.item(WATCHING):
-            self.store.world[WATCHING] = 1
+        self.store.flags[c] = self.store.flags.item(c) | lay.WATCHED
+        if not self.store.world.item(lay.WATCHING):
+            self.store.world[lay.WATCHING] = 1
 
     def _pop_end_event(self, c: int) -> simpy.Event:
         """Event that fires at the end of an op; the op is marked no more."""
-        self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
+        self.store.flags[c] = self.store.flags.item(c) & ~lay.WATCHED
         return self.ends.pop(self.op_id(c))
 
     def _mark_if_failed(self, c: int) -> None:
         """Mark an op that uses a failed component, so that it does not start; unmark any other."""
         failed, row = self.store.failed, self.store.rows[c]
-        row["flags"] &= ~BARRED
+        row["flags"] &= ~lay.BARRED
         if any(failed[k] for k in self._usage(c)):
-            row["flags"] |= BARRED
+            row["flags"] |= lay.BARRED
 
     def _users(self, component: int) -> Iterable[int]:
         """First cells of the ops with a flow over a component that have not ended."""
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
-            if self.store.flow(c) == flow and rows[c]["state"] not in (ENDED, CANCELLED):
+            if self.store.flow(c) == flow and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
                 yield c
 
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
@@ -117,23 +92,23 @@ class Actions(StateView):
     def _change(self, component: int, rate: int) -> None:
         store = self.store
         if self.parts.is_plugged([component]) and store.plugged is not None:
-            now = store.world.item(NOW)
+            now = store.world.item(lay.NOW)
             store.plugged.change(store.sharing.state, component, rate, now)
         else:
             set_rate(store.sharing.state, component, rate)
-        store.world[STALE] = 1
+        store.world[lay.STALE] = 1
 
     def _fail(self, component: int) -> None:
         store = self.store
-        store.part_table[component, FAILED] = 1
+        store.part_table[component, lay.FAILED] = 1
         rows = store.rows[: store.cells]
-        holding = np.flatnonzero((rows["slot"] == component) & (rows["at"] == HELD))
+        holding = np.flatnonzero((rows["slot"] == component) & (rows["at"] == lay.HELD))
         hit = {self.op_cell(int(c)) for c in holding}
         if self.rate[component] >= 0:
             self._change(component, 0)
             for c in self._users(component):
-                rows[c]["flags"] |= BARRED
-                if rows[c]["state"] == RUNNING:
+                rows[c]["flags"] |= lay.BARRED
+                if rows[c]["state"] == lay.RUNNING:
                     hit.add(c)
         for c in sorted(hit):
             self._halt(c, f"the failure of {self.parts.names[component]}")
@@ -148,12 +123,12 @@ class Actions(StateView):
 
     def _restore(self, component: int) -> None:
         store = self.store
-        store.part_table[component, FAILED] = 0
+        store.part_table[component, lay.FAILED] = 0
         if self.rate[component] >= 0:
             self._change(component, self.rate[component])
             for c in self._users(component):
                 self._mark_if_failed(c)
-        part = int(store.world[PARTS]) + component * PART
+        part = int(store.world[lay.PARTS]) + component * lay.PART
         if self.parts.capacity_of(component) < 0:
             mark_slot_queue(store.world, part)
         else:
@@ -161,7 +136,7 @@ class Actions(StateView):
 
     def _leave(self, c: int) -> None:
         store = self.store
-        if store.rows[c]["flags"] & STARTED:
+        if store.rows[c]["flags"] & lay.STARTED:
             op = self.op_id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
         if store.plugged is not None:
@@ -171,11 +146,11 @@ class Actions(StateView):
     def _leave_plugged(self, plugged: PluggedMemory, c: int) -> None:
         """Withdraw an op from the plugged medium, if it is there."""
         store, flags = self.store, self.store.flags.item(c)
-        if flags & FLOWING and self.parts.is_plugged(self._usage(c)):
-            plugged.stop(store.sharing.state, store.flow(c), store.world.item(NOW))
-            store.flags[c] = flags & ~FLOWING
-            store.world[FLOWS] -= 1
-            store.world[STALE] = 1
+        if flags & lay.FLOWING and self.parts.is_plugged(self._usage(c)):
+            plugged.stop(store.sharing.state, store.flow(c), store.world.item(lay.NOW))
+            store.flags[c] = flags & ~lay.FLOWING
+            store.world[lay.FLOWS] -= 1
+            store.world[lay.STALE] = 1
 
     def _request_capacity(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)
@@ -188,11 +163,11 @@ class Actions(StateView):
         self.store.claim_rows.free(grant.place, 1)
 
     def _hold_capacity(self, component: int, amount: int) -> None:
-        self.store.part_table[component, TAKEN] += amount
+        self.store.part_table[component, lay.TAKEN] += amount
 
     def _return_capacity(self, component: int, amount: int) -> None:
-        self.store.part_table[component, TAKEN] -= amount
-        mark_claim_queue(self.store.world, int(self.store.world[PARTS]) + component * PART)
+        self.store.part_table[component, lay.TAKEN] -= amount
+        mark_claim_queue(self.store.world, int(self.store.world[lay.PARTS]) + component * lay.PART)
 
     def _stop(self, op: int, who: str) -> None:
         if not self._is_over(op):
@@ -200,9 +175,9 @@ class Actions(StateView):
 
     def _halt(self, c: int, who: str) -> None:
         row = self.store.rows[c]
-        if row["state"] in (PENDING, RUNNING):
+        if row["state"] in (lay.PENDING, lay.RUNNING):
             self._leave(c)
-            row["state"] = STOPPED
+            row["state"] = lay.STOPPED
             self.stopped_by[self.op_id(c)] = who
 
     def _resume(
@@ -217,10 +192,10 @@ class Actions(StateView):
             return
         store, c = self.store, self.cell(op)
         row = store.rows[c]
-        if row["state"] != STOPPED:
+        if row["state"] != lay.STOPPED:
             state = State(int(row["state"])).name.lower()
             raise self._cannot_resume_error(op, f"it is {state}; stop it first")
-        row["state"] = PENDING
+        row["state"] = lay.PENDING
         if there is not None:
             self._move(c, there, self._left(c) if keep else ALL)
         elif not keep:
@@ -246,7 +221,7 @@ class Actions(StateView):
         fixed, work = graph.full_times(row)
         self.store.rows[c]["left"] = fixed
         if graph.is_online(row):
-            self.store.rows[c]["flags"] |= ASK
+            self.store.rows[c]["flags"] |= lay.ASK
             graph.share.pop(row, None)
         if flow != NONE:
             self.store.sharing.set_work_left(flow, work)
@@ -257,7 +232,7 @@ class Actions(StateView):
         """Share of an op that is left."""
         graph = self._graph(c)
         row, cell = c - graph.base, self.store.rows[c]
-        if cell["flags"] & ASK:
+        if cell["flags"] & lay.ASK:
             return graph.share.get(row, ALL)
         fixed, work = graph.online_times(row) if graph.is_online(row) else graph.full_times(row)
         return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
@@ -268,14 +243,14 @@ class Actions(StateView):
         row = c - graph.base
         graph.moved[row] = there
         if isinstance(there, Answer):
-            cell["flags"] &= ~ASK
+            cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
             cell["left"], work = left.of(there.fixed, there.work)
             self._use(c, work, dict(there.usage), there.limit)
         else:
-            cell["flags"] |= ASK
+            cell["flags"] |= lay.ASK
             cell["left"], graph.share[row] = 0, left
-            self.store.world[ONLINE] = 1
+            self.store.world[lay.ONLINE] = 1
             self._use(c, 0, {}, NO_LIMIT)
 
     def _limit(self, c: int) -> int:
@@ -288,19 +263,19 @@ class Actions(StateView):
         todo = [self.cell(op) for op in ops if not self._is_over(op)]
         while todo:
             c = todo.pop()
-            if c not in gone and rows[c]["state"] not in (ENDED, CANCELLED):
+            if c not in gone and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
                 gone.add(c)
                 after = links[rows[c]["first"] : rows[c + 1]["first"]]
                 todo += [self.op_cell(p) for p in after.tolist()]
         for c in sorted(gone):
             self._leave(c)
-            rows[c]["state"] = CANCELLED
-            if rows[c]["flags"] & (HOLDS | LETS):
+            rows[c]["state"] = lay.CANCELLED
+            if rows[c]["flags"] & (lay.HOLDS | lay.LETS):
                 release_claims_of_ended_op(rows, store.world, c)
-            if rows[c]["flags"] & WATCHED:
+            if rows[c]["flags"] & lay.WATCHED:
                 self.news.append((self._pop_end_event(c), "cancelled"))
-            store.world[OPEN] -= 1
+            store.world[lay.OPEN] -= 1
             k = bisect_right(self.bases, c) - 1
-            store.graph_table[k, OPEN_OPS] -= 1
-            if store.graph_table[k, OPEN_OPS] == 0:
+            store.graph_table[k, lay.OPEN_OPS] -= 1
+            if store.graph_table[k, lay.OPEN_OPS] == 0:
                 self.news.append((self.joined[k].done, None))

@@ -14,45 +14,11 @@ from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.medium import due, settle, take_due
 from ..media.max_min.table_layout import OVERFULL, TAG_HI, TAG_LO, State
 from .capacity import request_and_grant_amounts
+from .memory import state_layout as lay
 from .memory.linked_lists import append, sort_list
 from .memory.plugged_memory import Plugged
 from .memory.radix_heap import earliest_tick, take_due_cells
-from .memory.state_layout import (
-    ANSWERED,
-    ASKING,
-    ASKS,
-    BARRIER,
-    BEGAN,
-    CLAIMING,
-    COMING,
-    DUE,
-    ENDING,
-    FLOW_COUNT,
-    FLOWING,
-    FLOWS,
-    GRANTED,
-    GRANTS,
-    GRAPH_COUNT,
-    HEAVY,
-    IDLE,
-    LINES,
-    NEWS,
-    NONE,
-    NOTHING,
-    NOW,
-    OWNERS,
-    PAUSES,
-    PHASE,
-    PLUGGED_DUE,
-    SCRATCH,
-    STALE,
-    TELLS,
-    TIMED,
-    WATCHING,
-    Array,
-    Links,
-    Rows,
-)
+from .memory.state_layout import NONE, Array, Links, Rows
 from .op_end import end_op
 from .op_start import (
     begin_work_phase,
@@ -89,51 +55,51 @@ def run_instants(
     """
     instants = 0
     while True:
-        if world[PHASE] == ANSWERED:
+        if world[lay.PHASE] == lay.ANSWERED:
             continue_answered_ops(rows, times, world, s)
         else:
-            if world[PHASE] == IDLE:
+            if world[lay.PHASE] == lay.IDLE:
                 if instants == PAUSE:
-                    return PAUSES
+                    return lay.PAUSES
                 instants += 1
                 tick = next_event_tick(rows, times, world, s)
-                world[DUE] = tick
+                world[lay.DUE] = tick
                 if tick == NONE or tick > limit:
-                    return NOTHING
-                world[NOW] = tick
+                    return lay.NOTHING
+                world[lay.NOW] = tick
             if plugged is not None:
                 end_plugged_flows(rows, world, s, plugged)
             begin_instant(rows, times, world, s)
             run_round(rows, times, links, world, s)
         while True:
-            if world[ASKING]:
-                world[PHASE] = ANSWERED
-                return ASKS
-            if world[ENDING] == NONE:
+            if world[lay.ASKING]:
+                world[lay.PHASE] = lay.ANSWERED
+                return lay.ASKS
+            if world[lay.ENDING] == NONE:
                 break
             run_round(rows, times, links, world, s)
-        world[PHASE] = IDLE
-        if world[STALE]:
+        world[lay.PHASE] = lay.IDLE
+        if world[lay.STALE]:
             if s[3][0, OVERFULL]:
-                return HEAVY
-            settle(s, world[NOW])
+                return lay.HEAVY
+            settle(s, world[lay.NOW])
             if plugged is not None:
                 settle_plugged_flows(rows, world, s, plugged)
-            world[STALE] = 0
-        if world[NEWS] != NONE or world[GRANTS] != NONE or stepwise:
-            world[DUE] = next_event_tick(rows, times, world, s)
-            return TELLS
+            world[lay.STALE] = 0
+        if world[lay.NEWS] != NONE or world[lay.GRANTS] != NONE or stepwise:
+            world[lay.DUE] = next_event_tick(rows, times, world, s)
+            return lay.TELLS
 
 
 @jit_without_refcounts
 def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     """Tick of the next event, NONE for none."""
     tick = earliest_tick(rows, times, world)
-    if world[FLOWS]:
+    if world[lay.FLOWS]:
         flow = due(s)
         if flow != NONE and (tick == NONE or flow < tick):
             tick = flow
-        flow = world[PLUGGED_DUE]
+        flow = world[lay.PLUGGED_DUE]
         if flow != NONE and (tick == NONE or flow < tick):
             tick = flow
     return tick
@@ -143,64 +109,64 @@ def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
 def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
     """Advance the plugged medium to now, where it is due; ops whose flows are done end."""
     own, _, advance = plugged
-    if not NONE < world[PLUGGED_DUE] <= world[NOW]:
+    if not NONE < world[lay.PLUGGED_DUE] <= world[lay.NOW]:
         return
-    over = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
-    count = advance(s, own, over, world[NOW])
+    over = world[world[lay.SCRATCH] : world[lay.SCRATCH] + world[lay.FLOW_COUNT]]
+    count = advance(s, own, over, world[lay.NOW])
     for i in range(count):
         s[1][over[i], TAG_HI], s[1][over[i], TAG_LO] = 0, 0
-        c = world[world[OWNERS] + over[i]]
-        rows[c]["flags"] &= ~FLOWING
+        c = world[world[lay.OWNERS] + over[i]]
+        rows[c]["flags"] &= ~lay.FLOWING
         end_in_next_round(rows, world, c)
-    world[FLOWS] -= count
-    world[PLUGGED_DUE] = NONE
-    world[STALE] = 1
+    world[lay.FLOWS] -= count
+    world[lay.PLUGGED_DUE] = NONE
+    world[lay.STALE] = 1
 
 
 @jit_without_refcounts
 def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
     """Let the plugged medium have what began in this turn, by op, and note when it is due."""
     own, settle, _ = plugged
-    c, count = sort_list(rows, world, world[BEGAN]), 0
-    world[BEGAN] = NONE
+    c, count = sort_list(rows, world, world[lay.BEGAN]), 0
+    world[lay.BEGAN] = NONE
     while c != NONE:
-        world[world[SCRATCH] + count] = flow_of(rows, world, c)
+        world[world[lay.SCRATCH] + count] = flow_of(rows, world, c)
         count += 1
         c = np.int64(rows[c]["next"])
-    began = world[world[SCRATCH] : world[SCRATCH] + count]
-    world[PLUGGED_DUE] = settle(s, own, began, world[NOW])
+    began = world[world[lay.SCRATCH] : world[lay.SCRATCH] + count]
+    world[lay.PLUGGED_DUE] = settle(s, own, began, world[lay.NOW])
 
 
 @jit_without_refcounts
 def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Start an instant: releases, ends of fixed times and flows due at this tick."""
-    now = world[NOW]
-    c = world[BARRIER]
-    world[BARRIER] = NONE
+    now = world[lay.NOW]
+    c = world[lay.BARRIER]
+    world[lay.BARRIER] = NONE
     while c != NONE:
         following = rows[c]["next"]
         rows[c]["unmet"] = 0
-        append(rows, world, GRANTED, c)  # ops that are still barred return to the list
+        append(rows, world, lay.GRANTED, c)  # ops that are still barred return to the list
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
-    if world[FLOWS] and NONE < due(s) <= now:
-        out = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
+    if world[lay.FLOWS] and NONE < due(s) <= now:
+        out = world[world[lay.SCRATCH] : world[lay.SCRATCH] + world[lay.FLOW_COUNT]]
         count = take_due(s, now, out)
         for i in range(count):
-            c = world[world[OWNERS] + out[i]]
-            rows[c]["flags"] &= ~FLOWING
+            c = world[world[lay.OWNERS] + out[i]]
+            rows[c]["flags"] &= ~lay.FLOWING
             end_in_next_round(rows, world, c)
-        world[FLOWS] -= count
-        world[STALE] = 1
+        world[lay.FLOWS] -= count
+        world[lay.STALE] = 1
     if earliest_tick(rows, times, world) == now:
         c = take_due_cells(rows, times, world, now)
         while c != NONE:
             following = rows[c]["next"]
             rows[c]["unmet"] = 0
-            if rows[c]["at"] == COMING:
+            if rows[c]["at"] == lay.COMING:
                 add_to_arrivals(rows, world, c)
             else:
-                rows[c]["flags"] &= ~TIMED
+                rows[c]["flags"] &= ~lay.TIMED
                 rows[c]["left"] = 0
                 begin_work_phase(rows, world, s, c)
             c = following
@@ -209,17 +175,17 @@ def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
 @jit_without_refcounts
 def run_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
     """Run one round of an instant: ops end, capacity and slots are granted, ops start."""
-    c = world[ENDING]
-    world[ENDING] = NONE
-    if world[WATCHING] or world[GRAPH_COUNT] > 1:
+    c = world[lay.ENDING]
+    world[lay.ENDING] = NONE
+    if world[lay.WATCHING] or world[lay.GRAPH_COUNT] > 1:
         c = sort_list(rows, world, c)
     while c != NONE:
         following = rows[c]["next"]
         end_op(rows, times, links, world, c)
         c = following
-    if world[CLAIMING] or world[LINES] != NONE:
+    if world[lay.CLAIMING] or world[lay.LINES] != NONE:
         request_and_grant_amounts(rows, times, world)
     queue_or_take_slots(rows, times, world, s)
     grant_slots(rows, times, world, s)
-    if world[GRANTED] != NONE:
+    if world[lay.GRANTED] != NONE:
         start_granted_in_row_order(rows, times, world, s)

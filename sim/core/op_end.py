@@ -8,51 +8,10 @@ from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.medium import leave
 from ..media.max_min.table_layout import State
 from .capacity import drop_claims_of_op, release_claims_of_ended_op
+from .memory import state_layout as lay
 from .memory.linked_lists import append, unlink
 from .memory.radix_heap import remove_cell
-from .memory.state_layout import (
-    BARRIER,
-    BEYOND,
-    COLLECTIVE,
-    COLLECTIVES,
-    COMING,
-    END,
-    ENDED,
-    FIRST_CELL,
-    FLOWING,
-    FLOWS,
-    FURTHER,
-    FURTHER_CELL,
-    GRAPH,
-    GRAPH_COUNT,
-    GRAPHS,
-    HEAD,
-    HELD,
-    HOLDS,
-    LAST,
-    LETS,
-    MISSING,
-    NEWS,
-    NOW,
-    OPEN,
-    OPEN_OPS,
-    PART,
-    PARTS,
-    PENDING,
-    QUEUED,
-    STALE,
-    START,
-    STARTED,
-    TAIL,
-    TAKEN,
-    TIMED,
-    WAITING,
-    WATCHED,
-    WIDE,
-    Array,
-    Links,
-    Rows,
-)
+from .memory.state_layout import Array, Links, Rows
 from .op_start import flow_of
 from .slots import arrive_at_release, mark_slot_queue
 
@@ -60,11 +19,11 @@ from .slots import arrive_at_release, mark_slot_queue
 @jit_without_refcounts
 def end_op(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     """End an op: free its slots, count down its dependents, note who waits for it."""
-    rows[c]["state"] = ENDED
-    times[c, END] = world[NOW]
+    rows[c]["state"] = lay.ENDED
+    times[c, lay.END] = world[lay.NOW]
     free_slots_of_op(rows, world, c)
     count_op_ended(rows, world, c)
-    if rows[c]["flags"] & (HOLDS | LETS):
+    if rows[c]["flags"] & (lay.HOLDS | lay.LETS):
         release_claims_of_ended_op(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
         p = np.int64(links[e])
@@ -77,9 +36,9 @@ def end_op(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None
 def free_slots_of_op(rows: Rows, world: Array, c: Int) -> None:
     """Free all slots that an op holds."""
     free_slot(rows, world, c)
-    if rows[c]["flags"] & WIDE:
-        p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
-        while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
+    if rows[c]["flags"] & lay.WIDE:
+        p = world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.FURTHER_CELL]
+        while rows[p]["flags"] & lay.FURTHER and rows[p]["link"] == c:
             free_slot(rows, world, p)
             p += 1
 
@@ -87,78 +46,80 @@ def free_slots_of_op(rows: Rows, world: Array, c: Int) -> None:
 @jit_without_refcounts
 def free_slot(rows: Rows, world: Array, p: Int) -> None:
     """Free the slot of one place."""
-    if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
-        part = world[PARTS] + rows[p]["slot"] * PART
-        world[part + TAKEN] -= 1
+    if rows[p]["at"] == lay.HELD and rows[p]["slot"] >= 0:
+        part = world[lay.PARTS] + rows[p]["slot"] * lay.PART
+        world[part + lay.TAKEN] -= 1
         mark_slot_queue(world, part)
-    rows[p]["at"] = WAITING
+    rows[p]["at"] = lay.WAITING
 
 
 @jit_without_refcounts
 def count_op_ended(rows: Rows, world: Array, c: Int) -> None:
     """Count one open op less, and note its end where somebody waits for it or for its graph."""
-    world[OPEN] -= 1
-    low, high = 0, world[GRAPH_COUNT]  # its graph is between
+    world[lay.OPEN] -= 1
+    low, high = 0, world[lay.GRAPH_COUNT]  # its graph is between
     while high - low > 1:
         middle = (low + high) >> 1
-        if world[world[GRAPHS] + middle * GRAPH + FIRST_CELL] <= c:
+        if world[world[lay.GRAPHS] + middle * lay.GRAPH + lay.FIRST_CELL] <= c:
             low = middle
         else:
             high = middle
-    graph = world[GRAPHS] + low * GRAPH + OPEN_OPS
+    graph = world[lay.GRAPHS] + low * lay.GRAPH + lay.OPEN_OPS
     world[graph] -= 1
     if world[graph] == 0:
-        rows[c]["flags"] |= LAST
-    if rows[c]["flags"] & (LAST | WATCHED):
-        append(rows, world, NEWS, c)
+        rows[c]["flags"] |= lay.LAST
+    if rows[c]["flags"] & (lay.LAST | lay.WATCHED):
+        append(rows, world, lay.NEWS, c)
 
 
 @jit_without_refcounts
 def withdraw_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Withdraw an op from queues, slots and flows; what is left of its work is kept."""
     flags = rows[c]["flags"]
-    if flags & TIMED:
-        if flags & BEYOND:
-            rows[c]["left"] -= world[NOW] - times[c, START]
+    if flags & lay.TIMED:
+        if flags & lay.BEYOND:
+            rows[c]["left"] -= world[lay.NOW] - times[c, lay.START]
         else:
             remove_cell(rows, times, world, c)
-            rows[c]["left"] -= world[NOW]
-    if flags & FLOWING:
-        leave(s, flow_of(rows, world, c), world[NOW])
-        world[FLOWS] -= 1
-        world[STALE] = 1
-    if rows[c]["state"] == PENDING and has_all_slots(rows, world, c):
-        unlink(rows, world, BARRIER, c)
-    rows[c]["flags"] = flags & ~(TIMED | FLOWING | BEYOND | STARTED)
+            rows[c]["left"] -= world[lay.NOW]
+    if flags & lay.FLOWING:
+        leave(s, flow_of(rows, world, c), world[lay.NOW])
+        world[lay.FLOWS] -= 1
+        world[lay.STALE] = 1
+    if rows[c]["state"] == lay.PENDING and has_all_slots(rows, world, c):
+        unlink(rows, world, lay.BARRIER, c)
+    rows[c]["flags"] = flags & ~(lay.TIMED | lay.FLOWING | lay.BEYOND | lay.STARTED)
     withdraw_place(rows, times, world, c)
-    if flags & WIDE:
-        row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
-        p = world[row + FURTHER_CELL]
-        world[row + MISSING] = 1
-        while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
+    if flags & lay.WIDE:
+        row = world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE
+        p = world[row + lay.FURTHER_CELL]
+        world[row + lay.MISSING] = 1
+        while rows[p]["flags"] & lay.FURTHER and rows[p]["link"] == c:
             withdraw_place(rows, times, world, p)
-            world[row + MISSING] += 1
+            world[row + lay.MISSING] += 1
             p += 1
-    if flags & HOLDS:
+    if flags & lay.HOLDS:
         drop_claims_of_op(rows, world, c)
 
 
 @jit_without_refcounts
 def has_all_slots(rows: Rows, world: Array, c: Int) -> bool:
     """Whether an op has every slot that it needs."""
-    if rows[c]["flags"] & WIDE:
-        return bool(world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING] == 0)
-    return bool(rows[c]["at"] == HELD)
+    if rows[c]["flags"] & lay.WIDE:
+        return bool(
+            world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.MISSING] == 0
+        )
+    return bool(rows[c]["at"] == lay.HELD)
 
 
 @jit_without_refcounts
 def withdraw_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
     """Withdraw one place from the event queue, its line, or its slot."""
-    if rows[p]["at"] == COMING:
+    if rows[p]["at"] == lay.COMING:
         remove_cell(rows, times, world, p)
-    elif rows[p]["at"] == QUEUED:
-        part = world[PARTS] + rows[p]["slot"] * PART
-        before = unlink(rows, world, part + HEAD, p)
-        if world[part + TAIL] == p:
-            world[part + TAIL] = before
+    elif rows[p]["at"] == lay.QUEUED:
+        part = world[lay.PARTS] + rows[p]["slot"] * lay.PART
+        before = unlink(rows, world, part + lay.HEAD, p)
+        if world[part + lay.TAIL] == p:
+            world[part + lay.TAIL] = before
     free_slot(rows, world, p)

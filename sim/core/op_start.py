@@ -8,39 +8,11 @@ from ..kernel.prefetch import prefetch
 from ..media.max_min.medium import join
 from ..media.max_min.table_layout import State
 from ..media.max_min.work_clock import work_left
+from .memory import state_layout as lay
 from .memory.linked_lists import append, prepend, sort_list
 from .memory.plugged_memory import is_plugged
 from .memory.radix_heap import schedule_cell
-from .memory.state_layout import (
-    ASK,
-    ASKED,
-    ASKING,
-    BARRED,
-    BARRIER,
-    BEGAN,
-    BEYOND,
-    COLLECTIVE,
-    COLLECTIVES,
-    ENDING,
-    FLOWING,
-    FLOWS,
-    FURTHER,
-    GRANTED,
-    HELD,
-    MISSING,
-    NONE,
-    NOW,
-    ONLINE,
-    RUNNING,
-    STALE,
-    START,
-    STARTED,
-    TIMED,
-    WIDE,
-    WIDE_FLOW,
-    Array,
-    Rows,
-)
+from .memory.state_layout import NONE, Array, Rows
 
 
 @jit_without_refcounts
@@ -49,15 +21,15 @@ def mark_place_held(rows: Rows, times: Array, world: Array, s: State, c: Int) ->
 
     Where backends may be asked during the run, ops that start in a round are first put in order.
     """
-    rows[c]["at"] = HELD
-    op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
-    if rows[op]["flags"] & WIDE:
-        row = world[COLLECTIVES] + rows[op]["link"] * COLLECTIVE
-        world[row + MISSING] -= 1
-        if world[row + MISSING] > 0:
+    rows[c]["at"] = lay.HELD
+    op = rows[c]["link"] if rows[c]["flags"] & lay.FURTHER else c
+    if rows[op]["flags"] & lay.WIDE:
+        row = world[lay.COLLECTIVES] + rows[op]["link"] * lay.COLLECTIVE
+        world[row + lay.MISSING] -= 1
+        if world[row + lay.MISSING] > 0:
             return
-    if world[ONLINE]:
-        append(rows, world, GRANTED, op)
+    if world[lay.ONLINE]:
+        append(rows, world, lay.GRANTED, op)
     else:
         start_op(rows, times, world, s, op)
 
@@ -66,16 +38,16 @@ def mark_place_held(rows: Rows, times: Array, world: Array, s: State, c: Int) ->
 def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Start an op that has all its slots, unless a component that it uses has failed."""
     flags = rows[c]["flags"]
-    if flags & BARRED:
-        prepend(rows, world, BARRIER, c)
+    if flags & lay.BARRED:
+        prepend(rows, world, lay.BARRIER, c)
         return
-    rows[c]["state"] = RUNNING
-    rows[c]["flags"] = flags | STARTED
-    times[c, START] = world[NOW]
-    if world[ONLINE]:
-        append(rows, world, ASKED, c)
-        if flags & ASK:
-            world[ASKING] += 1
+    rows[c]["state"] = lay.RUNNING
+    rows[c]["flags"] = flags | lay.STARTED
+    times[c, lay.START] = world[lay.NOW]
+    if world[lay.ONLINE]:
+        append(rows, world, lay.ASKED, c)
+        if flags & lay.ASK:
+            world[lay.ASKING] += 1
     else:
         begin_fixed_time(rows, times, world, s, c)
 
@@ -83,21 +55,21 @@ def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 @jit_without_refcounts
 def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Start the ops that now have all their slots; backends are asked before they go on."""
-    c = sort_list(rows, world, world[GRANTED])
-    world[GRANTED] = NONE
+    c = sort_list(rows, world, world[lay.GRANTED])
+    world[lay.GRANTED] = NONE
     while c != NONE:
         following = rows[c]["next"]
         start_op(rows, times, world, s, c)
         c = following
-    if world[ASKED] != NONE and not world[ASKING]:
+    if world[lay.ASKED] != NONE and not world[lay.ASKING]:
         continue_answered_ops(rows, times, world, s)
 
 
 @jit_without_refcounts
 def continue_answered_ops(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Continue the ops of a round after their backends were asked."""
-    c = world[ASKED]
-    world[ASKED] = NONE
+    c = world[lay.ASKED]
+    world[lay.ASKED] = NONE
     while c != NONE:
         following = rows[c]["next"]
         begin_fixed_time(rows, times, world, s, c)
@@ -111,12 +83,12 @@ def begin_fixed_time(rows: Rows, times: Array, world: Array, s: State, c: Int) -
     if fixed == 0:
         begin_work_phase(rows, world, s, c)
         return
-    rows[c]["flags"] |= TIMED
-    if fixed > MAX_TICK - world[NOW]:
-        rows[c]["flags"] |= BEYOND
+    rows[c]["flags"] |= lay.TIMED
+    if fixed > MAX_TICK - world[lay.NOW]:
+        rows[c]["flags"] |= lay.BEYOND
         return
-    rows[c]["left"] = world[NOW] + fixed
-    schedule_cell(rows, world, c, world[NOW] + fixed)
+    rows[c]["left"] = world[lay.NOW] + fixed
+    schedule_cell(rows, world, c, world[lay.NOW] + fixed)
     prefetch(rows, c + 1)  # what mostly comes after it
     prefetch(times, c + 1)
 
@@ -129,13 +101,13 @@ def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
         hi, lo = work_left(s, flow)
         if hi != 0 or lo != 0:
             if is_plugged(world, s, flow):
-                rows[c]["next"] = world[BEGAN]
-                world[BEGAN] = c
+                rows[c]["next"] = world[lay.BEGAN]
+                world[lay.BEGAN] = c
             else:
-                join(s, flow, world[NOW])
-            rows[c]["flags"] |= FLOWING
-            world[FLOWS] += 1
-            world[STALE] = 1
+                join(s, flow, world[lay.NOW])
+            rows[c]["flags"] |= lay.FLOWING
+            world[lay.FLOWS] += 1
+            world[lay.STALE] = 1
             return
     end_in_next_round(rows, world, c)
 
@@ -143,13 +115,13 @@ def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
 @jit_without_refcounts
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
     """Flow of an op, NONE for none."""
-    if rows[c]["flags"] & WIDE:
-        return world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + WIDE_FLOW]
+    if rows[c]["flags"] & lay.WIDE:
+        return world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.WIDE_FLOW]
     return rows[c]["link"]
 
 
 @jit_without_refcounts
 def end_in_next_round(rows: Rows, world: Array, c: Int) -> None:
     """Let an op end in the next round."""
-    rows[c]["next"] = world[ENDING]
-    world[ENDING] = c
+    rows[c]["next"] = world[lay.ENDING]
+    world[lay.ENDING] = c

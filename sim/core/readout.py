@@ -10,35 +10,9 @@ from numpy.typing import NDArray
 
 from ..engine_api.deadlock import StuckState
 from ..engine_api.interface import NEVER, EngineColumns
-from .memory.state_layout import (
-    AMOUNT,
-    ARRIVED,
-    ASKED_AT,
-    BEYOND,
-    CANCELLED,
-    END,
-    ENDED,
-    FLOWING,
-    GRANTED_AT,
-    HELD,
-    HELD_BY,
-    HOLDS,
-    IN_LINE,
-    IS_HELD,
-    NONE,
-    OF,
-    PENDING,
-    QUEUED,
-    RETURNED_AT,
-    RUNNING,
-    STANDS,
-    START,
-    STARTED,
-    STOPPED,
-    UNTIL,
-    WAITING,
-)
+from .memory import state_layout as lay
 from .memory.state_layout import NEVER as NEVER_RELEASED
+from .memory.state_layout import NONE
 
 if TYPE_CHECKING:
     from .state_view import StateView
@@ -46,7 +20,7 @@ if TYPE_CHECKING:
 
 Ticks = NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
-CLAIM_TIMES = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT}
+CLAIM_TIMES = {"asked": lay.ASKED_AT, "granted": lay.GRANTED_AT, "returned": lay.RETURNED_AT}
 
 
 def read_op_columns(engine: StateView) -> EngineColumns:
@@ -78,7 +52,7 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
             "ready": graph.ahead.begin,
             "start": graph.ahead.begin,
             "end": graph.ahead.finish,
-            "state": np.full(n, ENDED, np.uint8),
+            "state": np.full(n, lay.ENDED, np.uint8),
             "attempts": np.ones(n, np.int32),
             "arrived": graph.ahead.arrived,
             **claim_ticks(engine, graph),
@@ -97,17 +71,17 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
-    arrived, end = times[graph.base : graph.base + n + e, ARRIVED], times[at, END]
-    whole = bool(np.all(rows["state"] == ENDED))  # then nothing will be written there again
+    arrived, end = times[graph.base : graph.base + n + e, lay.ARRIVED], times[at, lay.END]
+    whole = bool(np.all(rows["state"] == lay.ENDED))  # then nothing will be written there again
     if not whole:
         arrived = np.maximum(arrived, NEVER)
-        end = np.where(rows["state"] == ENDED, end, NEVER)
+        end = np.where(rows["state"] == lay.ENDED, end, NEVER)
     return {
         "ready": _ready_ticks(arrived, graph.shape.further, n),
-        "start": times[at, START] if whole else times[at, START].copy(),
+        "start": times[at, lay.START] if whole else times[at, lay.START].copy(),
         "end": end,
         "state": rows["state"].copy(),
-        "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
+        "attempts": ((rows["flags"] & lay.STARTED) != 0).astype(np.int32),
         "arrived": arrived,
         **claim_ticks(engine, graph),
     }
@@ -142,13 +116,13 @@ def stuck_state(engine: StateView) -> StuckState:
     holders: dict[int, list[int]] = {}
     for op, c in cells.items():
         for p in engine.store.places(c):
-            if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
+            if rows[p]["at"] == lay.HELD and rows[p]["slot"] >= 0:
                 holders.setdefault(int(rows[p]["slot"]), []).append(op)
     queues = {k: [op for op, _ in engine.queue(k)] for k in range(len(engine.parts))}
     return StuckState(
         engine.parts.names,
         open_ops,
-        {op: engine.stopped_by[op] for op in open_ops if state[op] == STOPPED},
+        {op: engine.stopped_by[op] for op in open_ops if state[op] == lay.STOPPED},
         [op for op, c in cells.items() if _is_beyond_range(engine, c)],
         {op: why for op, c in cells.items() if (why := _starved_reason(engine, c))},
         _unmet_dependencies(engine, cells),
@@ -162,11 +136,11 @@ def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     """Amounts that ops hold of each capacity, and the op whose end gives each back."""
     held: dict[int, list[tuple[int, int]]] = {}
     table = engine.store.claim_table
-    table = table[(table[:, STANDS] == IS_HELD) & (table[:, HELD_BY] != NONE)]
-    for claim in table[np.argsort(table[:, HELD_BY], kind="stable")].tolist():
-        over = engine.store.rows[claim[HELD_BY]]["state"] in (ENDED, CANCELLED)
-        last = claim[UNTIL if over else HELD_BY]
-        held.setdefault(claim[OF], []).append((engine.op_id(last), claim[AMOUNT]))
+    table = table[(table[:, lay.STANDS] == lay.IS_HELD) & (table[:, lay.HELD_BY] != NONE)]
+    for claim in table[np.argsort(table[:, lay.HELD_BY], kind="stable")].tolist():
+        over = engine.store.rows[claim[lay.HELD_BY]]["state"] in (lay.ENDED, lay.CANCELLED)
+        last = claim[lay.UNTIL if over else lay.HELD_BY]
+        held.setdefault(claim[lay.OF], []).append((engine.op_id(last), claim[lay.AMOUNT]))
     return held
 
 
@@ -177,35 +151,35 @@ def _unmet_dependencies(engine: StateView, cells: dict[int, int]) -> dict[int, l
     for op, c in cells.items():
         for p in links[rows[c]["first"] : rows[c + 1]["first"]].tolist():
             other = engine.op_id(engine.op_cell(p))
-            if other in found and rows[p]["at"] == WAITING:
+            if other in found and rows[p]["at"] == lay.WAITING:
                 found[other].append(op)
     return found
 
 
 def _is_beyond_range(engine: StateView, c: int) -> bool:
     row = engine.store.rows[c]
-    if row["state"] != RUNNING:
+    if row["state"] != lay.RUNNING:
         return bool(row["flags"] & NEVER_RELEASED)
-    if row["flags"] & FLOWING:
+    if row["flags"] & lay.FLOWING:
         return engine.rate_of_flow(engine.store.flow(c)) > 0
-    return bool(row["flags"] & BEYOND)
+    return bool(row["flags"] & lay.BEYOND)
 
 
 def _starved_reason(engine: StateView, c: int) -> str:
     store, names = engine.store, engine.parts.names
     row, flow = store.rows[c], store.flow(c)
     uses = store.sharing.usage(flow) if flow != NONE else {}
-    if row["state"] == RUNNING:
+    if row["state"] == lay.RUNNING:
         return f"runs at rate 0 on {', '.join(names[k] for k in sorted(uses)) or 'its limit'}"
     places = store.places(c)
-    if row["state"] == PENDING and all(store.rows[p]["at"] == HELD for p in places):
+    if row["state"] == lay.PENDING and all(store.rows[p]["at"] == lay.HELD for p in places):
         return f"uses failed {next(names[k] for k in uses if engine.failed(k))}"
     for p in places:
         slot = int(store.rows[p]["slot"])
-        if store.rows[p]["at"] == QUEUED and engine.failed(slot):
+        if store.rows[p]["at"] == lay.QUEUED and engine.failed(slot):
             return f"queues on failed {names[slot]}"
-    if row["flags"] & HOLDS:
+    if row["flags"] & lay.HOLDS:
         for claim in engine.store.claims_of(c):
-            if claim[STANDS] == IN_LINE and engine.failed(int(claim[OF])):
-                return f"waits for failed {names[int(claim[OF])]}"
+            if claim[lay.STANDS] == lay.IN_LINE and engine.failed(int(claim[lay.OF])):
+                return f"waits for failed {names[int(claim[lay.OF])]}"
     return ""

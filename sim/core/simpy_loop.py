@@ -19,28 +19,10 @@ from ..kernel.jit import INTERPRETED, compiled_for_argument_types
 from ..media.max_min.table_layout import State
 from .actions import Actions
 from .executor import run_instants
+from .memory import state_layout as lay
 from .memory.plugged_memory import Plugged
 from .memory.run_memory import RunMemory
-from .memory.state_layout import (
-    ASK,
-    ASKED,
-    ASKING,
-    ASKS,
-    BEGIN,
-    BEHIND,
-    DUE,
-    GRANTS,
-    HEAVY,
-    LAST,
-    NEWS,
-    NONE,
-    NOW,
-    OPEN,
-    PAUSES,
-    PHASE,
-    TELLS,
-    WATCHED,
-)
+from .memory.state_layout import NONE
 from .slots import arrive_range_at_release
 from .submitted_graph import SubmittedGraph
 
@@ -60,7 +42,7 @@ class SimpyLoop(Actions):
     """Turns of the engine as SimPy events; between two of them only kernels run."""
 
     def _run_turn(self, now: int) -> None:
-        self.store.world[NOW] = now
+        self.store.world[lay.NOW] = now
         if INTERPRETED:
             with np.errstate(over="ignore"):
                 self._apply_commands()
@@ -87,31 +69,33 @@ class SimpyLoop(Actions):
 
     def _run_until_wake(self, began: int) -> None:
         """Run instants, from a new round on, until a process has to be woken or SimPy is due."""
-        store, code = self.store, TELLS
+        store, code = self.store, lay.TELLS
         world, medium = store.world, store.sharing.state
-        world[PHASE] = BEGIN
+        world[lay.PHASE] = lay.BEGIN
         limit, plugged = int(min(self.env.peek(), self.until)), self._plugged(medium)
         run = _compiled_loop(self.parts.medium)
         while True:
-            if code == TELLS:
+            if code == lay.TELLS:
                 stepwise = self._is_awaited()
             code = run(
                 store.rows, store.times, store.links, world, medium, limit, stepwise, plugged
             )
-            if code == ASKS:
+            if code == lay.ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
                 if plugged is not None:
                     plugged = self._plugged(medium)
-            elif code == HEAVY:
+            elif code == lay.HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
                 usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
                     "too heavy"
                 )
-            elif code != PAUSES and (code != TELLS or self._wake_processes(world.item(NOW), began)):
+            elif code != lay.PAUSES and (
+                code != lay.TELLS or self._wake_processes(world.item(lay.NOW), began)
+            ):
                 break
-        now, due = world.item(NOW), world.item(DUE)
+        now, due = world.item(lay.NOW), world.item(lay.DUE)
         if now != began:
             self.tick, self.turn = now, 0
         if due != NONE:
@@ -140,7 +124,7 @@ class SimpyLoop(Actions):
             online_times, self.news = self.news + online_times, []
         if self.losing:
             online_times += self._losses_by_graph()
-        if self.store.world.item(GRANTS) != NONE:
+        if self.store.world.item(lay.GRANTS) != NONE:
             online_times += self._grant_events(tick)
         if self.thresholds.waiting or self.thresholds.next_turn:
             online_times += [(event, None) for event in self.thresholds.reached()]
@@ -151,27 +135,27 @@ class SimpyLoop(Actions):
     def _grant_events(self, tick: int) -> list[tuple[simpy.Event, object]]:
         """Grants of this instant to processes, in the order of their requests."""
         store = self.store
-        number, store.world[GRANTS] = store.world.item(GRANTS), NONE
+        number, store.world[lay.GRANTS] = store.world.item(lay.GRANTS), NONE
         found = []
         while number != NONE:
             found.append(self.asked.pop(number))
             store.claim_rows.free(number, 1)
-            number = int(store.claim_table[number, BEHIND])
+            number = int(store.claim_table[number, lay.BEHIND])
         return [(grant, None) for grant in self.ledger.note_grants(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
         """Ends of this instant that somebody waits for; a graph's follows its last op's."""
         store = self.store
-        c = store.world.item(NEWS)
+        c = store.world.item(lay.NEWS)
         online_times: list[tuple[simpy.Event, object]] = []
         if c != NONE:
-            store.world[NEWS] = NONE
+            store.world[lay.NEWS] = NONE
         while c != NONE:
             flags, graph = store.flags.item(c), self._graph(c)
-            if flags & WATCHED:
-                store.flags[c] = flags & ~WATCHED
+            if flags & lay.WATCHED:
+                store.flags[c] = flags & ~lay.WATCHED
                 online_times.append((self.ends.pop(graph.first + c - graph.base), "ended"))
-            if flags & LAST:
+            if flags & lay.LAST:
                 online_times.append((graph.done, None))
             c = store.next.item(c)
         return online_times
@@ -180,9 +164,9 @@ class SimpyLoop(Actions):
         """Ask the backends of ops that started in this round, one call per backend."""
         store, world = self.store, self.store.world
         asked: dict[tuple[int, int], list[int]] = {}
-        c = world.item(ASKED)
+        c = world.item(lay.ASKED)
         while c != NONE:
-            if store.flags.item(c) & ASK:
+            if store.flags.item(c) & lay.ASK:
                 k = bisect_right(self.bases, c) - 1
                 graph = self.joined[k]
                 row = c - graph.base
@@ -190,7 +174,7 @@ class SimpyLoop(Actions):
                 backend = graph.shape.online.item(row) if row not in graph.moved else NONE - c
                 asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
-        now = world.item(NOW)
+        now = world.item(lay.NOW)
         for (k, backend), cells in asked.items():
             graph = self.joined[k]
             base = graph.base
@@ -201,7 +185,7 @@ class SimpyLoop(Actions):
             answers = ask([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
                 self._answer(graph, c, answer)
-        store.world[ASKING] = 0
+        store.world[lay.ASKING] = 0
 
     def _answer(self, graph: SubmittedGraph, c: int, answer: Answer) -> None:
         """Store the answer of an online backend for its ops."""
@@ -213,7 +197,7 @@ class SimpyLoop(Actions):
         if graph.share:
             fixed, work = graph.share.pop(c - graph.base, ALL).of(fixed, work)
         store.left[c] = fixed
-        store.flags[c] = store.flags.item(c) & ~ASK
+        store.flags[c] = store.flags.item(c) & ~lay.ASK
         if not plain or store.flow(c) != NONE:
             self._use(c, work, usage, limit)
 
@@ -227,7 +211,7 @@ class SimpyLoop(Actions):
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
             return False
-        if self.store.world[OPEN] or self.store.failed.any() or self.thresholds.waiting:
+        if self.store.world[lay.OPEN] or self.store.failed.any() or self.thresholds.waiting:
             return False
         if any(g.ahead is None or g.done.callbacks for g in fresh):
             return False

@@ -13,21 +13,9 @@ from ..engine_api.interface import MAX_TICK, ONE, ComponentTable, State
 from ..engine_api.validation import check_op
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
+from .memory import state_layout as lay
 from .memory.run_memory import RunMemory
-from .memory.state_layout import (
-    AMOUNT,
-    BEHIND,
-    CANCELLED,
-    ENDED,
-    FAILED,
-    FLOWING,
-    FURTHER,
-    HEAD,
-    HELD_BY,
-    NONE,
-    OPEN,
-    TAKEN,
-)
+from .memory.state_layout import NONE
 from .submitted_graph import SubmittedGraph
 
 OVER = State.ENDED, State.CANCELLED
@@ -75,7 +63,7 @@ class StateView(EngineControl):
         rows, found = self.store.rows, []
         if self.parts.capacity_of(component) >= 0:
             return []
-        c = int(self.store.part_table[component, HEAD])
+        c = int(self.store.part_table[component, lay.HEAD])
         while c != NONE:
             op = self.op_cell(c)
             found.append((self.op_id(op), self.store.places(op).index(c)))
@@ -87,18 +75,18 @@ class StateView(EngineControl):
         found: list[tuple[int, int]] = []
         if self.parts.capacity_of(component) < 0:
             return found
-        number, table = int(self.store.part_table[component, HEAD]), self.store.claim_table
+        number, table = int(self.store.part_table[component, lay.HEAD]), self.store.claim_table
         while number != NONE:
             claim = table[number]
-            by = int(claim[HELD_BY])
-            found.append((-1 if by == NONE else self.op_id(by), int(claim[AMOUNT])))
-            number = int(claim[BEHIND])
+            by = int(claim[lay.HELD_BY])
+            found.append((-1 if by == NONE else self.op_id(by), int(claim[lay.AMOUNT])))
+            number = int(claim[lay.BEHIND])
         return found
 
     def held(self, component: int) -> int:
         """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
         if self.rate[component] < 0:
-            return int(self.store.part_table[component, TAKEN])
+            return int(self.store.part_table[component, lay.TAKEN])
         taken = 0
         for flow in self._in_flight():
             weight = self.store.sharing.usage(flow).get(component, 0)
@@ -132,7 +120,7 @@ class StateView(EngineControl):
 
     def failed(self, component: int) -> bool:
         """Whether a component was failed when the engine's last turn ended."""
-        return bool(self.store.part_table[component, FAILED])
+        return bool(self.store.part_table[component, lay.FAILED])
 
     def state(self, op: int) -> State:
         """State of one op, as the last turn left it."""
@@ -183,11 +171,11 @@ class StateView(EngineControl):
     def op_cell(self, c: int) -> int:
         """First place of the op that a place belongs to."""
         row = self.store.rows[c]
-        return int(row["link"]) if row["flags"] & FURTHER else c
+        return int(row["link"]) if row["flags"] & lay.FURTHER else c
 
     def _in_flight(self) -> list[int]:
         rows = self.store.rows[: self.store.cells]
-        cells = np.flatnonzero(rows["flags"] & FLOWING)
+        cells = np.flatnonzero(rows["flags"] & lay.FLOWING)
         return [self.store.flow(int(c)) for c in cells]
 
     def _usage(self, c: int) -> dict[int, int]:
@@ -201,7 +189,7 @@ class StateView(EngineControl):
 
     def any_open(self) -> bool:
         """Whether an op has neither ended nor been cancelled."""
-        return bool(self.store.world.item(OPEN)) or any(g.count for g in self.to_join)
+        return bool(self.store.world.item(lay.OPEN)) or any(g.count for g in self.to_join)
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
@@ -211,6 +199,6 @@ class StateView(EngineControl):
                 found += [] if graph.over else range(graph.first, graph.first + graph.count)
             else:
                 state = self.store.rows["state"][graph.base : graph.base + graph.count]
-                live = np.flatnonzero((state != ENDED) & (state != CANCELLED))
+                live = np.flatnonzero((state != lay.ENDED) & (state != lay.CANCELLED))
                 found += (graph.first + live).tolist()
         return tuple(found)

@@ -16,7 +16,18 @@ from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
 from .final_states import FinalStates
-from .interface import Answer, ComponentTable, Submitted, TimingElsewhere
+from .interface import (
+    Answer,
+    ComponentTable,
+    EngineColumns,
+    EngineGraph,
+    HeldOpTimes,
+    Numbers,
+    PreparedShape,
+    State,
+    Submitted,
+    TimingElsewhere,
+)
 from .simpy_adapter import GraphHandle, SimpyAdapter
 from .simpy_clock import step_simpy
 from .threshold import Thresholds
@@ -194,7 +205,10 @@ class EngineControl(SimpyAdapter):
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Event that fires when a turn leaves ``what`` of a component within the bound."""
+        """Event that fires when a turn leaves a quantity of a component within the bound.
+
+        ``what`` is its ``queue`` length, ``held`` slots or amount, or ``flows`` in flight.
+        """
         event = self.thresholds.add(what, component, at_least, at_most)
         self._note_action(lambda: None)
         return event
@@ -248,6 +262,54 @@ class EngineControl(SimpyAdapter):
         return SimulationError("action", message, (op,), self.open_ops())
 
     # Methods that each engine implements.
+
+    @abstractmethod
+    def submit(self, graph: EngineGraph) -> Submitted:
+        """Hand in a graph; it joins at the next turn."""
+
+    @abstractmethod
+    def prepare(self, graph: EngineGraph) -> PreparedShape:
+        """Prepare a graph that will be handed in often: checks are made here, once."""
+
+    @abstractmethod
+    def repeat(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
+        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+
+    @property
+    @abstractmethod
+    def held_graphs(self) -> int:
+        """Graphs in memory: handed in, and not given back."""
+
+    @abstractmethod
+    def give_back(self) -> HeldOpTimes:
+        """Times of all graphs in memory; graphs that are over are then dropped but for the state.
+
+        To be called between turns.  A graph that lost ops of which nobody was told is kept.
+        """
+
+    @abstractmethod
+    def columns(self) -> EngineColumns:
+        """Times and states of all ops so far."""
+
+    @abstractmethod
+    def ended(self, op: int) -> simpy.Event:
+        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
+
+    @abstractmethod
+    def state(self, op: int) -> State:
+        """State of one op, as the last turn left it."""
+
+    @abstractmethod
+    def usage(self, op: int) -> dict[int, int]:
+        """``{component: weight}`` that one op uses, as the last turn left it."""
+
+    @abstractmethod
+    def rates(self) -> dict[int, int]:
+        """Rate of every op in its work phase."""
+
+    @abstractmethod
+    def capacity(self, component: int) -> int:
+        """Rate of a component as the last turn left it; of a capacity, the whole amount."""
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:

@@ -10,17 +10,9 @@ import numpy as np
 
 from ..engine_api.interface import ONE
 from ..kernel.jit import Int, jit_without_refcounts
+from .max_min import table_layout as lay
 from .max_min.int128 import div, mul, sub
-from .max_min.table_layout import (
-    COMPONENT,
-    COUNT,
-    LIMIT,
-    START,
-    TAG_HI,
-    TAG_LO,
-    WEIGHT,
-    State,
-)
+from .max_min.table_layout import State
 from .max_min.work_clock import completion_tick
 
 __all__ = ["completion_tick", "component", "rate_alone", "remaining_work", "uses", "work"]
@@ -29,26 +21,26 @@ __all__ = ["completion_tick", "component", "rate_alone", "remaining_work", "uses
 @jit_without_refcounts
 def uses(s: State, f: Int) -> tuple[Int, Int]:
     """First of a flow's uses, and the one behind its last, in the order of its backend."""
-    return s[1][f, START], s[1][f, START] + s[1][f, COUNT]
+    return s[1][f, lay.START], s[1][f, lay.START] + s[1][f, lay.COUNT]
 
 
 @jit_without_refcounts
 def component(s: State, u: Int) -> Int:
     """Component of a use."""
-    return s[2][u, COMPONENT]
+    return s[2][u, lay.COMPONENT]
 
 
 @jit_without_refcounts
 def work(s: State, f: Int) -> tuple[Int, Int]:
     """Work left of a flow that is not in the max-min medium: rate units x ticks in two words."""
-    return s[1][f, TAG_HI], s[1][f, TAG_LO]
+    return s[1][f, lay.TAG_HI], s[1][f, lay.TAG_LO]
 
 
 @jit_without_refcounts
 def rate_alone(s: State, f: Int, u: Int, rate: Int) -> Int:
     """Rate of a flow that has a component of some rate to itself."""
     hi, lo = mul(rate, np.int64(ONE))
-    return min(div(hi, lo, s[2][u, WEIGHT]), s[1][f, LIMIT])
+    return min(div(hi, lo, s[2][u, lay.WEIGHT]), s[1][f, lay.LIMIT])
 
 
 @jit_without_refcounts

@@ -5,7 +5,8 @@ from __future__ import annotations
 from weakref import proxy
 
 from ..analysis.streaming_sums import StreamingSums
-from ..engine_api.interface import Engine, Submitted
+from ..engine_api.engine_control import EngineControl
+from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..record.aggregates import MOST_OPS
 from ..record.bound_system import BoundSystem
@@ -18,7 +19,7 @@ GRAPH_AS_OPS = 30  # memory of a graph, in ops
 AT_ONCE = 1 << 15  # size in ops above which ended graphs are freed
 
 
-def ops_in_memory(machine: Engine) -> int:
+def ops_in_memory(machine: EngineControl) -> int:
     """Number of ops in memory; a graph counts as some, too."""
     return machine.held_ops + GRAPH_AS_OPS * machine.held_graphs
 
@@ -67,7 +68,7 @@ class HeldGraphs:
                 raise self._memory_error(who, ops, graphs, most)
         self.submitted[who] = ops + count, graphs + 1
 
-    def _submitted_bytes(self, machine: Engine, more: int) -> float:
+    def _submitted_bytes(self, machine: EngineControl, more: int) -> float:
         """Bytes of what processes submitted, with a graph of so many ops more."""
         given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
         return BYTES_PER_OP * (ops_in_memory(machine) - given + more + GRAPH_AS_OPS)

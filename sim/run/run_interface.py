@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ..engine_api.interface import ComponentTable, Engine, Submitted, TimingElsewhere
+from ..engine_api.engine_control import EngineControl
+from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
 from ..record.emitted_values import EmissionRecorder
@@ -90,7 +91,7 @@ class RunInterface(Protocol):
     rate_log: list[tuple[int, int, int]]
 
     @property
-    def machine(self) -> Engine:
+    def machine(self) -> EngineControl:
         """Engine of the run."""
 
     @property

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
+from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import (
     ComponentTable,
-    Engine,
     EngineColumns,
     EngineGraph,
     Submitted,
@@ -68,11 +68,11 @@ class Session:
         self.columns: EngineColumns | None = None  # from another engine, of a folded graph
 
     @cached_property
-    def machine(self) -> Engine:
+    def machine(self) -> EngineControl:
         """Engine of the run, at tick 0."""
         return self.new_machine(self.parts)
 
-    def new_machine(self, of: ComponentTable) -> Engine:
+    def new_machine(self, of: ComponentTable) -> EngineControl:
         """Engine of these components, at tick 0."""
         return _make_engine(self.simulation.engine, of, ticks_per_second(self.tick))
 
@@ -369,7 +369,7 @@ def _graph_edited_by_job(graph: Graph, job: JobState) -> Graph:
     return graph if job.edit is None else job.edit(graph)
 
 
-def _make_engine(engine: str, parts: ComponentTable, per_second: int) -> Engine:
+def _make_engine(engine: str, parts: ComponentTable, per_second: int) -> EngineControl:
     env = simpy.Environment(initial_time=0)
     if engine == "reference":
         from ..reference.engine import ReferenceEngine

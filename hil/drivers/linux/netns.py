@@ -15,10 +15,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from ....sim.errors import DriverFault
-from ...driver import Kind, Missing
 
 CLONE_NEWNET = 0x40000000
 WAIT = 20.0  # s that ip or tc may take
@@ -58,18 +57,6 @@ def run_command(*words: str) -> str:
         kind = next((k for text, k in KINDS if text in message), "broken")
         raise DriverFault(kind, f"{' '.join(words)}: {message}; {CURES[kind]}")
     return done.stdout
-
-
-def missing_from_fault(fault: DriverFault) -> Missing:
-    """Result of a probe that failed with this fault.
-
-    >>> fault = DriverFault("denied", "ip netns add x: Operation not permitted; be root")
-    >>> missing_from_fault(fault).cure
-    'be root'
-    """
-    reason, _, cure = fault.message.rpartition("; ")
-    kinds: dict[str, Kind] = {k: k for k in get_args(Kind)}
-    return Missing(kinds.get(fault.kind, "broken"), reason or cure, cure)
 
 
 def namespace_exists(name: str) -> bool:

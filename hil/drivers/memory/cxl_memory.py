@@ -28,7 +28,7 @@ from ..linux import clock_source, pointer_chase
 from ..linux.numa_pages import PAGE, PageBlock, numa_nodes_with_memory
 
 if TYPE_CHECKING:
-    from ....sim.facts.system import System
+    pass
 
 SETTINGS = {"near": 0, "far": -1, "dax": "", "cap": 1 << 30}
 STEPS = 20_000  # dependent loads of one reading
@@ -75,20 +75,11 @@ class CxlDriver(Driver):
 
     def probe(self) -> Ready | Missing:
         """Move a page to the far tier and back."""
-        try:
-            self.open({})
-            sample = self.timing([Request("copy:h2c uint8[4096]")])[0]
-        except DriverFault as fault:
-            from ..linux.netns import missing_from_fault
-
-            return missing_from_fault(fault)
-        except OSError as error:
-            return Missing("broken", f"moving a page: {error}", CURE)
-        finally:
-            self.close()
-        settings = self.settings
-        facts = {"h2c_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
-        return Ready((f"node{settings['far']}",), facts)
+        found = self.sample_of_probe({}, "copy:h2c uint8[4096]", CURE)
+        if isinstance(found, Missing):
+            return found
+        facts = {"h2c_us": f"{found.median / 1e3:.1f}", "clock": self.clock}
+        return Ready((f"node{self.settings['far']}",), facts)
 
     def open(self, spec: Spec) -> None:
         """Find the NUMA nodes or the DAX device of the two tiers, and lock the far one."""
@@ -121,20 +112,12 @@ class CxlDriver(Driver):
             "memory": EMULATED if clock_source.is_lab_machine() else "real",
         }
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op; its memory is freed after it."""
-        return [self._time_op(request) for request in requests]
-
     def close(self) -> None:
         """Release the far tier."""
         self.lock.close()
 
-    @classmethod
-    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """Nothing beyond the memory that it is bound to."""
-        return ()
-
-    def _time_op(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op, whose memory is freed after it."""
         parts = parse_signature(request.signature)
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
@@ -150,11 +133,9 @@ class CxlDriver(Driver):
             raise DriverFault("unsupported", f"{request.signature}: give tier=near or tier=far")
         return self.methods[signature_head(request.signature)](request, settings, size)
 
-    def _sample(self, request: Request, ns: Sequence[float], access: bool = False,
-                facts: dict[str, Any] | None = None) -> Sample:  # fmt: skip
-        flags = (EMULATED,) if access and clock_source.is_lab_machine() else ()
-        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], flags=flags, facts=facts or {})  # fmt: skip
+    def _sample_of_access(self, request: Request, ns: Sequence[float]) -> Sample:
+        flags = (EMULATED,) if clock_source.is_lab_machine() else ()
+        return self.sample(request, ns, flags=flags)
 
     def _time_placement(self, request: Request, settings: dict[str, str], size: int) -> Sample:
         """Sample of allocating bound pages; ``placed`` is the share of pages on the right node."""
@@ -164,7 +145,7 @@ class CxlDriver(Driver):
             block = PageBlock(size, node)
             ns.append(time.perf_counter_ns() - since)
             placed.append(float((block.node_of_each_page() == node).mean()))
-        return self._sample(request, ns, facts={"placed": min(placed)})
+        return self.sample(request, ns, facts={"placed": min(placed)})
 
     def _time_migration(
         self, tiers: tuple[str, str], request: Request, _: dict[str, str], size: int
@@ -178,12 +159,11 @@ class CxlDriver(Driver):
             retries += busy if k else 0
             ns.append(taken)
             placed.append(float((block.node_of_each_page() == target).mean()))
-        return self._sample(request, ns[1:], facts={"placed": min(placed), "asked_again": retries})
+        return self.sample(request, ns[1:], facts={"placed": min(placed), "asked_again": retries})
 
     def _time_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
-        return self._sample(
-            request, self._load_times(request.n, settings["tier"], size), access=True
-        )
+        times = self._load_times(request.n, settings["tier"], size)
+        return self._sample_of_access(request, times)
 
     def _time_loaded_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
         """Sample of dependent loads while another thread streams from the same tier."""
@@ -196,9 +176,7 @@ class CxlDriver(Driver):
         thread = threading.Thread(target=stream, daemon=True)
         thread.start()
         try:
-            return self._sample(
-                request, self._load_times(request.n, settings["tier"], size), access=True
-            )
+            return self._time_chase(request, settings, size)
         finally:
             stop.set()
             thread.join()
@@ -212,7 +190,7 @@ class CxlDriver(Driver):
             since = time.perf_counter_ns()
             _stream_over_memory(methods, memory)
             ns.append(time.perf_counter_ns() - since)
-        return self._sample(request, ns, access=True)
+        return self._sample_of_access(request, ns)
 
     def _load_times(self, n: int, tier: str, size: int) -> list[float]:
         """(n,) ns per dependent load, each averaged over one walk."""

@@ -22,6 +22,7 @@ from ...driver import (
     Ready,
     Sharing,
     Spec,
+    check_choice,
     checked,
     driver,
     parse_within_cap,
@@ -119,11 +120,8 @@ class HostDriver(Driver):
     def open(self, spec: Spec) -> None:
         """Lock a core and pin this process to it."""
         settings = checked(spec, SETTINGS)
-        if settings["clock"] not in ("cpu", "wall"):
-            raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
-        if settings["sharing"] not in get_args(Sharing):
-            ways = ", ".join(get_args(Sharing))
-            raise DriverFault("unsupported", f"sharing is {settings['sharing']!r}; one of {ways}")
+        check_choice(settings, "clock", READERS)
+        check_choice(settings, "sharing", get_args(Sharing))
         self.affinity = os.sched_getaffinity(0)
         core = max(self.affinity) if settings["core"] < 0 else settings["core"]
         if core not in self.affinity:
@@ -152,10 +150,6 @@ class HostDriver(Driver):
             **conditions.constant_machine_facts(),
         }
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone; its memory is freed before the next."""
-        return [self._time(r) for r in requests]
-
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once on one core, each op with its own buffers."""
         if any(r.key[1] != WARM for r in requests):
@@ -179,7 +173,8 @@ class HostDriver(Driver):
             self.lock_device.__exit__(None, None, None)
             self.affinity = set()
 
-    def _time(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op alone, whose memory is freed before the next."""
         call, per = self._callable_of(request.signature)
         preceding = [self._callable_of(s)[0] for s in request.preceding]
         call()
@@ -188,9 +183,7 @@ class HostDriver(Driver):
         )
         self.calls.clear()
         facts["inner"] *= per
-        return Sample(
-            request.signature, ns / per, self.clock, self.metric, request.key[1], facts=facts
-        )
+        return self.sample(request, ns / per, facts=facts)
 
     def _callable_of(self, signature: str) -> tuple[Call, int]:
         """Callable of an op, and how many times one call executes it."""

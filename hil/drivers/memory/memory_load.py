@@ -11,15 +11,12 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ....sim.errors import DriverFault
 from ....sim.facts.signature import parse_signature
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...measuring import conditions
 from ...measuring.device_lock import lock_device
 from ...sample import EMULATED, WARM, Request, Sample
@@ -27,7 +24,7 @@ from ..linux import clock_source, pointer_chase
 from ..linux.numa_pages import PageBlock, numa_nodes_with_memory
 
 if TYPE_CHECKING:
-    from ....sim.facts.system import System
+    pass
 
 SETTINGS = {"nodes": "0", "cap": 1 << 30, "seed": 7, "clock": "wall"}
 READERS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}
@@ -77,15 +74,11 @@ class MemoryDriver(Driver):
 
     def probe(self) -> Ready | Missing:
         """Read a MiB on each node."""
-        try:
-            self.open({})
-            sample = self.timing([Request(f"{STREAM} threads=1 reads=100 uint8[{PIECE}]")])[0]
-        except DriverFault as fault:
-            return Missing("unsupported", fault.message, CURE)
-        finally:
-            self.close()
+        found = self.sample_of_probe({}, f"{STREAM} threads=1 reads=100 uint8[{PIECE}]", CURE)
+        if isinstance(found, Missing):
+            return found
         nodes = tuple(f"node{n}" for n in numa_nodes_with_memory())
-        return Ready(nodes, {"read_1MiB_us": f"{sample.median / 1e3:.0f}", "clock": self.clock})
+        return Ready(nodes, {"read_1MiB_us": f"{found.median / 1e3:.0f}", "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
         """Lock the nodes.
@@ -104,8 +97,7 @@ class MemoryDriver(Driver):
             there = ", ".join(map(str, found))
             raise DriverFault("missing", f"node {lost[0]} has no memory, there are {there}; {CURE}")
         clock_source.refuse_under_timetravel("an access", self.clock)
-        if settings["clock"] not in READERS:
-            raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
+        check_choice(settings, "clock", READERS)
         counted = clock_source.clock_of_this_machine()
         self.clock = settings["clock"] if counted == clock_source.WALL else counted
         self.read = READERS[settings["clock"]]
@@ -123,20 +115,12 @@ class MemoryDriver(Driver):
             **conditions.constant_machine_facts(),
         }
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op; its memory is freed after it."""
-        return [self._time_op(request) for request in requests]
-
     def close(self) -> None:
         """Release the nodes."""
         self.lock.close()
 
-    @classmethod
-    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """Nothing beyond the memory that it is bound to."""
-        return ()
-
-    def _time_op(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op, whose memory is freed after it."""
         parts = parse_signature(request.signature)
         threads, reads = _load_of(request.signature, parts.attributes)
         size, under_load = parts.bytes, request.signature.startswith(LOADED)
@@ -157,8 +141,7 @@ class MemoryDriver(Driver):
         else:
             ns, facts = self._pass_times(request.n, streams), self._shares(streams[0].block)
         flags = (EMULATED,) if clock_source.is_lab_machine() else ()
-        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], flags=flags, facts=facts)  # fmt: skip
+        return self.sample(request, ns, flags=flags, facts=facts)
 
     def _pass_times(self, n: int, streams: list[_Stream]) -> list[float]:
         """(n,) ns until the last of all threads has passed over its memory."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....sim.errors import DriverFault
 from ....sim.facts.signature import parse_signature
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...measuring.device_lock import lock_device
 from ...sample import Request, Sample
 from ..linux import clock_source, netns
@@ -71,7 +71,7 @@ class CollectiveDriver(Driver):
         except ImportError as error:
             return Missing("missing", f"torch: {error}", CURE)
         except DriverFault as fault:
-            return netns.missing_from_fault(fault)
+            return Missing.of(fault)
         except Exception as error:  # of torch
             return Missing("broken", f"an all-reduce of 64 B: {error}", "look at what torch says")
         finally:
@@ -85,8 +85,7 @@ class CollectiveDriver(Driver):
         count = self.settings["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
-        if self.settings["library"] not in (GLOO, NCCL):
-            raise DriverFault("unsupported", f"library {self.settings['library']!r}; gloo or nccl")
+        check_choice(self.settings, "library", (GLOO, NCCL))
         self._lock(count)
         try:
             self._start_ranks(count)

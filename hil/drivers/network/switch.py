@@ -17,7 +17,7 @@ import numpy as np
 
 from ....sim.errors import DriverFault
 from ....sim.facts.signature import parse_signature
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...measuring.device_lock import lock_device
 from ...sample import Request, Sample
 from ..linux import clock_source, netns
@@ -164,18 +164,12 @@ class SwitchDriver(Driver):
 
     def probe(self) -> Ready | Missing:
         """Send a datagram across a temporary bridge between two namespaces."""
-        try:
-            self.open({"ends": SOCKETS})
-            sample = self.timing([Request("send:datagram uint8[64]")])[0]
-        except DriverFault as fault:
-            return netns.missing_from_fault(fault)
-        except OSError as error:
-            return Missing("broken", f"a datagram across a bridge: {error}", netns.CURES["broken"])
-        finally:
-            self.close()
-        return Ready(
-            ("bridge",), {"datagram_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
-        )
+        cure = netns.CURES["broken"]
+        found = self.sample_of_probe({"ends": SOCKETS}, "send:datagram uint8[64]", cure)
+        if isinstance(found, Missing):
+            return found
+        facts = {"datagram_64B_us": f"{found.median / 1e3:.1f}", "clock": self.clock}
+        return Ready(("bridge",), facts)
 
     def open(self, spec: Spec) -> None:
         """Lock this machine's bridges, open the endpoints and set the ports' queues."""
@@ -284,10 +278,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     for key, allowed in (
         ("queue", QUEUES), ("datapath", (BRIDGE, OVS)), ("counters", ("", GNMI)),
     ):  # fmt: skip
-        if settings[key] not in allowed:
-            raise DriverFault(
-                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(allowed)}"
-            )
+        check_choice(settings, key, allowed)
     if settings["spines"] and (settings["ends"] != SOCKETS or settings["datapath"] != BRIDGE):
         raise DriverFault("unsupported", "spines are routers between sockets; say ends: sockets")
     if settings["counters"] == GNMI and (settings["ends"] != VERBS or not settings["ports"]):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....sim.errors import DriverFault
 from ....sim.facts.signature import parse_signature
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...measuring.device_lock import lock_device
 from ...peer_link import FAR, Message, far_peers, peer_links
 from ...sample import WARM, Request, Sample
@@ -115,10 +115,6 @@ class TcpDriver(Driver):
             "kernel": f"{os.uname().sysname} {os.uname().release}",
         }
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone."""
-        return [self._time_op(request) for request in requests]
-
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once, from the peers in turn; ns until each has arrived."""
         rounds = min(r.n for r in requests)
@@ -149,15 +145,15 @@ class TcpDriver(Driver):
         """All NICs, links and switches: a stream crosses both hosts' and all between."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
-    def _time_op(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op alone."""
         facts, size = parse_op(request.signature, self.metric)
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; its streams are warm")
         if not self.ends:
             raise DriverFault("unsupported", "this is the far end; ask the driver of the near one")
         ns, told = METHODS[self.metric](self, size, facts, request.n)
-        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], facts=told)  # fmt: skip
+        return self.sample(request, ns, facts=told)
 
     def _completion(self, size: int, facts: dict[str, int], n: int) -> tuple[Any, Facts]:
         """(n,) ns from asking to the last byte; of several flows, of the last one."""
@@ -261,10 +257,7 @@ def _address(device: str) -> str:
 
 
 def _check_settings(settings: dict[str, Any], peers: Sequence[object], peer: object) -> None:
-    if settings["metric"] not in METHODS:
-        raise DriverFault(
-            "unsupported", f"metric {settings['metric']!r}; one of {', '.join(METHODS)}"
-        )
+    check_choice(settings, "metric", METHODS)
     if settings["end"]:
         raise DriverFault("unsupported", f"end {settings['end']!r}; {FAR}, or leave it out")
     if not peers:

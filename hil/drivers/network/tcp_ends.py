@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from ....sim.errors import DriverFault
-from ...peer_link import Message, PeerLink
+from ...peer_link import Message, PeerLink, answer_by_verb
 from ..linux import clock_offset, clock_source
 
 PIECE = 1 << 20
@@ -62,13 +62,8 @@ class FarEnd:
         DriverFault
             ``protocol`` where it asks for something else, ``broken`` or ``hung``.
         """
-        verb = self.verbs.get(str(message.get("do")))
-        if verb is None:
-            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
         try:
-            return verb(message)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+            return answer_by_verb(self.verbs, message)
         except TimeoutError as error:
             raise DriverFault("hung", f"nothing came for {PATIENCE:g} s") from error
         except OSError as error:

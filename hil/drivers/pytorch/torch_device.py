@@ -139,10 +139,6 @@ class TorchDriver(Driver):
             facts |= self.gpu.static_facts()
         return facts
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op; its tensors are created once and kept until the driver is closed."""
-        return [self._time(r) for r in requests]
-
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once on a GPU, each on a stream of its own."""
         if self.settings["sharing"] != "concurrent":
@@ -191,7 +187,8 @@ class TorchDriver(Driver):
         os.sched_setaffinity(0, {self.core})
         self.stack.callback(os.sched_setaffinity, 0, allowed)
 
-    def _time(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op; its tensors are created once and kept until the driver is closed."""
         call = self._call(request.signature)
         restore = context_restorer(
             request, self._flush_caches, [self._call(s) for s in request.preceding]
@@ -202,9 +199,7 @@ class TorchDriver(Driver):
         flags = ("throttled",) if facts.get("throttled") else ()
         if self.settings["memory"]:
             facts["memory_peak"] = self._peak_bytes(request.signature)
-        return Sample(
-            request.signature, ns, self.clock, self.metric, request.key[1], flags=flags, facts=facts
-        )
+        return self.sample(request, ns, flags=flags, facts=facts)
 
     def _time_call(
         self, call: Call, request: Request, restore: Call | None

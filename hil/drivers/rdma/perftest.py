@@ -19,14 +19,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ....sim.errors import DriverFault
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...peer_link import far_peers
 from ...sample import WARM, Request, Sample
 from ..linux import clock_source
-from ..linux.netns import missing_from_fault
 from . import rdma_ports
 from .rdma import DEPTH, POLL, SLEEP, VerbsDriver, parse_op
 
@@ -103,16 +100,11 @@ class PerftestDriver(Driver):
         names = rdma_ports.rdma_devices()
         if not names:
             return Missing("missing", f"no RDMA device in {rdma_ports.DEVICES}", CURES["device"])
-        try:
-            self.open({} if len(names) > 1 else {"device": names[0], "peer": names[0]})
-            sample = self.timing([Request("send:rdma-send uint8[64]")])[0]
-        except DriverFault as fault:
-            return missing_from_fault(fault)
-        except OSError as error:
-            return Missing("broken", f"{names[0]}: a send of 64 B: {error}", "look at rdma link")
-        finally:
-            self.close()
-        facts = {"half_rtt_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
+        spec = {} if len(names) > 1 else {"device": names[0], "peer": names[0]}
+        found = self.sample_of_probe(spec, "send:rdma-send uint8[64]", "look at rdma link")
+        if isinstance(found, Missing):
+            return found
+        facts = {"half_rtt_64B_us": f"{found.median / 1e3:.1f}", "clock": self.clock}
         return Ready(names, facts)
 
     def open(self, spec: Spec) -> None:
@@ -126,8 +118,7 @@ class PerftestDriver(Driver):
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
                               "of virtual time; take verbs, or the machine qemu")  # fmt: skip
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
-            if settings[key] not in allowed:
-                raise DriverFault("unsupported", f"{key} {settings[key]!r}; one of {allowed}")
+            check_choice(settings, key, allowed)
         ends = rdma_ports.device_and_peer(
             settings["device"], settings["peer"], rdma_ports.rdma_devices()
         )
@@ -148,10 +139,6 @@ class PerftestDriver(Driver):
         return {**ends, "transport": settings["transport"], "inline": str(settings["inline"]),
                 "completions": settings["completions"], "kernel": os.uname().release}  # fmt: skip
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone, by a new pair of processes."""
-        return [self._time_op(request) for request in requests]
-
     def close(self) -> None:
         """Release the devices."""
         self.locks.close()
@@ -161,7 +148,8 @@ class PerftestDriver(Driver):
         """What ``verbs`` covers."""
         return VerbsDriver.covers(spec, system)
 
-    def _time_op(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
+        """Sample of an op alone, by a new pair of processes."""
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
@@ -173,8 +161,7 @@ class PerftestDriver(Driver):
             told = {"mean_of": BATCH}
         else:
             ns = self._latency(name, size, request.n)
-        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], facts=told)  # fmt: skip
+        return self.sample(request, ns, facts=told)
 
     def _latency(self, name: str, size: int, n: int) -> list[float]:
         program = LATENCY.get((name, self.metric))

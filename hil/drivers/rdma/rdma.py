@@ -18,12 +18,11 @@ import numpy as np
 
 from ....sim.errors import DriverFault
 from ....sim.facts.signature import parse_signature
-from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, driver
 from ...peer_link import FAR, Message, far_peers, peer_links
 from ...sample import COLD, ONE_WAY, WARM, Request, Sample
 from ..linux import clock_source
 from ..linux.clock_offset import both, require_stated
-from ..linux.netns import missing_from_fault
 from . import rdma_control, rdma_loop, rdma_peer, rdma_ports
 from .rdma_ops import Ends, own_cost, round_trip, stream_messages, time_op
 
@@ -110,7 +109,7 @@ class VerbsDriver(Driver):
             self.open({} if len(names) > 1 else {"device": names[0], "peer": names[0]})
             sample = self.timing([Request("send:rdma-write uint8[64]")])[0]
         except DriverFault as fault:
-            return missing_from_fault(fault)
+            return Missing.of(fault)
         except PermissionError as error:
             return Missing(
                 "denied", f"{names[0]}: {error}", "allow /dev/infiniband/uverbs*, memlock"
@@ -165,10 +164,6 @@ class VerbsDriver(Driver):
             "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
         }
 
-    def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone."""
-        return [self._time_op(request) for request in requests]
-
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once, sending devices in turn; ns until each op completes."""
         from .rdma_end import completion_times
@@ -219,7 +214,7 @@ class VerbsDriver(Driver):
         return {**told[0], "device": "-".join([device, *(h.peer.device for h in self.hosts)]),
                 "peers": ", ".join(peers), "inside": rdma_ports.TWO_HOSTS}  # fmt: skip
 
-    def _time_op(self, request: Request) -> Sample:
+    def time_op(self, request: Request) -> Sample:
         """Sample of an op; after a failure no queue pair is used again."""
         try:
             return self._measure_op(request)
@@ -255,8 +250,7 @@ class VerbsDriver(Driver):
             ns, about = self._one_way(name, size, request.n)
         else:
             ns = METHODS[self.metric](self, request, name, size, facts)
-        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], facts={**self._own_cost(name), **about})  # fmt: skip
+        return self.sample(request, ns, facts={**self._own_cost(name), **about})
 
     def _own_cost(self, name: str) -> dict[str, Any]:
         """Facts ``own_ns``, what our code adds to an op that is polled for, and whose code that is.
@@ -412,10 +406,7 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
         ("transport", SENDS), ("metric", METRICS), ("completions", (SLEEP, POLL)),
         ("timed", (PYTHON, MACHINE_CODE)), ("srq", (0, 1)),
     ):  # fmt: skip
-        if settings[key] not in allowed:
-            raise DriverFault(
-                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(map(str, allowed))}"
-            )
+        check_choice(settings, key, allowed)
     if settings["timed"] == MACHINE_CODE:
         rdma_loop.refuse_other_processors()
         if settings["completions"] != POLL or settings["transport"] == "ud":

@@ -14,8 +14,7 @@ from dataclasses import asdict
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any
 
-from ....sim.errors import DriverFault
-from ...peer_link import Message, PeerLink
+from ...peer_link import Message, PeerLink, answer_by_verb
 from ..linux import clock_source
 from ..linux.clock_offset import EXCHANGES, ClockOffset, offset_of_round_trips
 from . import rdma_ports
@@ -71,13 +70,7 @@ class FarEndpoints:
         DriverFault
             ``protocol`` where it asks for something else; what the device refuses.
         """
-        verb = self.verbs.get(str(message.get("do")))
-        if verb is None:
-            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
-        try:
-            return verb(message)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+        return answer_by_verb(self.verbs, message)
 
     def close(self) -> None:
         """Destroy all endpoints."""

@@ -11,40 +11,8 @@ from ...engine_api.interface import MAX_TICK, NO_LIMIT, ComponentTable, EngineGr
 from ...kernel.jit import Int, compiled_for_argument_types, jit_without_refcounts
 from ...media.max_min.table_layout import LIMIT, START, TAG_HI, TAG_LO
 from ...media.max_min.table_layout import OPEN as UNLIMITED
-from .state_layout import (
-    ALSO,
-    AMOUNT,
-    ARRIVED,
-    ASK,
-    CLAIM,
-    CLAIMS,
-    COLLECTIVE,
-    COLLECTIVES,
-    FIRST_CELL,
-    FIRST_CLAIM,
-    FURTHER,
-    FURTHER_CELL,
-    GRAPH,
-    GRAPH_COUNT,
-    GRAPHS,
-    HELD_BY,
-    HOLDER,
-    HOLDERS,
-    HOLDING,
-    LETTING,
-    NEVER,
-    NONE,
-    ONLINE,
-    OPEN,
-    OPEN_OPS,
-    OWNERS,
-    UNTIL,
-    WIDE,
-    WIDE_FLOW,
-    Array,
-    Links,
-    Rows,
-)
+from . import state_layout as lay
+from .state_layout import NONE, Array, Links, Rows
 
 if TYPE_CHECKING:
     from .run_memory import RunMemory
@@ -73,9 +41,9 @@ class GraphBlock:
         self.cells = alone.rows[: alone.cells].copy()
         self.times = alone.times[: alone.cells].copy()
         self.links = alone.links[: alone.edges].copy()
-        start = int(alone.world[COLLECTIVES])
-        table = alone.world[start : start + alone.collectives * COLLECTIVE]
-        self.collectives = table.reshape(-1, COLLECTIVE).copy()
+        start = int(alone.world[lay.COLLECTIVES])
+        table = alone.world[start : start + alone.collectives * lay.COLLECTIVE]
+        self.collectives = table.reshape(-1, lay.COLLECTIVE).copy()
         self.flows, self.uses = alone.sharing.rows(len(lowered.flows), len(lowered.flows.component))
         self.holders, self.claims = alone.holder_table.copy(), alone.claim_table.copy()
         self.owners = lowered.flows.op.astype(np.int64)
@@ -135,35 +103,35 @@ def copy_block(
         rows[c]["first"] += edge
         if cells[i]["link"] != NONE:
             moved = flow
-            if cells[i]["flags"] & FURTHER:
+            if cells[i]["flags"] & lay.FURTHER:
                 moved = base
-            elif cells[i]["flags"] & WIDE:
+            elif cells[i]["flags"] & lay.WIDE:
                 moved = collective
             rows[c]["link"] += moved
         for k in range(3):
             times[c, k] = arrivals[i, k]
-        release = -1 - arrivals[i, ARRIVED]
+        release = -1 - arrivals[i, lay.ARRIVED]
         if i < n:
             rows[c]["left"] = fixed[i]
             if release > MAX_TICK - now:
-                rows[c]["flags"] |= NEVER
-            if cells[i]["flags"] & ASK:
-                world[ONLINE] = 1
-        times[c, ARRIVED] = -1 - now - (release if release <= MAX_TICK - now else 0)
+                rows[c]["flags"] |= lay.NEVER
+            if cells[i]["flags"] & lay.ASK:
+                world[lay.ONLINE] = 1
+        times[c, lay.ARRIVED] = -1 - now - (release if release <= MAX_TICK - now else 0)
     behind = base + len(cells)  # where the successors of the last end
     rows[behind]["first"] = edge + len(after)
     rows[behind]["flags"] = 0
     for i in range(len(after)):
         links[edge + i] = after[i] + base
     for i in range(len(collectives)):
-        row = world[COLLECTIVES] + (collective + i) * COLLECTIVE
-        for k in range(COLLECTIVE):
+        row = world[lay.COLLECTIVES] + (collective + i) * lay.COLLECTIVE
+        for k in range(lay.COLLECTIVE):
             world[row + k] = collectives[i, k]
-        world[row + FURTHER_CELL] += base
-        if world[row + WIDE_FLOW] != NONE:
-            world[row + WIDE_FLOW] += flow
-        if world[row + HOLDING] != NONE:
-            world[row + HOLDING] += holder
+        world[row + lay.FURTHER_CELL] += base
+        if world[row + lay.WIDE_FLOW] != NONE:
+            world[row + lay.WIDE_FLOW] += flow
+        if world[row + lay.HOLDING] != NONE:
+            world[row + lay.HOLDING] += holder
     for i in range(len(own_flows)):
         for k in range(own_flows.shape[1]):
             flows[flow + i, k] = own_flows[i, k]
@@ -171,16 +139,16 @@ def copy_block(
         flows[flow + i, TAG_HI] = work_hi[i]
         flows[flow + i, TAG_LO] = work_lo[i]
         flows[flow + i, LIMIT] = UNLIMITED if limit[i] == NO_LIMIT else limit[i]
-        world[world[OWNERS] + flow + i] = base + owners[i]
+        world[world[lay.OWNERS] + flow + i] = base + owners[i]
     for i in range(len(own_uses)):
         for k in range(own_uses.shape[1]):
             uses[use + i, k] = own_uses[i, k]
     copy_claim_rows(world, holding, amount, base, holder, claim)
-    row = world[GRAPHS] + graph * GRAPH
-    world[row + FIRST_CELL] = base
-    world[row + OPEN_OPS] = n
-    world[GRAPH_COUNT] = graph + 1
-    world[OPEN] += n
+    row = world[lay.GRAPHS] + graph * lay.GRAPH
+    world[row + lay.FIRST_CELL] = base
+    world[row + lay.OPEN_OPS] = n
+    world[lay.GRAPH_COUNT] = graph + 1
+    world[lay.OPEN] += n
 
 
 @jit_without_refcounts
@@ -190,19 +158,19 @@ def copy_claim_rows(
     """Copy the rows of holders and claims of a block."""
     holders, claims = holding
     for i in range(len(holders)):
-        row = world[HOLDERS] + (holder + i) * HOLDER
-        for k in range(HOLDER):
+        row = world[lay.HOLDERS] + (holder + i) * lay.HOLDER
+        for k in range(lay.HOLDER):
             world[row + k] = holders[i, k]
-        world[row + FIRST_CLAIM] += claim
-        if world[row + LETTING] != NONE:
-            world[row + LETTING] += claim
+        world[row + lay.FIRST_CLAIM] += claim
+        if world[row + lay.LETTING] != NONE:
+            world[row + lay.LETTING] += claim
     for i in range(len(claims)):
-        row = world[CLAIMS] + (claim + i) * CLAIM
-        for k in range(CLAIM):
+        row = world[lay.CLAIMS] + (claim + i) * lay.CLAIM
+        for k in range(lay.CLAIM):
             world[row + k] = claims[i, k]
-        world[row + AMOUNT] = amount[i]
-        world[row + HELD_BY] += base
-        if world[row + UNTIL] != NONE:
-            world[row + UNTIL] += base
-        if world[row + ALSO] != NONE:
-            world[row + ALSO] += claim
+        world[row + lay.AMOUNT] = amount[i]
+        world[row + lay.HELD_BY] += base
+        if world[row + lay.UNTIL] != NONE:
+            world[row + lay.UNTIL] += base
+        if world[row + lay.ALSO] != NONE:
+            world[row + lay.ALSO] += claim

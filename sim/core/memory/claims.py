@@ -6,23 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine_api.interface import Claims
-from .state_layout import (
-    ALSO,
-    AMOUNT,
-    CLAIM,
-    CLAIM_COUNT,
-    FIRST_CLAIM,
-    HELD_BY,
-    HOLDER,
-    LETTING,
-    NONE,
-    OF,
-    OUT,
-    STANDS,
-    UNREADY,
-    UNTIL,
-    Array,
-)
+from . import state_layout as lay
+from .state_layout import NONE, Array
 
 Ops = NDArray[np.int32]
 
@@ -63,16 +48,20 @@ def holder_and_claim_tables(
     base : the graph's first cell
     first : the number of its first claim
     """
-    holding = np.full((len(ops), HOLDER), NONE, np.int64)
+    holding = np.full((len(ops), lay.HOLDER), NONE, np.int64)
     begin, end = (np.searchsorted(claims.op, ops, side) for side in ("left", "right"))
-    holding[:, FIRST_CLAIM], holding[:, CLAIM_COUNT] = first + begin, end - begin
-    holding[:, UNREADY] = places
-    held = np.full((len(claims), CLAIM), NONE, np.int64)
-    held[:, OF], held[:, AMOUNT], held[:, STANDS] = claims.component, claims.amount, OUT
-    held[:, HELD_BY] = claims.op.astype(np.int64) + base
+    holding[:, lay.FIRST_CLAIM], holding[:, lay.CLAIM_COUNT] = first + begin, end - begin
+    holding[:, lay.UNREADY] = places
+    held = np.full((len(claims), lay.CLAIM), NONE, np.int64)
+    held[:, lay.OF], held[:, lay.AMOUNT], held[:, lay.STANDS] = (
+        claims.component,
+        claims.amount,
+        lay.OUT,
+    )
+    held[:, lay.HELD_BY] = claims.op.astype(np.int64) + base
     until = np.flatnonzero(claims.until >= 0)
-    held[until, UNTIL] = claims.until[until].astype(np.int64) + base
+    held[until, lay.UNTIL] = claims.until[until].astype(np.int64) + base
     lets = np.searchsorted(ops, claims.until[until])
     for k, let in zip(until.tolist(), lets.tolist(), strict=True):
-        held[k, ALSO], holding[let, LETTING] = holding[let, LETTING], first + k
+        held[k, lay.ALSO], holding[let, lay.LETTING] = holding[let, lay.LETTING], first + k
     return holding, held

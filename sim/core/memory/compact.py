@@ -6,28 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernel.jit import Int, jit_without_refcounts
-from .state_layout import (
-    BARRIER,
-    BUCKETS,
-    CLAIM,
-    COLLECTIVE,
-    COLLECTIVES,
-    COUNTED,
-    ENDED,
-    FURTHER,
-    FURTHER_CELL,
-    HEAD,
-    HELD_BY,
-    NONE,
-    PART,
-    PARTS,
-    TAIL,
-    UNTIL,
-    WIDE,
-    Array,
-    Links,
-    Rows,
-)
+from . import state_layout as lay
+from .state_layout import NONE, Array, Links, Rows
 
 
 @jit_without_refcounts
@@ -35,8 +15,8 @@ def mark_newly_ended(rows: Rows, fresh: NDArray[np.uint8]) -> None:
     """Mark ops that ended since the last report."""
     for c in range(len(fresh)):
         flags = rows[c]["flags"]
-        if rows[c]["state"] == ENDED and not flags & (COUNTED | FURTHER):
-            rows[c]["flags"] = flags | COUNTED
+        if rows[c]["state"] == lay.ENDED and not flags & (lay.COUNTED | lay.FURTHER):
+            rows[c]["flags"] = flags | lay.COUNTED
             fresh[c] = 1
 
 
@@ -66,11 +46,11 @@ def compact(
         cell, new = graphs[g, 0], graphs[g, 3]
         for i in range(graphs[g, 6]):
             new_number[cell + i] = new + i
-    for b in range(BUCKETS, BUCKETS + 64):
+    for b in range(lay.BUCKETS, lay.BUCKETS + 64):
         renumber_list(rows, world[b], new_number)
-    renumber_list(rows, world[BARRIER], new_number)
+    renumber_list(rows, world[lay.BARRIER], new_number)
     for k in slot_components:
-        renumber_list(rows, world[world[PARTS] + k * PART + HEAD], new_number)
+        renumber_list(rows, world[world[lay.PARTS] + k * lay.PART + lay.HEAD], new_number)
     for g in range(len(graphs)):
         cell, link, collective = graphs[g, 0], graphs[g, 1], graphs[g, 2]
         new, new_link, new_collective = graphs[g, 3], graphs[g, 4], graphs[g, 5]
@@ -79,9 +59,9 @@ def compact(
             c, n = cell + i, new + i
             rows[n] = rows[c]
             rows[n]["first"] += new_link - link
-            if rows[n]["flags"] & FURTHER:
+            if rows[n]["flags"] & lay.FURTHER:
                 rows[n]["link"] += new - cell
-            elif rows[n]["flags"] & WIDE:
+            elif rows[n]["flags"] & lay.WIDE:
                 rows[n]["link"] += new_collective - collective
             following = rows[n]["next"]
             if following != NONE:
@@ -91,17 +71,17 @@ def compact(
         for e in range(link, links_end):
             links[e + new_link - link] = links[e] + (new - cell)
         for k in range(graphs[g, 7]):
-            old_row = world[COLLECTIVES] + (collective + k) * COLLECTIVE
-            row = world[COLLECTIVES] + (new_collective + k) * COLLECTIVE
-            for j in range(COLLECTIVE):
+            old_row = world[lay.COLLECTIVES] + (collective + k) * lay.COLLECTIVE
+            row = world[lay.COLLECTIVES] + (new_collective + k) * lay.COLLECTIVE
+            for j in range(lay.COLLECTIVE):
                 world[row + j] = world[old_row + j]
-            world[row + FURTHER_CELL] += new - cell
-    for b in range(BUCKETS, BUCKETS + 64):
+            world[row + lay.FURTHER_CELL] += new - cell
+    for b in range(lay.BUCKETS, lay.BUCKETS + 64):
         renumber_cell(world, b, new_number)
-    renumber_cell(world, BARRIER, new_number)
+    renumber_cell(world, lay.BARRIER, new_number)
     for k in slot_components:
-        renumber_cell(world, world[PARTS] + k * PART + HEAD, new_number)
-        renumber_cell(world, world[PARTS] + k * PART + TAIL, new_number)
+        renumber_cell(world, world[lay.PARTS] + k * lay.PART + lay.HEAD, new_number)
+        renumber_cell(world, world[lay.PARTS] + k * lay.PART + lay.TAIL, new_number)
 
 
 @jit_without_refcounts
@@ -125,9 +105,9 @@ def renumber_list(rows: Rows, c: Int, new_number: Links) -> None:
 @jit_without_refcounts
 def renumber_claims(world: Array, claims: Int, count: Int, new_number: Links) -> None:
     """Renumber the ops of claims: those that hold, and those until whose end they do."""
-    for claim in range(claims, claims + count * CLAIM, CLAIM):
-        renumber_cell(world, claim + HELD_BY, new_number)
-        renumber_cell(world, claim + UNTIL, new_number)
+    for claim in range(claims, claims + count * lay.CLAIM, lay.CLAIM):
+        renumber_cell(world, claim + lay.HELD_BY, new_number)
+        renumber_cell(world, claim + lay.UNTIL, new_number)
 
 
 @jit_without_refcounts

@@ -11,83 +11,19 @@ from numpy.typing import NDArray
 from ...engine_api.interface import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ...kernel.row_allocator import RowAllocator
 from ...media.max_min.medium_memory import MaxMinMemory
+from . import state_layout as lay
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
 from .plugged_memory import plugged_memory
 from .row_reset import reset_graph_rows
-from .state_layout import (
-    ALSO,
-    AMOUNT,
-    ARRIVED,
-    ARRIVING,
-    ASK,
-    ASKED,
-    BARRIER,
-    BEGAN,
-    BUCKETS,
-    CELL,
-    CLAIM,
-    CLAIM_COUNT,
-    CLAIMS,
-    COLLECTIVE,
-    COLLECTIVES,
-    DUE,
-    ENDING,
-    FAILED,
-    FIRST_CELL,
-    FIRST_CLAIM,
-    FLOW_COUNT,
-    FURTHER,
-    FURTHER_CELL,
-    GRANTED,
-    GRANTS,
-    GRAPH,
-    GRAPH_COUNT,
-    GRAPHS,
-    HEAD,
-    HELD_BY,
-    HOLDER,
-    HOLDERS,
-    HOLDING,
-    HOLDS,
-    IS_PLUGGED,
-    LETS,
-    LINES,
-    MISSING,
-    MOVES,
-    MOVING,
-    NEVER,
-    NEWS,
-    NONE,
-    OF,
-    ONLINE,
-    OPEN,
-    OPEN_OPS,
-    OWNERS,
-    PART,
-    PARTS,
-    PLUGGED,
-    PLUGGED_DUE,
-    SCRATCH,
-    SLOTS,
-    SOONEST,
-    TABLES,
-    TAIL,
-    UNMOVED,
-    UNTIL,
-    WIDE,
-    WIDE_FLOW,
-    Array,
-    Links,
-    Rows,
-)
+from .state_layout import NONE, Array, Links, Rows
 
 if TYPE_CHECKING:
     from .block import GraphBlock
 
 _LISTS = (
-    ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS, BEGAN,
-    PLUGGED_DUE,
+    lay.ENDING, lay.ARRIVING, lay.MOVING, lay.GRANTED, lay.ASKED, lay.BARRIER, lay.NEWS,
+    lay.SOONEST, lay.DUE, lay.LINES, lay.GRANTS, lay.BEGAN, lay.PLUGGED_DUE,
 )  # fmt: skip
 
 
@@ -118,13 +54,19 @@ class RunMemory:
         self.parts = parts
         self.sharing = MaxMinMemory(parts)
         self.plugged = plugged_memory(parts)
-        self.rows: Rows = np.zeros(1, CELL)
+        self.rows: Rows = np.zeros(1, lay.CELL)
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
         self.borrowed = False  # True if the links are the array of a single graph, not a copy
         self.holder_rows, self.claim_rows = RowAllocator(), RowAllocator()
-        self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
+        self.room = {
+            lay.GRAPHS: 1,
+            lay.COLLECTIVES: 0,
+            lay.OWNERS: 0,
+            lay.HOLDERS: 0,
+            lay.CLAIMS: 0,
+        }
         self.world: Array = np.zeros(0, np.int64)
         self._refresh_field_views()
         self._allocate_world()
@@ -137,20 +79,20 @@ class RunMemory:
     def _allocate_world(self) -> None:
         """Allocate the world with room for all tables."""
         sizes = {
-            PARTS: len(self.parts) * PART,
-            GRAPHS: self.room[GRAPHS] * GRAPH,
-            COLLECTIVES: self.room[COLLECTIVES] * COLLECTIVE,
-            OWNERS: self.room[OWNERS],
-            SCRATCH: self.room[OWNERS],
-            HOLDERS: self.room[HOLDERS] * HOLDER,
-            CLAIMS: self.room[CLAIMS] * CLAIM,
+            lay.PARTS: len(self.parts) * lay.PART,
+            lay.GRAPHS: self.room[lay.GRAPHS] * lay.GRAPH,
+            lay.COLLECTIVES: self.room[lay.COLLECTIVES] * lay.COLLECTIVE,
+            lay.OWNERS: self.room[lay.OWNERS],
+            lay.SCRATCH: self.room[lay.OWNERS],
+            lay.HOLDERS: self.room[lay.HOLDERS] * lay.HOLDER,
+            lay.CLAIMS: self.room[lay.CLAIMS] * lay.CLAIM,
         }
-        old, world = self.world, np.zeros(TABLES + sum(sizes.values()), np.int64)
-        at = TABLES
+        old, world = self.world, np.zeros(lay.TABLES + sum(sizes.values()), np.int64)
+        at = lay.TABLES
         if len(old):
-            world[:TABLES] = old[:TABLES]
+            world[: lay.TABLES] = old[: lay.TABLES]
         else:
-            world[BUCKETS:TABLES] = NONE
+            world[lay.BUCKETS : lay.TABLES] = NONE
             world[list(_LISTS)] = NONE
         for table, size in sizes.items():
             kept = old[old[table] :][: self._size(table)] if len(old) else old
@@ -160,64 +102,64 @@ class RunMemory:
         self.world = world
         if not len(old):
             rows = self.part_table
-            rows[:, SLOTS] = self.parts.slots
+            rows[:, lay.SLOTS] = self.parts.slots
             if len(self.parts.capacity):
                 holds = self.parts.capacity >= 0
-                rows[holds, SLOTS] = self.parts.capacity[holds]
-            rows[:, [HEAD, TAIL]] = NONE
+                rows[holds, lay.SLOTS] = self.parts.capacity[holds]
+            rows[:, [lay.HEAD, lay.TAIL]] = NONE
             if self.plugged is not None:
-                rows[:, IS_PLUGGED], world[PLUGGED] = self.parts.plugged, 1
-            rows[:, MOVES] = UNMOVED
+                rows[:, lay.IS_PLUGGED], world[lay.PLUGGED] = self.parts.plugged, 1
+            rows[:, lay.MOVES] = lay.UNMOVED
 
     def _size(self, table: int) -> int:
         return {
-            PARTS: len(self.parts) * PART,
-            GRAPHS: self.graphs * GRAPH,
-            COLLECTIVES: self.collectives * COLLECTIVE,
-            OWNERS: int(self.world[FLOW_COUNT]),
-            SCRATCH: 0,
-            HOLDERS: self.holders * HOLDER,
-            CLAIMS: self.claims * CLAIM,
+            lay.PARTS: len(self.parts) * lay.PART,
+            lay.GRAPHS: self.graphs * lay.GRAPH,
+            lay.COLLECTIVES: self.collectives * lay.COLLECTIVE,
+            lay.OWNERS: int(self.world[lay.FLOW_COUNT]),
+            lay.SCRATCH: 0,
+            lay.HOLDERS: self.holders * lay.HOLDER,
+            lay.CLAIMS: self.claims * lay.CLAIM,
         }[table]
 
     @property
     def part_table(self) -> Array:
         """(components, fields) view of the world."""
-        at = int(self.world[PARTS])
-        return self.world[at : at + len(self.parts) * PART].reshape(-1, PART)
+        at = int(self.world[lay.PARTS])
+        return self.world[at : at + len(self.parts) * lay.PART].reshape(-1, lay.PART)
 
     @property
     def graph_table(self) -> Array:
         """(graphs, fields) view of the world."""
-        at = int(self.world[GRAPHS])
-        return self.world[at : at + self.graphs * GRAPH].reshape(-1, GRAPH)
+        at = int(self.world[lay.GRAPHS])
+        return self.world[at : at + self.graphs * lay.GRAPH].reshape(-1, lay.GRAPH)
 
     @property
     def owners(self) -> Array:
         """(flows,) first cell of the op of each flow."""
-        at = int(self.world[OWNERS])
-        return self.world[at : at + int(self.world[FLOW_COUNT])]
+        at = int(self.world[lay.OWNERS])
+        return self.world[at : at + int(self.world[lay.FLOW_COUNT])]
 
     def collective_row(self, c: int) -> Array:
         """Row, in the table of ops with several places, of the op with first cell ``c``."""
-        at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
-        return self.world[at : at + COLLECTIVE]
+        at = int(self.world[lay.COLLECTIVES]) + int(self.rows[c]["link"]) * lay.COLLECTIVE
+        return self.world[at : at + lay.COLLECTIVE]
 
     def _make_room(self, **more: int) -> None:
         """Grow the world for more graphs, collectives, flows, holders and claims."""
         have = {
-            GRAPHS: self.graphs,
-            COLLECTIVES: self.collectives,
-            OWNERS: int(self.world[FLOW_COUNT]),
-            HOLDERS: self.holders,
-            CLAIMS: self.claims,
+            lay.GRAPHS: self.graphs,
+            lay.COLLECTIVES: self.collectives,
+            lay.OWNERS: int(self.world[lay.FLOW_COUNT]),
+            lay.HOLDERS: self.holders,
+            lay.CLAIMS: self.claims,
         }
         wanted = {
-            GRAPHS: "graphs",
-            COLLECTIVES: "collectives",
-            OWNERS: "flows",
-            HOLDERS: "holders",
-            CLAIMS: "claims",
+            lay.GRAPHS: "graphs",
+            lay.COLLECTIVES: "collectives",
+            lay.OWNERS: "flows",
+            lay.HOLDERS: "holders",
+            lay.CLAIMS: "claims",
         }
         grown = False
         for table, name in wanted.items():
@@ -232,37 +174,37 @@ class RunMemory:
         """Note the op of a new flow."""
         self._grow_flow_owners()
         self.owners[flow] = c
-        if self.rows[c]["flags"] & WIDE:
-            self.collective_row(c)[WIDE_FLOW] = flow
+        if self.rows[c]["flags"] & lay.WIDE:
+            self.collective_row(c)[lay.WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
     def _grow_flow_owners(self) -> None:
         """Grow the owners of flows to the number of flows."""
-        have, need = self.world.item(FLOW_COUNT), len(self.sharing)
+        have, need = self.world.item(lay.FLOW_COUNT), len(self.sharing)
         if need > have:
             self._make_room(flows=need - have)
-            self.world[FLOW_COUNT] = need
+            self.world[lay.FLOW_COUNT] = need
 
     def drop_flow(self, c: int) -> None:
         """Take the flow from an op."""
-        if self.rows[c]["flags"] & WIDE:
-            self.collective_row(c)[WIDE_FLOW] = NONE
+        if self.rows[c]["flags"] & lay.WIDE:
+            self.collective_row(c)[lay.WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
         """Flow of an op, -1 for none."""
-        if self.flags.item(c) & WIDE:
-            return int(self.collective_row(c)[WIDE_FLOW])
+        if self.flags.item(c) & lay.WIDE:
+            return int(self.collective_row(c)[lay.WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
         """Cells of an op."""
-        if not self.rows[c]["flags"] & WIDE:
+        if not self.rows[c]["flags"] & lay.WIDE:
             return [c]
-        first = last = int(self.collective_row(c)[FURTHER_CELL])
-        while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
+        first = last = int(self.collective_row(c)[lay.FURTHER_CELL])
+        while self.rows[last]["flags"] & lay.FURTHER and self.rows[last]["link"] == c:
             last += 1
         return [c, *range(first, last)]
 
@@ -288,12 +230,12 @@ class RunMemory:
         flow, use = self._add_flows(graph, base)
         self._add_releases(graph, base, now)
         if len(graph.online):
-            rows["flags"][base : base + n][graph.online >= 0] |= ASK
-            self.world[ONLINE] |= int(np.any(graph.online >= 0))
+            rows["flags"][base : base + n][graph.online >= 0] |= lay.ASK
+            self.world[lay.ONLINE] |= int(np.any(graph.online >= 0))
         self.graphs += 1
-        self.world[GRAPH_COUNT] = self.graphs
-        self.world[OPEN] += n
-        self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
+        self.world[lay.GRAPH_COUNT] = self.graphs
+        self.world[lay.OPEN] += n
+        self.graph_table[-1, [lay.FIRST_CELL, lay.OPEN_OPS]] = base, n
         self.cells += n + e
         return GraphOffsets(
             base, n + e, collective, len(wide), flow, use, holder, len(ops), claim,
@@ -302,8 +244,8 @@ class RunMemory:
 
     def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> GraphOffsets:
         """Add a prepared graph with these numbers."""
-        if self.graphs >= self.room[GRAPHS] or (
-            self.collectives + len(block.collectives) > self.room[COLLECTIVES]
+        if self.graphs >= self.room[lay.GRAPHS] or (
+            self.collectives + len(block.collectives) > self.room[lay.COLLECTIVES]
         ):
             self._make_room(graphs=1, collectives=len(block.collectives))
         base, edges, m = self.cells, self.edges, len(block.cells)
@@ -357,15 +299,17 @@ class RunMemory:
             collective += lies.collectives
         self._make_links(0)
         to = np.empty(self.cells + 1, np.int32)
-        opened = self.graph_table[list(graphs), OPEN_OPS]
+        opened = self.graph_table[list(graphs), lay.OPEN_OPS]
         lines = np.flatnonzero(self.parts.slots >= 0)
         compact(self.rows, self.times, self.links, self.world, table, lines, to)
-        renumber_owners(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
-        renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
+        renumber_owners(
+            self.world, int(self.world[lay.OWNERS]), int(self.world[lay.FLOW_COUNT]), to
+        )
+        renumber_claims(self.world, int(self.world[lay.CLAIMS]), self.claims, to)
         self.rows["first"][cell], self.rows["flags"][cell] = link, 0
         self.cells, self.edges, self.collectives = cell, link, collective
-        self.graphs = self.world[GRAPH_COUNT] = len(offsets)
-        self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
+        self.graphs = self.world[lay.GRAPH_COUNT] = len(offsets)
+        self.graph_table[:, lay.FIRST_CELL], self.graph_table[:, lay.OPEN_OPS] = table[:, 3], opened
         return moved
 
     def _make_cells(self, more: int) -> None:
@@ -373,7 +317,7 @@ class RunMemory:
         have = len(self.rows)
         if need > have:
             size = need if self.cells == 0 else max(need, 2 * have)
-            rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
+            rows, times = np.empty(size, lay.CELL), np.empty((size, 3), np.int64)
             rows[:have], times[:have] = self.rows, self.times
             self.rows, self.times = rows, times
             self._refresh_field_views()
@@ -410,10 +354,10 @@ class RunMemory:
             return
         rows = self.rows[base : base + n + e]
         rows["link"][n:] = graph.further + base
-        rows["flags"][wide] |= WIDE
+        rows["flags"][wide] |= lay.WIDE
         rows["link"][wide] = self.collectives + np.arange(len(wide))
-        start = int(self.world[COLLECTIVES]) + self.collectives * COLLECTIVE
-        table = self.world[start : start + len(wide) * COLLECTIVE].reshape(-1, COLLECTIVE)
+        start = int(self.world[lay.COLLECTIVES]) + self.collectives * lay.COLLECTIVE
+        table = self.world[start : start + len(wide) * lay.COLLECTIVE].reshape(-1, lay.COLLECTIVE)
         none = np.full(len(wide), NONE)
         table[:] = np.stack([places + 1, base + at, none, none], axis=1)
         self.collectives += len(wide)
@@ -434,12 +378,14 @@ class RunMemory:
         claims, n = graph.claims, len(graph)
         holder, claim = self._take(len(ops), len(claims))
         rows = self.rows[base : base + n + len(graph.further)]
-        rows["flags"][claims.op] |= HOLDS
-        rows["flags"][n:][np.isin(graph.further, claims.op)] |= HOLDS
-        rows["flags"][claims.until[claims.until >= 0]] |= LETS
-        row = int(self.world[COLLECTIVES]) + rows["link"][ops].astype(np.int64) * COLLECTIVE
-        self.world[row + HOLDING] = holder + np.arange(len(ops))
-        holding, held = holder_and_claim_tables(claims, ops, self.world[row + MISSING], base, claim)
+        rows["flags"][claims.op] |= lay.HOLDS
+        rows["flags"][n:][np.isin(graph.further, claims.op)] |= lay.HOLDS
+        rows["flags"][claims.until[claims.until >= 0]] |= lay.LETS
+        row = int(self.world[lay.COLLECTIVES]) + rows["link"][ops].astype(np.int64) * lay.COLLECTIVE
+        self.world[row + lay.HOLDING] = holder + np.arange(len(ops))
+        holding, held = holder_and_claim_tables(
+            claims, ops, self.world[row + lay.MISSING], base, claim
+        )
         self.holder_table[holder : holder + len(ops)] = holding
         self.claim_table[claim : claim + len(claims)] = held
         return holder, claim
@@ -447,26 +393,29 @@ class RunMemory:
     @property
     def holder_table(self) -> Array:
         """(holders, fields) view of the world."""
-        at = int(self.world[HOLDERS])
-        return self.world[at : at + self.holders * HOLDER].reshape(-1, HOLDER)
+        at = int(self.world[lay.HOLDERS])
+        return self.world[at : at + self.holders * lay.HOLDER].reshape(-1, lay.HOLDER)
 
     @property
     def claim_table(self) -> Array:
         """(claims, fields) view of the table of claims inside :attr:`world`."""
-        at = int(self.world[CLAIMS])
-        return self.world[at : at + self.claims * CLAIM].reshape(-1, CLAIM)
+        at = int(self.world[lay.CLAIMS])
+        return self.world[at : at + self.claims * lay.CLAIM].reshape(-1, lay.CLAIM)
 
     def claims_of(self, c: int) -> Array:
         """Claims of an op that holds amounts."""
-        of = int(self.world[HOLDERS]) + int(self.collective_row(c)[HOLDING]) * HOLDER
-        first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
+        of = int(self.world[lay.HOLDERS]) + int(self.collective_row(c)[lay.HOLDING]) * lay.HOLDER
+        first, count = self.world[of + lay.FIRST_CLAIM], self.world[of + lay.CLAIM_COUNT]
         return self.claim_table[first : first + count]
 
     def add_claim(self, component: int, amount: int) -> int:
         """Number of a new claim, of a process."""
         _, number = self._take(0, 1)
         claim = self.claim_table[number]
-        claim[[OF, AMOUNT]], claim[[HELD_BY, UNTIL, ALSO]] = (component, amount), NONE
+        claim[[lay.OF, lay.AMOUNT]], claim[[lay.HELD_BY, lay.UNTIL, lay.ALSO]] = (
+            (component, amount),
+            NONE,
+        )
         return number
 
     def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
@@ -479,15 +428,15 @@ class RunMemory:
         self._grow_flow_owners()
         self.owners[first : first + len(op)] = op + base
         rows = self.rows[base : base + len(graph)]
-        wide = (rows["flags"][op] & WIDE) != 0
+        wide = (rows["flags"][op] & lay.WIDE) != 0
         rows["link"][op[~wide]] = number[~wide]
-        start = int(self.world[COLLECTIVES])
-        self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
+        start = int(self.world[lay.COLLECTIVES])
+        self.world[start + rows["link"][op[wide]] * lay.COLLECTIVE + lay.WIDE_FLOW] = number[wide]
         return first, self.sharing.uses_of(first)[0]
 
     def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
         n, e = len(graph), len(graph.further)
-        arrived = self.times[base : base + n + e, ARRIVED]
+        arrived = self.times[base : base + n + e, lay.ARRIVED]
         if now:
             arrived -= now
         if not len(graph.release):
@@ -495,10 +444,10 @@ class RunMemory:
         beyond = graph.release > MAX_TICK - now
         arrived[:n] -= np.where(beyond, 0, graph.release)
         arrived[n:] = arrived[graph.further]
-        self.rows["flags"][base : base + n][beyond] |= NEVER
+        self.rows["flags"][base : base + n][beyond] |= lay.NEVER
 
     @property
     def failed(self) -> NDArray[np.bool_]:
         """(c,) whether each component has failed."""
-        found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
+        found: NDArray[np.bool_] = self.part_table[:, lay.FAILED] != 0
         return found

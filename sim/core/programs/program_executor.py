@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,6 @@ LED = 12  # column of collectives, each counted once, at its lead rank
 # Columns of a group: members that arrived, number of earlier collectives, latest arrival, duration,
 # iteration.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
-# Indices in the state of a run, see `_initial_state`.
-PARKED, PENDING, ARRIVED, STACK, MEETING, SENT, HEARD, MEMBER = range(2, 10)
 # Rows per member of a block: arrival, begin and end of an op; graph row of its first op.
 ARRIVES, BEGINS, ENDS, ROW, ROWS = range(5)
 TOP = 0  # index in `counts`: blocks on the stack
@@ -136,6 +134,71 @@ class ProgramTimes:
     message_times: NDArray[np.int64]
 
 
+class ProgramRun(NamedTuple):
+    """State of a run, as kernels take it.
+
+    Parameters
+    ----------
+    words, begin, length, answer, answer_at, steps, step_at : see `TimedPrograms`
+    program, bases : of the template
+    block_at, member_of, block_of, place, whole : see `RankBlocks`
+    group_of, member_at, group_members, lead, group_row, peer, mailbox_at : see `Rendezvous`
+    draws : see `ReplicaDraws`
+    breakdown : see `RunningBreakdown`
+    step_start, step_end, tally, collective_times, message_times : see `ProgramTimes`
+    register : block after block, the op ends that each member's register holds
+    cursor : (blocks, 3) current op, word, and op of the rank's own
+    parked : (blocks,) 1 while waiting at a collective, 2 + family at a mailbox, else 0
+    pending : (blocks,) members whose collectives have not completed
+    arrived : (ranks,) tick of arrival at the current collective
+    stack : blocks that can continue
+    meeting : (groups, 5) state of each group's current collective; columns from `THERE` on
+    sent, heard : (families, ranks) messages sent to and received by each rank
+    member : (4, members of a block) times of the current op; rows from `ARRIVES` on
+    counts : blocks on the stack, ops that ran, ops that end after the last tick
+    """
+
+    words: Array
+    begin: Array
+    length: Array
+    answer: Array
+    answer_at: Array
+    steps: Array
+    step_at: Array
+    program: Array
+    bases: Array
+    block_at: Array
+    member_of: Array
+    block_of: Array
+    place: Array
+    whole: Array
+    group_of: Array
+    member_at: Array
+    group_members: Array
+    lead: Array
+    group_row: Array
+    peer: Array
+    mailbox_at: Array
+    draws: Arrays
+    breakdown: Arrays
+    step_start: Array
+    step_end: Array
+    tally: Array
+    collective_times: Array
+    message_times: Array
+    register: Array
+    cursor: Array
+    parked: Array
+    pending: Array
+    arrived: Array
+    stack: Array
+    meeting: Array
+    sent: Array
+    heard: Array
+    member: Array
+    counts: Array
+
+
 def run_programs(
     template: SpmdGraph,
     timed_programs: TimedPrograms,
@@ -157,137 +220,126 @@ def run_programs(
         Ranks that wait for each other, or a time beyond the range; run the expanded graph to see
         which ops.
     """
-    ranks, joint = template.ranks, len(template) - int(template.bases[template.ranks])
-    periods = 1 + int(timed_programs.step.max(initial=0))
-    start = np.full((ranks, periods), -1, np.int64)
-    end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
-    message_times = np.full(int(rendezvous.mailbox_at[-1]) + 1, -1, np.int64)
-    collective_times = np.empty((joint if keep_collective_times else 0, 2), np.int64)
     blocks = RankBlocks.of_template(template, rendezvous)
-    state = _initial_state(blocks, template, timed_programs, rendezvous)
-    counts = np.array([len(blocks.at) - 1, 0, 0], np.int64)
-    boxes = (breakdown or RunningBreakdown.of(0)).tables
+    run = _initial_state(
+        blocks, template, timed_programs, rendezvous, draws, breakdown, keep_collective_times
+    )
     with np.errstate(over="ignore"):
         while True:
-            while counts[TOP]:
-                _run_until_blocked(
-                    timed_programs.programs,
-                    (
-                        template.program.astype(np.int32),
-                        timed_programs.step,
-                        timed_programs.step_at,
-                        template.bases,
-                    ),
-                    blocks.tables,
-                    (
-                        rendezvous.group,
-                        rendezvous.member_at,
-                        rendezvous.member,
-                        rendezvous.lead,
-                        rendezvous.row,
-                    ),
-                    (rendezvous.peer, rendezvous.mailbox_at, message_times),
-                    draws.tables,
-                    (start, end, tally, collective_times),
-                    boxes,
-                    state,
-                    counts,
-                )
-            if not state[PARKED].any() or len(blocks.at) > ranks:
+            while run.counts[TOP]:
+                _run_until_blocked(run)
+            if not run.parked.any() or len(run.block_at) > template.ranks:
                 break
-            blocks, state, counts[TOP] = _split_into_single_ranks(
-                blocks, template, rendezvous, timed_programs.words, state
-            )
-    _, ops, beyond = counts.tolist()
-    stuck = np.count_nonzero(state[PARKED])
+            run = _split_into_single_ranks(run, RankBlocks.single_ranks(template, rendezvous))
+    _, ops, beyond = run.counts.tolist()
+    stuck = np.count_nonzero(run.parked)
     if beyond:
         raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
     if stuck:
         raise SimulationError("deadlock", f"{stuck} ranks of an SPMD graph wait for each other")
+    tally, waiting = run.tally[:, :-1], run.tally[:, -1]
     return ProgramTimes(
-        start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), collective_times, message_times
+        run.step_start.T,
+        run.step_end.T,
+        tally,
+        waiting,
+        int(ops),
+        run.collective_times,
+        run.message_times,
     )
 
 
 def _initial_state(
-    blocks: RankBlocks, template: SpmdGraph, timed_programs: TimedPrograms, rendezvous: Rendezvous
-) -> Arrays:
-    """Arrays that hold the state of a run before its first op.
-
-    Registers, of a block after the other, each with the ends of all its members; cursors of blocks
-    (op, word, own op); where blocks are parked (1 at a collective, 2 + family at a mailbox), and
-    for how many members' meetings; arrivals; the stack of blocks that go on; meetings; messages
-    sent and heard; of the members of a block, ticks of an op and the first row of each.
-    """
+    blocks: RankBlocks,
+    template: SpmdGraph,
+    timed_programs: TimedPrograms,
+    rendezvous: Rendezvous,
+    draws: ReplicaDraws,
+    breakdown: RunningBreakdown | None,
+    keep_collective_times: bool,
+) -> ProgramRun:
+    """State of a run before its first op."""
     ranks, count = template.ranks, len(blocks.at) - 1
+    joint = len(template) - int(template.bases[ranks])
+    start = np.full((ranks, 1 + int(timed_programs.step.max(initial=0))), -1, np.int64)
     cursor = np.zeros((count, 3), np.int64)
     cursor[:, 1] = timed_programs.begin[template.program[blocks.member[blocks.at[:-1]]]]
-    return (
-        np.zeros(ranks * timed_programs.registers, np.int64),
-        cursor,
-        np.zeros(count, np.uint8),
-        np.zeros(count, np.int64),
-        np.full(ranks, -1, np.int64),
-        np.arange(count - 1, -1, -1, dtype=np.int32),
-        np.zeros((len(rendezvous.row), 5), np.int64),
-        np.zeros(rendezvous.peer.shape, np.int32),
-        np.zeros(rendezvous.peer.shape, np.int32),
-        np.zeros((ROWS, MOST), np.int64),
+    return ProgramRun._make(
+        (
+            *timed_programs.programs,
+            timed_programs.step,
+            timed_programs.step_at,
+            template.program.astype(np.int32),
+            template.bases,
+            *blocks.tables,
+            rendezvous.group,
+            rendezvous.member_at,
+            rendezvous.member,
+            rendezvous.lead,
+            rendezvous.row,
+            rendezvous.peer,
+            rendezvous.mailbox_at,
+            draws.tables,
+            (breakdown or RunningBreakdown.of(0)).tables,
+            start,
+            start.copy(),
+            np.zeros((ranks, COLUMNS + 1), np.int64),
+            np.empty((joint if keep_collective_times else 0, 2), np.int64),
+            np.full(int(rendezvous.mailbox_at[-1]) + 1, -1, np.int64),
+            np.zeros(ranks * timed_programs.registers, np.int64),
+            cursor,
+            np.zeros(count, np.uint8),
+            np.zeros(count, np.int64),
+            np.full(ranks, -1, np.int64),
+            np.arange(count - 1, -1, -1, dtype=np.int32),
+            np.zeros((len(rendezvous.row), 5), np.int64),
+            np.zeros(rendezvous.peer.shape, np.int32),
+            np.zeros(rendezvous.peer.shape, np.int32),
+            np.zeros((ROWS, MOST), np.int64),
+            np.array([count, 0, 0], np.int64),
+        )
     )
 
 
-def _split_into_single_ranks(
-    blocks: RankBlocks, template: SpmdGraph, rendezvous: Rendezvous, words: Array, state: Arrays
-) -> tuple[RankBlocks, Arrays, int]:
-    """Each rank as a block of its own, in the state in which its block is stuck; how many go on.
+def _split_into_single_ranks(run: ProgramRun, single_ranks: RankBlocks) -> ProgramRun:
+    """Each rank as a block of its own, in the state in which its block is stuck.
 
     A rank whose meeting has been goes on behind it, one at a mailbox looks again.
     """
-    register, cursor, parked, _, arrived, _, *others = state
-    ranks, each, kept = template.ranks, len(register) // template.ranks, register.copy()
-    for b in np.flatnonzero(np.diff(blocks.at) > 1).tolist():
-        some = slice(blocks.at[b] * each, blocks.at[b + 1] * each)
-        kept[some] = register[some].reshape(each, -1).T.ravel()
+    ranks = len(run.program)
+    each, kept, block_at = len(run.register) // ranks, run.register.copy(), run.block_at
+    for b in np.flatnonzero(np.diff(block_at) > 1).tolist():
+        some = slice(block_at[b] * each, block_at[b + 1] * each)
+        kept[some] = run.register[some].reshape(each, -1).T.ravel()
     by_rank = np.empty((ranks, each), np.int64)
-    by_rank[blocks.member] = kept.reshape(ranks, each)
-    at, was = cursor[blocks.block_of], parked[blocks.block_of]
-    waits = (was == 1) & (arrived >= 0)
+    by_rank[run.member_of] = kept.reshape(ranks, each)
+    at, was = run.cursor[run.block_of], run.parked[run.block_of]
+    waits = (was == 1) & (run.arrived >= 0)
     for r in np.flatnonzero((was == 1) & ~waits).tolist():
         at[r, 0] += 1
-        at[r, 1] = next_op_position(words, at[r, 1])
+        at[r, 1] = next_op_position(run.words, at[r, 1])
     stack = np.zeros(ranks, np.int32)
     able = np.flatnonzero((was > 0) & ~waits)[::-1]
     stack[: len(able)] = able
-    now = waits.astype(np.uint8), waits.astype(np.int64)
-    return (
-        RankBlocks.single_ranks(template, rendezvous),
-        (by_rank.ravel(), at, *now, arrived, stack, *others),
-        len(able),
-    )
+    run.counts[TOP] = len(able)
+    block_at, member_of, block_of, place, whole = single_ranks.tables
+    return run._replace(
+        block_at=block_at, member_of=member_of, block_of=block_of, place=place, whole=whole,
+        register=by_rank.ravel(), cursor=at, parked=waits.astype(np.uint8),
+        pending=waits.astype(np.int64), stack=stack,
+    )  # fmt: skip
 
 
 @jit
-def _run_until_blocked(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    messages: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    state: Arrays,
-    counts: Array,
-) -> None:
-    """Run blocks until all are done or parked, or for some millions of ops, then let Python look.
-
-    Counted are the blocks on the stack, the ops that ran, and those beyond the range.
-    """
-    words, _, length, answer, answer_at = programs
-    program, steps, step_at, bases = ranks_
-    block_at, member_of, _, _, whole = blocks
-    register, cursor, parked, _, _, stack, _, _, _, member = state
-    each = len(register) // len(program)
+def _run_until_blocked(run: ProgramRun) -> None:
+    """Run blocks until all are done or parked, or for some millions of ops."""
+    words, length, answer, answer_at = run.words, run.length, run.answer, run.answer_at
+    program, steps, step_at, bases = run.program, run.steps, run.step_at, run.bases
+    block_at, member_of, whole, member = run.block_at, run.member_of, run.whole, run.member
+    cursor, parked, pending, stack, counts = (
+        run.cursor, run.parked, run.pending, run.stack, run.counts,
+    )  # fmt: skip
+    each = len(run.register) // len(program)
     top, done, beyond = counts[0], counts[1], counts[2]
     pause = done + PAUSE
     while top and done < pause:
@@ -301,26 +353,22 @@ def _run_until_blocked(
         before = i
         while i < length[p]:
             what, f = op_kind(words, w), op_family(words, w)
-            if what == RECV and not _are_all_sent(blocks, messages, state, first, n, f):
+            if what == RECV and not _are_all_sent(run, first, n, f):
                 parked[b] = 2 + f
                 break
-            _read_ready_ticks(words, w, register, base, n, member)
+            _read_ready_ticks(run, w, base, n)
             if what == RECV:
-                _receive_messages(blocks, messages, state, first, n, f)
+                _receive_messages(run, first, n, f)
             question = answer_at[p] + words[w + 1]
             duration, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
             if what == COLLECTIVE and whole[f, b]:
-                beyond += _run_block_collective(blocks, groups, draws, out, state, first, n, f,
-                                        duration, meta, step, bases)  # fmt: skip
+                beyond += _run_block_collective(run, first, n, f, duration, meta, step)
             elif what == COLLECTIVE:
-                over, woken, top = _join_collectives(
-                    programs, ranks_, blocks, groups, draws, out, breakdown, state,
-                    b, f, w, duration, meta, step, top,
-                )  # fmt: skip
+                over, woken, top = _join_collectives(run, b, f, w, duration, meta, step, top)
                 beyond += over
                 done += woken
-                if state[PENDING][b]:
+                if pending[b]:
                     parked[b] = 1
                     break
                 i += 1
@@ -330,8 +378,7 @@ def _run_until_blocked(
                 for m in range(n):
                     member[BEGINS, m] = member[ENDS, m] = member[ARRIVES, m]
                 while True:
-                    beyond += _add_durations(member, n, duration, meta & 255, own, member_of, first,
-                                             step, draws)  # fmt: skip
+                    beyond += _add_durations(run, n, duration, meta & 255, own, first, step)
                     own += 1
                     if not chains_to_next(words, w):
                         break
@@ -340,10 +387,9 @@ def _run_until_blocked(
                     question = answer_at[p] + words[w + 1]
                     duration, meta = answer[question, 0], answer[question, 1]
             kept, gate = base + end_register(words, w) * n, is_gate(words, w)
-            _note_ends(member_of, first, n, out, breakdown, register, member, kept, gate,
-                       meta >> 8, step)  # fmt: skip
+            _note_ends(run, first, n, kept, gate, meta >> 8, step)
             if what == SEND:
-                top = _send_messages(blocks, messages, state, first, n, f, top)
+                top = _send_messages(run, first, n, f, top)
             i += 1
             w = next_op_position(words, w)
         done += (i - before) * n
@@ -352,56 +398,37 @@ def _run_until_blocked(
 
 
 @jit_without_refcounts
-def _read_ready_ticks(
-    words: Array, w: Int, register: Array, base: Int, n: Int, member: Array
-) -> None:
+def _read_ready_ticks(run: ProgramRun, w: Int, base: Int, n: Int) -> None:
     """Read when each member of a block could begin the op at a word, behind what it waits for."""
+    words, member = run.words, run.member
     for m in range(n):
         member[ARRIVES, m] = 0
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
         pair = np.int64(words[w + 2 + (k >> 1)])
         at = base + ((pair >> 16) if k & 1 else (pair & 0xFFFF)) * n
         for m in range(n):
-            member[ARRIVES, m] = max(member[ARRIVES, m], register[at + m])
+            member[ARRIVES, m] = max(member[ARRIVES, m], run.register[at + m])
 
 
 @jit_without_refcounts
 def _note_ends(
-    member_of: Array,
-    first: Int,
-    n: Int,
-    out: Arrays,
-    breakdown: Arrays,
-    register: Array,
-    member: Array,
-    kept: Int,
-    gate: Int,
-    column: Int,
-    step: Int,
+    run: ProgramRun, first: Int, n: Int, kept: Int, gate: Int, column: Int, step: Int
 ) -> None:
     """Note the ends of an op, or of a run of ops of one kind, of all members of a block."""
-    first_start, end, tally, _ = out
+    member, tally = run.member, run.tally
     for m in range(n):
-        r = member_of[first + m]
+        r = run.member_of[first + m]
         arrives, begins, ends = member[ARRIVES, m], member[BEGINS, m], member[ENDS, m]
-        register[kept + m] = ends
+        run.register[kept + m] = ends
         tally[r, COLUMNS] += begins - arrives
         tally[r, column] += ends - begins
-        extend_step_span(first_start, end, r, step, begins, ends)
-        note_op(breakdown, r, column, arrives, begins, ends, gate)
+        extend_step_span(run.step_start, run.step_end, r, step, begins, ends)
+        note_op(run.breakdown, r, column, arrives, begins, ends, gate)
 
 
 @jit_without_refcounts
 def _add_durations(
-    member: Array,
-    n: Int,
-    duration: Int,
-    spread: Int,
-    own: Int,
-    member_of: Array,
-    first: Int,
-    step: Int,
-    draws: Arrays,
+    run: ProgramRun, n: Int, duration: Int, spread: Int, own: Int, first: Int, step: Int
 ) -> Int:
     """Add the ticks of one op to the ends of all members of a block; how many are beyond the range.
 
@@ -409,15 +436,15 @@ def _add_durations(
     ----------
     own : which of the ops that a rank has for itself
     """
-    _, at, _ = draws
-    beyond = 0
+    member, draws, beyond = run.member, run.draws, 0
+    at = draws[1]
     if spread == 0 or len(at) == 1:
         for m in range(n):
             beyond += duration > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += duration
     elif at[2 * spread - 2] < at[2 * spread - 1]:
         for m in range(n):
-            r = member_of[first + m]
+            r = run.member_of[first + m]
             drawn = draw_ticks(duration, spread, member[ROW, m] + own, r, step, draws)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
@@ -430,89 +457,63 @@ def _add_durations(
 
 
 @jit_without_refcounts
-def _are_all_sent(
-    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int
-) -> bool:
+def _are_all_sent(run: ProgramRun, first: Int, n: Int, f: Int) -> bool:
     """Whether the next message to each member of a block was sent."""
-    member_of, (_, mailbox_at, message_times), heard = blocks[1], messages, state[HEARD]
     for m in range(n):
-        r = member_of[first + m]
-        if message_times[mailbox_at[f * len(member_of) + r] + heard[f, r]] < 0:
+        r = run.member_of[first + m]
+        if run.message_times[run.mailbox_at[f * len(run.member_of) + r] + run.heard[f, r]] < 0:
             return False
     return True
 
 
 @jit_without_refcounts
-def _receive_messages(
-    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int
-) -> None:
+def _receive_messages(run: ProgramRun, first: Int, n: Int, f: Int) -> None:
     """Take the next message to each member of a block, which cannot begin before it is there."""
-    member_of, (_, mailbox_at, message_times), heard, member = (
-        blocks[1],
-        messages,
-        state[HEARD],
-        state[MEMBER],
-    )
+    member = run.member
     for m in range(n):
-        r = member_of[first + m]
-        came = message_times[mailbox_at[f * len(member_of) + r] + heard[f, r]]
+        r = run.member_of[first + m]
+        came = run.message_times[run.mailbox_at[f * len(run.member_of) + r] + run.heard[f, r]]
         member[ARRIVES, m] = max(member[ARRIVES, m], came)
-        heard[f, r] += 1
+        run.heard[f, r] += 1
 
 
 @jit_without_refcounts
-def _send_messages(
-    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int, top: Int
-) -> Int:
+def _send_messages(run: ProgramRun, first: Int, n: Int, f: Int, top: Int) -> Int:
     """Send the messages of all members of a block, and push on the stack who waits for them."""
-    _, member_of, block_of, _, _ = blocks
-    peer, mailbox_at, message_times = messages
-    parked, stack, sent, member = state[PARKED], state[STACK], state[SENT], state[MEMBER]
+    sent = run.sent
     for m in range(n):
-        q = peer[f, member_of[first + m]]
-        message_times[mailbox_at[f * len(member_of) + q] + sent[f, q]] = member[ENDS, m]
+        q = run.peer[f, run.member_of[first + m]]
+        run.message_times[run.mailbox_at[f * len(run.member_of) + q] + sent[f, q]] = run.member[
+            ENDS, m
+        ]
         sent[f, q] += 1
-        b = block_of[q]
-        if parked[b] == 2 + f:
-            parked[b] = 0
-            stack[top] = b
+        b = run.block_of[q]
+        if run.parked[b] == 2 + f:
+            run.parked[b] = 0
+            run.stack[top] = b
             top += 1
     return top
 
 
 @jit_without_refcounts
 def _run_block_collective(
-    blocks: Arrays,
-    groups: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    state: Arrays,
-    first: Int,
-    n: Int,
-    f: Int,
-    duration: Int,
-    meta: Int,
-    step: Int,
-    bases: Array,
+    run: ProgramRun, first: Int, n: Int, f: Int, duration: Int, meta: Int, step: Int
 ) -> Int:
     """Run a collective whose group is the block; whether it ends beyond the range."""
-    _, member_of, _, _, _ = blocks
-    group_of, member_at, group_members, lead, group_row = groups
-    _, _, tally, collective_times = out
-    meeting, member = state[MEETING], state[MEMBER]
-    g = group_of[f, member_of[first]]
-    row = group_row[g] + meeting[g, CALL]
-    if len(draws[1]) > 1:
-        leader = group_members[member_at[g]]
-        duration = draw_ticks(duration, meta & 255, row, leader, step, draws)
-    tally[lead[g], LED] += duration
+    meeting, member, collective_times = run.meeting, run.member, run.collective_times
+    g = run.group_of[f, run.member_of[first]]
+    row = run.group_row[g] + meeting[g, CALL]
+    if len(run.draws[1]) > 1:
+        leader = run.group_members[run.member_at[g]]
+        duration = draw_ticks(duration, meta & 255, row, leader, step, run.draws)
+    run.tally[run.lead[g], LED] += duration
     latest: Int = member[ARRIVES, 0]
     for m in range(1, n):
         latest = max(latest, member[ARRIVES, m])
     for m in range(n):
         member[BEGINS, m], member[ENDS, m] = latest, latest + duration
     if len(collective_times):
-        at = row - bases[len(bases) - 2]
+        at = row - run.bases[len(run.bases) - 2]
         collective_times[at, 0], collective_times[at, 1] = latest, latest + duration
     meeting[g, CALL] += 1
     return np.int64(duration > MAX_TICK - latest)
@@ -520,105 +521,69 @@ def _run_block_collective(
 
 @jit_without_refcounts
 def _join_collectives(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    state: Arrays,
-    b: Int,
-    f: Int,
-    w: Int,
-    duration: Int,
-    meta: Int,
-    step: Int,
-    top: Int,
+    run: ProgramRun, b: Int, f: Int, w: Int, duration: Int, meta: Int, step: Int, top: Int
 ) -> tuple[Int, Int, Int]:
     """Let the members of a block arrive at their collectives, and run those that are complete.
 
     Returns how many end beyond the range, how many ops of other blocks ended, and the height of the
     stack.
     """
-    block_at, member_of, _, _, _ = blocks
-    group_of, member_at, group_members, lead, group_row = groups
-    _, _, tally, _ = out
-    pending, arrived, meeting, member = (
-        state[PENDING], state[ARRIVED], state[MEETING], state[MEMBER],
-    )  # fmt: skip
+    block_at, member_at, arrived, meeting = run.block_at, run.member_at, run.arrived, run.meeting
     beyond, woken = 0, 0
     for m in range(block_at[b + 1] - block_at[b]):
-        r = member_of[block_at[b] + m]
-        g = group_of[f, r]
-        if lead[g] == r:
+        r = run.member_of[block_at[b] + m]
+        g = run.group_of[f, r]
+        if run.lead[g] == r:
             takes = duration
-            if len(draws[1]) > 1:
-                row, leader = group_row[g] + meeting[g, CALL], group_members[member_at[g]]
-                takes = draw_ticks(duration, meta & 255, row, leader, step, draws)
+            if len(run.draws[1]) > 1:
+                row, leader = run.group_row[g] + meeting[g, CALL], run.group_members[member_at[g]]
+                takes = draw_ticks(duration, meta & 255, row, leader, step, run.draws)
             meeting[g, TAKES], meeting[g, STEP] = takes, step
-            tally[r, LED] += takes
-        arrived[r] = member[ARRIVES, m]
+            run.tally[r, LED] += takes
+        arrived[r] = run.member[ARRIVES, m]
         meeting[g, LATEST] = max(meeting[g, LATEST], arrived[r])
         meeting[g, THERE] += 1
-        pending[b] += 1
+        run.pending[b] += 1
         if meeting[g, THERE] == member_at[g + 1] - member_at[g]:
             beyond += meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]
-            ops, top = _run_collective(
-                programs, ranks_, blocks, groups, state, out, breakdown, g, b, w, top
-            )
+            ops, top = _run_collective(run, g, b, w, top)
             woken += ops
     return beyond, woken, top
 
 
 @jit_without_refcounts
-def _run_collective(
-    programs: Arrays,
-    ranks_: Arrays,
-    blocks: Arrays,
-    groups: Arrays,
-    state: Arrays,
-    out: Arrays,
-    breakdown: Arrays,
-    g: Int,
-    b: Int,
-    w: Int,
-    top: Int,
-) -> tuple[Int, Int]:
+def _run_collective(run: ProgramRun, g: Int, b: Int, w: Int, top: Int) -> tuple[Int, Int]:
     """Run collective ``g``, whose last member, of block ``b``, arrived, and push blocks that go on.
 
     Returns how many ops of other blocks ended, and the height of the stack of blocks that go on.
     """
-    words, _, _, answer, answer_at = programs
-    program, _, _, bases = ranks_
-    block_at, _, block_of, place, _ = blocks
-    _, member_at, group_members, _, group_row = groups
-    register, cursor, parked, pending, arrived, stack, meeting, _, _, _ = state
-    first_start, end, tally, collective_times = out
+    words, program, block_at, register = run.words, run.program, run.block_at, run.register
+    cursor, pending, arrived, meeting = run.cursor, run.pending, run.arrived, run.meeting
+    tally, collective_times = run.tally, run.collective_times
     latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
     finish, woken, each = latest + takes, 0, len(register) // len(program)
-    for k in range(member_at[g], member_at[g + 1]):
-        q = group_members[k]
-        c = block_of[q]
+    for k in range(run.member_at[g], run.member_at[g + 1]):
+        q = run.group_members[k]
+        c = run.block_of[q]
         v = cursor[c, 1] if c != b else w
         n = block_at[c + 1] - block_at[c]
-        register[block_at[c] * each + end_register(words, v) * n + place[q]] = finish
+        register[block_at[c] * each + end_register(words, v) * n + run.place[q]] = finish
         tally[q, COLUMNS] += latest - arrived[q]
-        column = answer[answer_at[program[q]] + words[v + 1], 1] >> 8
+        column = run.answer[run.answer_at[program[q]] + words[v + 1], 1] >> 8
         tally[q, column] += takes
-        extend_step_span(first_start, end, q, step, latest, finish)
-        note_op(breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
+        extend_step_span(run.step_start, run.step_end, q, step, latest, finish)
+        note_op(run.breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
         arrived[q] = -1
         pending[c] -= 1
         if c != b and pending[c] == 0:
             cursor[c, 0] += 1
             cursor[c, 1] = next_op_position(words, v)
-            parked[c] = 0
-            stack[top] = c
+            run.parked[c] = 0
+            run.stack[top] = c
             top += 1
             woken += n
     if len(collective_times):
-        at = group_row[g] + meeting[g, CALL] - bases[len(program)]
+        at = run.group_row[g] + meeting[g, CALL] - run.bases[len(program)]
         collective_times[at, 0], collective_times[at, 1] = latest, finish
     meeting[g, THERE], meeting[g, LATEST] = 0, 0
     meeting[g, CALL] += 1

@@ -13,7 +13,7 @@ thread of the rank waits for.  A note that is not written yet holds the list of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +38,8 @@ Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 Numbers = NDArray[np.int64]
 
-UNKNOWN = (
-    -1
-)  # end unknown and no thread waits; -2 minus a thread: the last thread that began to wait
+UNKNOWN = -1
+"""End unknown and no thread waits; -2 minus a thread: the last thread that began to wait."""
 # Indices in `counts`: threads on the stack, clock, ops that ran, ops beyond the range, next flow to
 # begin its work, 1 if rates are stale, flows in flight, 1 if the run is over.
 TOP, CLOCK, DONE, BEYOND, SOONEST, STALE, FLYING, OVER, COUNTS = range(9)
@@ -77,6 +76,74 @@ class ThreadTimes:
     flow_end_offsets: Numbers
 
 
+class ThreadRun(NamedTuple):
+    """State of a run, as kernels take it.
+
+    Parameters
+    ----------
+    op, wait, answer, flow_of : ops and their answers, see `ThreadPlan`
+    rank, first, end_of, answer_at, pair_at, cell_at : threads and ranks, see `ThreadPlan`
+    group_of, member_at, member, lead, group_at, peer, mailbox_at : see `Rendezvous`
+    draws : see `ReplicaDraws`
+    bases : row of the first op of each rank, and of the first collective
+    step_start, step_end, tally, by_source, by_group, flow_ends : see `ThreadTimes`
+    notes, latest : see `ThreadTimes`
+    there : (collectives, 2) members that arrived, and the op of the lead member
+    cursor : (threads,) current op
+    times : (threads, 2) end of the last op; start of the current one
+    behind : (threads,) next thread that waits for the same end
+    stack : threads that can continue
+    own_next : (threads,) index in `flow_ends` of the thread's next flow
+    coming : heap of flows whose work has not begun
+    owner : (flows,) thread of the op; -1 minus the collective for collectives
+    work_hi, work_lo : (flows,) 128-bit work of the flow's backend answer
+    over : room for the flows that end at one tick
+    medium : shares rates among flows in flight
+    counts : see `TOP` and what follows it
+    """
+
+    op: Array
+    wait: Array
+    answer: Array
+    flow_of: Array
+    rank: Array
+    first: Array
+    end_of: Array
+    answer_at: Array
+    pair_at: Array
+    cell_at: Array
+    group_of: Array
+    member_at: Array
+    member: Array
+    lead: Array
+    group_at: Array
+    peer: Array
+    mailbox_at: Array
+    draws: Arrays
+    bases: Array
+    step_start: Array
+    step_end: Array
+    tally: Array
+    by_source: Array
+    by_group: Array
+    flow_ends: Array
+    notes: Array
+    latest: Array
+    there: Array
+    cursor: Array
+    times: Array
+    behind: Array
+    stack: Array
+    own_next: Array
+    coming: Array
+    owner: Array
+    work_hi: Array
+    work_lo: Array
+    over: Array
+    medium: State
+    counts: Array
+
+
 def run_threads(
     template: SpmdGraph,
     plan: ThreadPlan,
@@ -101,103 +168,73 @@ def run_threads(
         Ranks that wait for each other or for work at rate 0, weights that sum to too much, or a
         time beyond the range; run the expanded graph to see which ops.
     """
-    ranks, threads = template.ranks, len(plan.rank)
-    periods = 1 + int(plan.op[:, STEP].max(initial=0))
-    start = np.full((ranks, periods), -1, np.int64)
-    end, tally = start.copy(), np.zeros((ranks, TALLY + 1), np.int64)
-    by_source = np.zeros((ranks, sources), np.int64)
-    joint = np.zeros((len(partners.groups[3]), sources), np.int64)
+    ranks, threads, joint = template.ranks, len(plan.rank), partners.collectives
+    start = np.full((ranks, 1 + int(plan.op[:, STEP].max(initial=0))), -1, np.int64)
     medium = MaxMinMemory(parts)
     medium.add(flows)
-    notes = np.full(int(plan.cell_at[-1]), UNKNOWN, np.int64)
-    meeting = (
-        np.zeros(partners.collectives, np.int64),
-        np.zeros((partners.collectives, 2), np.int32),
-    )
+    coming = np.zeros((len(flows), NODE), np.int64)
+    coming[:, BEFORE] = ABSENT
     counts = np.zeros(COUNTS, np.int64)
     counts[TOP], counts[SOONEST] = threads, NONE
-    own = np.full(int(flow_end_offsets[-1]), -1, np.int64)
-    out = start, end, tally, by_source, joint, own
-    state = (
-        plan.first.copy(),
-        np.zeros((threads, 2), np.int64),  # end of its last op; start of the current one
-        np.full(threads, NONE, np.int32),
-        np.arange(threads - 1, -1, -1, dtype=np.int32),
-        flow_end_offsets[:-1].copy(),
-    )
-    waiting = np.zeros((len(flows), NODE), np.int64)
-    waiting[:, BEFORE] = ABSENT
-    flow_state = (
-        waiting,
-        np.zeros(len(flows), np.int64),
-        flows.work_hi,
-        flows.work_lo,
-        np.zeros(len(flows), np.int64),
+    run = ThreadRun._make(
+        (
+            *plan.programs,
+            *plan.owners,
+            *partners.groups,
+            *partners.messages,
+            draws.tables,
+            template.bases,
+            start,
+            start.copy(),
+            np.zeros((ranks, TALLY + 1), np.int64),
+            np.zeros((ranks, sources), np.int64),
+            np.zeros((len(partners.groups[3]), sources), np.int64),
+            np.full(int(flow_end_offsets[-1]), -1, np.int64),
+            np.full(int(plan.cell_at[-1]), UNKNOWN, np.int64),
+            np.zeros(joint, np.int64),
+            np.zeros((joint, 2), np.int32),
+            plan.first.copy(),
+            np.zeros((threads, 2), np.int64),
+            np.full(threads, NONE, np.int32),
+            np.arange(threads - 1, -1, -1, dtype=np.int32),
+            flow_end_offsets[:-1].copy(),
+            coming,
+            np.zeros(len(flows), np.int64),
+            flows.work_hi,
+            flows.work_lo,
+            np.zeros(len(flows), np.int64),
+            medium.state,
+            counts,
+        )
     )
     with np.errstate(over="ignore"):
         while not counts[OVER]:
-            _run_until_blocked(
-                plan.programs, plan.owners, (template.bases, notes, *meeting), partners.groups,
-                partners.messages, draws.tables, out, state, flow_state, medium.state, counts,
-            )  # fmt: skip
+            _run_until_blocked(run)
     if counts[OVER] == TOO_HEAVY:
         raise SimulationError(
             "weight", "the weights of concurrent ops of an SPMD graph sum to 2^22 or more"
         )
     if counts[BEYOND]:
         raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
-    stuck = int(np.count_nonzero(state[0] < plan.end))
+    stuck = int(np.count_nonzero(run.cursor < plan.end))
     if stuck:
         raise SimulationError("deadlock", f"{stuck} streams of an SPMD graph wait for each other")
     return ThreadTimes(
-        start.T,
-        end.T,
-        tally[:, :-1],
-        tally[:, -1],
-        by_source,
-        joint,
-        meeting[0],
-        notes,
-        own,
-        flow_end_offsets,
-    )
+        run.step_start.T, run.step_end.T, run.tally[:, :-1], run.tally[:, -1],
+        run.by_source, run.by_group, run.latest, run.notes, run.flow_ends, flow_end_offsets,
+    )  # fmt: skip
 
 
 @jit
-def _run_until_blocked(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    groups: Arrays,
-    messages: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    state: Arrays,
-    flow_state: Arrays,
-    s: State,
-    counts: Array,
-) -> None:
+def _run_until_blocked(run: ThreadRun) -> None:
     """Run all threads until all are done or blocked, or for some millions of ops."""
-    stack, coming = state[3], flow_state[0]
+    stack, coming, s, counts = run.stack, run.coming, run.medium, run.counts
     pause = counts[DONE] + PAUSE
     while counts[DONE] < pause:
         if counts[TOP]:
             counts[TOP] -= 1
             x = np.int64(stack[counts[TOP]])
-            _run_thread(
-                programs,
-                owners,
-                joint,
-                groups,
-                messages,
-                draws,
-                out,
-                state,
-                flow_state,
-                s,
-                counts,
-                x,
-            )
+            _run_thread(run, x)
             continue
         f = counts[SOONEST]
         if f != NONE and coming[f, KEY_LO] == counts[CLOCK]:
@@ -207,9 +244,7 @@ def _run_until_blocked(
                 counts[FLYING] += 1
                 counts[STALE] = 1
             else:
-                _end_flow(
-                    programs, owners, joint, groups, messages, out, state, flow_state, counts, f
-                )
+                _end_flow(run, f)
             continue
         if counts[STALE]:
             if s[3][0, OVERFULL]:
@@ -222,16 +257,12 @@ def _run_until_blocked(
             ends = due(s)
             if ends != NONE and (tick == NONE or ends <= tick):
                 tick = ends
-                over = flow_state[4]
                 counts[CLOCK] = tick
-                n = take_due(s, tick, over)
+                n = take_due(s, tick, run.over)
                 counts[FLYING] -= n
                 counts[STALE] = 1
                 for i in range(n):
-                    _end_flow(
-                        programs, owners, joint, groups, messages, out, state, flow_state, counts,
-                        over[i],
-                    )  # fmt: skip
+                    _end_flow(run, run.over[i])
                 continue
         if tick == NONE or counts[BEYOND]:
             counts[OVER] = 1
@@ -240,107 +271,72 @@ def _run_until_blocked(
 
 
 @jit_without_refcounts
-def _run_thread(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    groups: Arrays,
-    messages: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    state: Arrays,
-    flow_state: Arrays,
-    s: State,
-    counts: Array,
-    x: Int,
-) -> None:
+def _run_thread(run: ThreadRun, x: Int) -> None:
     """Run one thread until it waits, or one of its ops is a flow, or it is done."""
-    op, wait, answer, flow_of = programs
-    rank, _, end_of, answer_at, pair_at, cell_at = owners
-    bases, notes, latest, there = joint
-    group_of, member_at, _, lead, group_at = groups
-    _, mailbox_at = messages
-    cursor, times, behind, _, _ = state
-    coming, owner, work_hi, work_lo, _ = flow_state
-    r: Int = np.int64(rank[x])
+    op, answer, answer_at, counts = run.op, run.answer, run.answer_at, run.counts
+    notes, latest, there, lead = run.notes, run.latest, run.there, run.lead
+    cursor, times, behind, coming = run.cursor, run.times, run.behind, run.coming
+    r: Int = np.int64(run.rank[x])
     ranks = len(answer_at)
-    while cursor[x] < end_of[x]:
+    while cursor[x] < run.end_of[x]:
         i: Int = cursor[x]
         what, begins = op[i, WHAT], times[x, 0]
         for k in range(op[i, WAITS], op[i + 1, WAITS]):
-            note = cell_at[r] + wait[k]
+            note = run.cell_at[r] + run.wait[k]
             if notes[note] < 0:
                 _wait_for_end(notes, behind, note, x)
                 return
             begins = max(begins, notes[note])
         if what == RECV:
-            note = mailbox_at[op[i, KIN] * ranks + r] + op[i, CALL]
+            note = run.mailbox_at[op[i, KIN] * ranks + r] + op[i, CALL]
             if notes[note] < 0:
                 _wait_for_end(notes, behind, note, x)
                 return
             begins = max(begins, notes[note])
         times[x, 1] = begins
         if what == COLLECTIVE:
-            g = group_of[op[i, KIN], r]
-            j = group_at[g] + op[i, CALL]
+            g = run.group_of[op[i, KIN], r]
+            j = run.group_at[g] + op[i, CALL]
             if lead[g] == r:
                 there[j, 1] = i
             latest[j] = max(latest[j], begins)
             there[j, 0] += 1
             _wait_for_end(notes, behind, j, x)
-            if there[j, 0] < member_at[g + 1] - member_at[g]:
+            if there[j, 0] < run.member_at[g + 1] - run.member_at[g]:
                 return
             i, r = np.int64(there[j, 1]), np.int64(lead[g])
-            begins = latest[j]
-            row, drawn, holder = bases[ranks] + j, np.int64(groups[2][member_at[g]]), -1 - j
+            begins, drawn = latest[j], np.int64(run.member[run.member_at[g]])
+            row, holder = run.bases[ranks] + j, -1 - j
         else:
-            row, drawn, holder = bases[r] + op[i, OWN], r, x
+            row, drawn, holder = run.bases[r] + op[i, OWN], r, x
         question = answer_at[r] + op[i, QUESTION]
-        f = np.int64(flow_of[pair_at[r] + op[i, PAIR]])
+        f = np.int64(run.flow_of[run.pair_at[r] + op[i, PAIR]])
         fixed, hi, lo = answer[question, 0], np.int64(0), np.uint64(0)
         if f >= 0:
-            hi, lo = work_hi[f], work_lo[f]
-        if len(draws[1]) > 1:
-            fixed, hi, lo = draw_ticks_and_work(
-                fixed,
-                hi,
-                lo,
-                answer[question, 1] & 255,
-                row,
-                drawn,
-                np.int64(op[i, STEP]),
-                draws,
-            )
+            hi, lo = run.work_hi[f], run.work_lo[f]
+        if len(run.draws[1]) > 1:
+            spread, step = answer[question, 1] & 255, np.int64(op[i, STEP])
+            fixed, hi, lo = draw_ticks_and_work(fixed, hi, lo, spread, row, drawn, step, run.draws)
         if fixed > MAX_TICK - begins:
             counts[BEYOND] += 1
             return
         if f >= 0:
-            s[1][f, TAG_HI], s[1][f, TAG_LO] = hi, np.int64(lo)
-            owner[f] = holder
+            run.medium[1][f, TAG_HI], run.medium[1][f, TAG_LO] = hi, np.int64(lo)
+            run.owner[f] = holder
             coming[f, KEY_HI], coming[f, KEY_LO] = 0, begins + fixed
             counts[SOONEST] = insert(coming, counts[SOONEST], f)
             return
         if what == COLLECTIVE:
-            _end_collective(programs, owners, joint, groups, out, state, counts, j, begins + fixed)
+            _end_collective(run, j, begins + fixed)
             return
         tick = begins + fixed
         if op[i, CELL] == GOES_ON:
-            tick = _end_consecutive_ops(programs, owners, joint, draws, out, state, counts, x, tick)
-        _end_own_op(programs, owners, joint, messages, out, state, counts, x, tick)
+            tick = _end_consecutive_ops(run, x, tick)
+        _end_own_op(run, x, tick)
 
 
 @jit_without_refcounts
-def _end_consecutive_ops(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    draws: Arrays,
-    out: Arrays,
-    state: Arrays,
-    counts: Array,
-    x: Int,
-    tick: Int,
-) -> Int:
+def _end_consecutive_ops(run: ThreadRun, x: Int, tick: Int) -> Int:
     """End all ops but the last that go on from the one that a thread has under way.
 
     Parameters
@@ -352,32 +348,29 @@ def _end_consecutive_ops(
     int
         End of the last, which is under way then.
     """
-    op, _, answer, flow_of = programs
-    rank, _, _, answer_at, pair_at, _ = owners
-    tally, by_source = out[2], out[3]
-    cursor, times = state[0], state[1]
-    r, i = np.int64(rank[x]), cursor[x]
+    op, answer, answer_at, cursor, times = run.op, run.answer, run.answer_at, run.cursor, run.times
+    r, i = np.int64(run.rank[x]), cursor[x]
     first, since, began = i, times[x, 1], times[x, 1]
     question = answer_at[r] + op[i, QUESTION]
     step = np.int64(op[i, STEP])
-    while op[i, CELL] == GOES_ON and flow_of[pair_at[r] + op[i + 1, PAIR]] < 0:
+    while op[i, CELL] == GOES_ON and run.flow_of[run.pair_at[r] + op[i + 1, PAIR]] < 0:
         if answer[question, 2] >= 0:
-            by_source[r, answer[question, 2]] += tick - began
+            run.by_source[r, answer[question, 2]] += tick - began
         i += 1
         question = answer_at[r] + op[i, QUESTION]
         took, began = answer[question, 0], tick
-        if len(draws[1]) > 1:
-            row = joint[0][r] + op[i, OWN]
-            took = draw_ticks(took, answer[question, 1] & 255, row, r, step, draws)
+        if len(run.draws[1]) > 1:
+            row = run.bases[r] + op[i, OWN]
+            took = draw_ticks(took, answer[question, 1] & 255, row, r, step, run.draws)
         if took > MAX_TICK - began:
-            counts[BEYOND] += 1
+            run.counts[BEYOND] += 1
             break
         tick = began + took
     if i > first:
-        tally[r, answer[question, 1] >> 8] += began - since
-        extend_step_span(out[0], out[1], r, step, since, began)
+        run.tally[r, answer[question, 1] >> 8] += began - since
+        extend_step_span(run.step_start, run.step_end, r, step, since, began)
         cursor[x], times[x, 1] = i, began
-        counts[DONE] += i - first
+        run.counts[DONE] += i - first
     return tick
 
 
@@ -389,133 +382,80 @@ def _wait_for_end(notes: Array, behind: Array, note: Int, x: Int) -> None:
 
 
 @jit_without_refcounts
-def _publish_end(notes: Array, state: Arrays, counts: Array, note: Int, tick: Int) -> None:
+def _publish_end(run: ThreadRun, note: Int, tick: Int) -> None:
     """Write a note, and let all who wait for it go on."""
-    _, _, behind, stack, _ = state
+    notes, counts = run.notes, run.counts
     x: Int = -2 - notes[note]
     if notes[note] == UNKNOWN:
         x = np.int64(NONE)
     notes[note] = tick
     while x != NONE:
-        stack[counts[TOP]] = x
+        run.stack[counts[TOP]] = x
         counts[TOP] += 1
-        x = np.int64(behind[x])
+        x = np.int64(run.behind[x])
 
 
 @jit_without_refcounts
-def _end_flow(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    groups: Arrays,
-    messages: Arrays,
-    out: Arrays,
-    state: Arrays,
-    flow_state: Arrays,
-    counts: Array,
-    f: Int,
-) -> None:
+def _end_flow(run: ThreadRun, f: Int) -> None:
     """End the op of a flow whose work is done now."""
-    x, now = flow_state[1][f], counts[CLOCK]
+    counts = run.counts
+    x, now = run.owner[f], counts[CLOCK]
     if x < 0:
-        _end_collective(programs, owners, joint, groups, out, state, counts, -1 - x, now)
+        _end_collective(run, -1 - x, now)
         return
-    own, _, _, stack, own_next = out[5], state[1], state[2], state[3], state[4]
-    if len(own):
-        own[own_next[x]] = now
-        own_next[x] += 1
-    _end_own_op(programs, owners, joint, messages, out, state, counts, x, now)
-    stack[counts[TOP]] = x
+    if len(run.flow_ends):
+        run.flow_ends[run.own_next[x]] = now
+        run.own_next[x] += 1
+    _end_own_op(run, x, now)
+    run.stack[counts[TOP]] = x
     counts[TOP] += 1
 
 
 @jit_without_refcounts
-def _end_own_op(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    messages: Arrays,
-    out: Arrays,
-    state: Arrays,
-    counts: Array,
-    x: Int,
-    tick: Int,
-) -> None:
+def _end_own_op(run: ThreadRun, x: Int, tick: Int) -> None:
     """End the op that a thread has under way, which is no collective."""
-    op, _, answer, _ = programs
-    rank, _, _, answer_at, _, _ = owners
-    peer, mailbox_at = messages
-    notes, tally, by_source = joint[1], out[2], out[3]
-    r, i = np.int64(rank[x]), state[0][x]
+    op, answer, answer_at = run.op, run.answer, run.answer_at
+    r, i, began = np.int64(run.rank[x]), run.cursor[x], run.times[x, 1]
     question = answer_at[r] + op[i, QUESTION]
-    took = tick - state[1][x, 1]
-    tally[r, answer[question, 1] >> 8] += took
+    run.tally[r, answer[question, 1] >> 8] += tick - began
     if answer[question, 2] >= 0:
-        by_source[r, answer[question, 2]] += took
+        run.by_source[r, answer[question, 2]] += tick - began
     if op[i, WHAT] == SEND:
-        to = mailbox_at[op[i, KIN] * len(answer_at) + peer[op[i, KIN], r]]
-        _publish_end(notes, state, counts, to + op[i, CALL], tick)
-    _advance_thread(
-        programs, owners, joint, out, state, counts, x, state[1][x, 1], tick, op[i, STEP]
-    )
+        to = run.mailbox_at[op[i, KIN] * len(answer_at) + run.peer[op[i, KIN], r]]
+        _publish_end(run, to + op[i, CALL], tick)
+    _advance_thread(run, x, began, tick, op[i, STEP])
 
 
 @jit_without_refcounts
-def _end_collective(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    groups: Arrays,
-    out: Arrays,
-    state: Arrays,
-    counts: Array,
-    j: Int,
-    tick: Int,
-) -> None:
+def _end_collective(run: ThreadRun, j: Int, tick: Int) -> None:
     """End a collective; the threads that it held go on."""
-    op, _, answer, _ = programs
-    rank, _, _, answer_at, _, _ = owners
-    _, notes, latest, there = joint
-    tally, by_source = out[2], out[4]
-    cursor, times, behind, _, _ = state
-    begins, led = latest[j], np.int64(there[j, 1])
+    op, answer, tally = run.op, run.answer, run.tally
+    begins, led = run.latest[j], np.int64(run.there[j, 1])
     took = tick - begins
-    x: Int = -2 - notes[j]
+    x: Int = -2 - run.notes[j]
     while x != NONE:
-        r: Int = np.int64(rank[x])
-        i = cursor[x]
-        question = answer_at[r] + op[i, QUESTION]
+        r: Int = np.int64(run.rank[x])
+        i = run.cursor[x]
+        question = run.answer_at[r] + op[i, QUESTION]
         tally[r, answer[question, 1] >> 8] += took
-        tally[r, TALLY] += begins - times[x, 1]
-        g = groups[0][op[i, KIN], r]
-        if i == led and groups[3][g] == r:
+        tally[r, TALLY] += begins - run.times[x, 1]
+        g = run.group_of[op[i, KIN], r]
+        if i == led and run.lead[g] == r:
             tally[r, LED] += took
             if answer[question, 2] >= 0:
-                by_source[g, answer[question, 2]] += took
-        _advance_thread(programs, owners, joint, out, state, counts, x, begins, tick, op[led, STEP])
-        x = np.int64(behind[x])
-    _publish_end(notes, state, counts, j, tick)
+                run.by_group[g, answer[question, 2]] += took
+        _advance_thread(run, x, begins, tick, op[led, STEP])
+        x = np.int64(run.behind[x])
+    _publish_end(run, j, tick)
 
 
 @jit_without_refcounts
-def _advance_thread(
-    programs: Arrays,
-    owners: Arrays,
-    joint: Arrays,
-    out: Arrays,
-    state: Arrays,
-    counts: Array,
-    x: Int,
-    begins: Int,
-    tick: Int,
-    step: Int,
-) -> None:
+def _advance_thread(run: ThreadRun, x: Int, begins: Int, tick: Int, step: Int) -> None:
     """Let a thread go on behind the op that it has under way, which ends at a tick."""
-    op, cursor, times = programs[0], state[0], state[1]
-    r, i = np.int64(owners[0][x]), cursor[x]
-    extend_step_span(out[0], out[1], r, np.int64(step), begins, tick)
-    times[x, 0] = tick
-    cursor[x] = i + 1
-    counts[DONE] += 1
-    if op[i, CELL] >= 0:
-        _publish_end(joint[1], state, counts, owners[5][r] + op[i, CELL], tick)
+    r, i = np.int64(run.rank[x]), run.cursor[x]
+    extend_step_span(run.step_start, run.step_end, r, np.int64(step), begins, tick)
+    run.times[x, 0] = tick
+    run.cursor[x] = i + 1
+    run.counts[DONE] += 1
+    if run.op[i, CELL] >= 0:
+        _publish_end(run, run.cell_at[r] + run.op[i, CELL], tick)

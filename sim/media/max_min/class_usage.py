@@ -10,31 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernel.jit import Int, jit_without_refcounts
+from . import table_layout as lay
 from .int128 import mul, sub
 from .max_min_levels import queue_for_new_level
-from .table_layout import (
-    COMPONENT,
-    COUNT,
-    LEADER,
-    LEVEL,
-    LOAD_HI,
-    LOAD_LO,
-    OPEN,
-    RATE,
-    SHARED,
-    START,
-    SUM,
-    TOTAL,
-    WEIGHT,
-    State,
-)
+from .table_layout import State
 from .usage_lists import link_use, replace_use, unlink_use
 
 
 @jit_without_refcounts
 def first_shared_use(s: State, u: Int, end: Int) -> Int:
     """First use from ``u`` on whose component is shared, or ``end``."""
-    while u < end and not s[0][s[2][u, COMPONENT], SHARED]:
+    while u < end and not s[0][s[2][u, lay.COMPONENT], lay.SHARED]:
         u += 1
     return u
 
@@ -43,13 +29,13 @@ def first_shared_use(s: State, u: Int, end: Int) -> Int:
 def use_same_shared_components(s: State, f: Int, g: Int) -> bool:
     """Whether two flows use the same shared components."""
     _, flows, uses, _ = s
-    u, v = flows[f, START], flows[g, START]
-    end_u, end_v = u + flows[f, COUNT], v + flows[g, COUNT]
+    u, v = flows[f, lay.START], flows[g, lay.START]
+    end_u, end_v = u + flows[f, lay.COUNT], v + flows[g, lay.COUNT]
     while True:
         u, v = first_shared_use(s, u, end_u), first_shared_use(s, v, end_v)
         if u == end_u or v == end_v:
             return bool(u == end_u and v == end_v)
-        if uses[u, COMPONENT] != uses[v, COMPONENT]:
+        if uses[u, lay.COMPONENT] != uses[v, lay.COMPONENT]:
             return False
         u += 1
         v += 1
@@ -59,12 +45,12 @@ def use_same_shared_components(s: State, f: Int, g: Int) -> bool:
 def add_class_to_components(s: State, b: Int) -> None:
     """Add a new flow class to the shared components of its leader, with the leader's weights."""
     parts, flows, uses, bundles = s
-    f = bundles[b, LEADER]
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, SHARED]:
-            parts[c, TOTAL] += uses[u, WEIGHT]
-            uses[u, SUM] = uses[u, WEIGHT]
+    f = bundles[b, lay.LEADER]
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.SHARED]:
+            parts[c, lay.TOTAL] += uses[u, lay.WEIGHT]
+            uses[u, lay.SUM] = uses[u, lay.WEIGHT]
             link_use(s, u, b)
             queue_for_new_level(s, c)
 
@@ -73,13 +59,13 @@ def add_class_to_components(s: State, b: Int) -> None:
 def raise_class_weights(s: State, f: Int, b: Int) -> None:
     """Add the weights of one more flow to its class's total weights."""
     parts, flows, uses, bundles = s
-    v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, SHARED]:
+    v, end_v = flows[bundles[b, lay.LEADER], lay.START], np.int64(lay.OPEN)
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.SHARED]:
             v = first_shared_use(s, v, end_v)
-            parts[c, TOTAL] += uses[u, WEIGHT]
-            uses[v, SUM] += uses[u, WEIGHT]
+            parts[c, lay.TOTAL] += uses[u, lay.WEIGHT]
+            uses[v, lay.SUM] += uses[u, lay.WEIGHT]
             queue_for_new_level(s, c)
             v += 1
 
@@ -88,19 +74,19 @@ def raise_class_weights(s: State, f: Int, b: Int) -> None:
 def lower_class_weights(s: State, f: Int, b: Int) -> None:
     """Subtract a leaving flow's weights from its class's totals; queue full components."""
     parts, flows, uses, bundles = s
-    v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c, weight = uses[u, COMPONENT], uses[u, WEIGHT]
-        if parts[c, SHARED]:
+    v, end_v = flows[bundles[b, lay.LEADER], lay.START], np.int64(lay.OPEN)
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c, weight = uses[u, lay.COMPONENT], uses[u, lay.WEIGHT]
+        if parts[c, lay.SHARED]:
             v = first_shared_use(s, v, end_v)
-            parts[c, TOTAL] -= weight
-            uses[v, SUM] -= weight
-            if parts[c, LEVEL] != OPEN:
+            parts[c, lay.TOTAL] -= weight
+            uses[v, lay.SUM] -= weight
+            if parts[c, lay.LEVEL] != lay.OPEN:
                 queue_for_new_level(s, c)
             else:
-                hi, lo = mul(weight, bundles[b, RATE])
-                hi, lo = sub(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
-                parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
+                hi, lo = mul(weight, bundles[b, lay.RATE])
+                hi, lo = sub(parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO], hi, lo)
+                parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = hi, lo
             v += 1
 
 
@@ -108,13 +94,13 @@ def lower_class_weights(s: State, f: Int, b: Int) -> None:
 def change_leader(s: State, b: Int, g: Int) -> None:
     """Make another flow the leader of its class: the class's total weights move to its use rows."""
     parts, flows, uses, bundles = s
-    f = bundles[b, LEADER]
-    bundles[b, LEADER] = g
-    v, end_v = flows[g, START], np.int64(OPEN)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        if parts[uses[u, COMPONENT], SHARED]:
+    f = bundles[b, lay.LEADER]
+    bundles[b, lay.LEADER] = g
+    v, end_v = flows[g, lay.START], np.int64(lay.OPEN)
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        if parts[uses[u, lay.COMPONENT], lay.SHARED]:
             v = first_shared_use(s, v, end_v)
-            uses[v, SUM] = uses[u, SUM]
+            uses[v, lay.SUM] = uses[u, lay.SUM]
             replace_use(s, u, v, b)
             v += 1
 
@@ -123,7 +109,7 @@ def change_leader(s: State, b: Int, g: Int) -> None:
 def remove_class_from_components(s: State, b: Int) -> None:
     """Remove an empty flow class from its shared components."""
     parts, flows, uses, bundles = s
-    f = bundles[b, LEADER]
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        if parts[uses[u, COMPONENT], SHARED]:
+    f = bundles[b, lay.LEADER]
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        if parts[uses[u, lay.COMPONENT], lay.SHARED]:
             unlink_use(s, u)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...engine_api.interface import ONE
 from ...kernel.jit import Int, jit_without_refcounts
+from . import table_layout as lay
 from .class_usage import (
     add_class_to_components,
     change_leader,
@@ -29,40 +30,7 @@ from .class_usage import (
 )
 from .int128 import add, div, mul
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
-from .table_layout import (
-    BUCKET,
-    BUNDLE,
-    CAP,
-    CEILING,
-    CHAIN,
-    CLOCK_HI,
-    CLOCK_LO,
-    COMPONENT,
-    COUNT,
-    FENCE,
-    FIRST_DUE,
-    FIRST_FREE,
-    FRESH,
-    HASH,
-    LEADER,
-    LIMIT,
-    LOWEST_AT,
-    MASK,
-    OPEN,
-    RATE,
-    REACH,
-    ROOT,
-    SHARED,
-    SINCE,
-    SIZE,
-    STALE,
-    START,
-    TAG_HI,
-    TAG_LO,
-    WEIGHT,
-    Array,
-    State,
-)
+from .table_layout import Array, State
 from .usage_lists import link_use, unlink_use
 from .work_clock import advance_class_clock, mark_class_changed, work_left
 
@@ -81,17 +49,17 @@ def attach_flow(s: State, f: Int, now: Int) -> None:
     else:
         raise_class_weights(s, f, b)
     advance_class_clock(bundles, b, now)
-    bundles[b, SIZE] += 1
-    flows[f, BUNDLE] = b
-    if fence != OPEN:
+    bundles[b, lay.SIZE] += 1
+    flows[f, lay.BUNDLE] = b
+    if fence != lay.OPEN:
         _link_fenced_uses(s, f)
-    flows[f, TAG_HI], flows[f, TAG_LO] = add(
-        bundles[b, CLOCK_HI],
-        bundles[b, CLOCK_LO],
-        flows[f, TAG_HI],
-        flows[f, TAG_LO],
+    flows[f, lay.TAG_HI], flows[f, lay.TAG_LO] = add(
+        bundles[b, lay.CLOCK_HI],
+        bundles[b, lay.CLOCK_LO],
+        flows[f, lay.TAG_HI],
+        flows[f, lay.TAG_LO],
     )
-    bundles[b, ROOT] = insert(flows, bundles[b, ROOT], f)
+    bundles[b, lay.ROOT] = insert(flows, bundles[b, lay.ROOT], f)
     mark_class_changed(bundles, b)
 
 
@@ -99,29 +67,29 @@ def attach_flow(s: State, f: Int, now: Int) -> None:
 def detach_flow(s: State, f: Int, now: Int) -> None:
     """Take a flow out of its class, with its work left stored."""
     flows, bundles = s[1], s[3]
-    b = flows[f, BUNDLE]
+    b = flows[f, lay.BUNDLE]
     advance_class_clock(bundles, b, now)
-    flows[f, TAG_HI], flows[f, TAG_LO] = work_left(s, f)
-    bundles[b, ROOT] = remove(flows, bundles[b, ROOT], f)
-    bundles[b, SIZE] -= 1
-    flows[f, BUNDLE] = 0
+    flows[f, lay.TAG_HI], flows[f, lay.TAG_LO] = work_left(s, f)
+    bundles[b, lay.ROOT] = remove(flows, bundles[b, lay.ROOT], f)
+    bundles[b, lay.SIZE] -= 1
+    flows[f, lay.BUNDLE] = 0
     lower_class_weights(s, f, b)
-    if bundles[b, REACH] != OPEN:
+    if bundles[b, lay.REACH] != lay.OPEN:
         _unlink_fenced_uses(s, f)
     mark_class_changed(bundles, b)
-    if bundles[b, SIZE] == 0:
+    if bundles[b, lay.SIZE] == 0:
         _free_class(s, b)
-    elif bundles[b, LEADER] == f:
-        change_leader(s, b, bundles[b, ROOT])
+    elif bundles[b, lay.LEADER] == f:
+        change_leader(s, b, bundles[b, lay.ROOT])
 
 
 @jit_without_refcounts
 def _link_fenced_uses(s: State, f: Int) -> None:
     """Put a flow that enters a class into the lists of components that are fenced off."""
     parts, flows, uses, _ = s
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, FENCE] and not parts[c, SHARED]:
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.FENCE] and not parts[c, lay.SHARED]:
             link_use(s, u, f)
 
 
@@ -129,28 +97,28 @@ def _link_fenced_uses(s: State, f: Int) -> None:
 def _unlink_fenced_uses(s: State, f: Int) -> None:
     """Take a flow that leaves its class out of the lists of components that are fenced off."""
     parts, flows, uses, _ = s
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, FENCE] and not parts[c, SHARED]:
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.FENCE] and not parts[c, lay.SHARED]:
             unlink_use(s, u)
 
 
 @jit_without_refcounts
 def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
     """Rate limit of a flow, its lowest slack threshold (fence), and a hash of its class."""
-    ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
+    ceiling, fence = flows[f, lay.LIMIT], np.int64(lay.OPEN)
     key = np.int64(0)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, SHARED]:
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.SHARED]:
             key = ((key * 1000003) & _BITS) + c
-        elif parts[c, FENCE]:
-            fence = min(fence, parts[c, FENCE])
-        elif uses[u, WEIGHT] == ONE:
-            ceiling = min(ceiling, parts[c, CAP])
+        elif parts[c, lay.FENCE]:
+            fence = min(fence, parts[c, lay.FENCE])
+        elif uses[u, lay.WEIGHT] == ONE:
+            ceiling = min(ceiling, parts[c, lay.CAP])
         else:
-            hi, lo = mul(parts[c, CAP], np.int64(ONE))
-            ceiling = min(ceiling, div(hi, lo, uses[u, WEIGHT]))
+            hi, lo = mul(parts[c, lay.CAP], np.int64(ONE))
+            ceiling = min(ceiling, div(hi, lo, uses[u, lay.WEIGHT]))
     key = ((key * 1000003) & _BITS) ^ (ceiling & _BITS) ^ (ceiling >> 40)
     key = ((key * 1000003) & _BITS) ^ (fence >> 22)
     return ceiling, fence, key ^ (key >> 17)
@@ -160,16 +128,16 @@ def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, In
 def _flow_class_or_zero(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
     """Flow class with these limits and the shared components of the flow, 0 for none."""
     bundles = s[3]
-    b = bundles[key & bundles[0, MASK], BUCKET]
+    b = bundles[key & bundles[0, lay.MASK], lay.BUCKET]
     while b:
         if (
-            bundles[b, HASH] == key
-            and bundles[b, CEILING] == ceiling
-            and bundles[b, REACH] == fence
-            and use_same_shared_components(s, f, bundles[b, LEADER])
+            bundles[b, lay.HASH] == key
+            and bundles[b, lay.CEILING] == ceiling
+            and bundles[b, lay.REACH] == fence
+            and use_same_shared_components(s, f, bundles[b, lay.LEADER])
         ):
             return b
-        b = bundles[b, CHAIN]
+        b = bundles[b, lay.CHAIN]
     return np.int64(0)
 
 
@@ -177,21 +145,21 @@ def _flow_class_or_zero(s: State, f: Int, ceiling: Int, fence: Int, key: Int) ->
 def _new_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     """New flow class, led by the flow."""
     bundles = s[3]
-    b = bundles[0, FIRST_FREE]
+    b = bundles[0, lay.FIRST_FREE]
     if b:
-        bundles[0, FIRST_FREE] = bundles[b, CHAIN]
+        bundles[0, lay.FIRST_FREE] = bundles[b, lay.CHAIN]
     else:
-        b = bundles[0, FRESH]
-        bundles[0, FRESH] += 1
-    bundles[b, RATE] = 0
-    bundles[b, CLOCK_HI], bundles[b, CLOCK_LO] = EPOCH, 0
-    bundles[b, SINCE] = now
-    bundles[b, ROOT] = NONE
-    bundles[b, LEADER], bundles[b, CEILING], bundles[b, HASH] = f, ceiling, key
-    bundles[b, REACH], bundles[b, LOWEST_AT] = fence, STALE
-    at = key & bundles[0, MASK]
-    bundles[b, CHAIN] = bundles[at, BUCKET]
-    bundles[at, BUCKET] = b
+        b = bundles[0, lay.FRESH]
+        bundles[0, lay.FRESH] += 1
+    bundles[b, lay.RATE] = 0
+    bundles[b, lay.CLOCK_HI], bundles[b, lay.CLOCK_LO] = EPOCH, 0
+    bundles[b, lay.SINCE] = now
+    bundles[b, lay.ROOT] = NONE
+    bundles[b, lay.LEADER], bundles[b, lay.CEILING], bundles[b, lay.HASH] = f, ceiling, key
+    bundles[b, lay.REACH], bundles[b, lay.LOWEST_AT] = fence, lay.STALE
+    at = key & bundles[0, lay.MASK]
+    bundles[b, lay.CHAIN] = bundles[at, lay.BUCKET]
+    bundles[at, lay.BUCKET] = b
     add_class_to_components(s, b)
     return b
 
@@ -201,15 +169,15 @@ def _free_class(s: State, b: Int) -> None:
     """Free the row of an empty flow class."""
     bundles = s[3]
     remove_class_from_components(s, b)
-    at = bundles[b, HASH] & bundles[0, MASK]
-    if bundles[at, BUCKET] == b:
-        bundles[at, BUCKET] = bundles[b, CHAIN]
+    at = bundles[b, lay.HASH] & bundles[0, lay.MASK]
+    if bundles[at, lay.BUCKET] == b:
+        bundles[at, lay.BUCKET] = bundles[b, lay.CHAIN]
     else:
-        at = bundles[at, BUCKET]
-        while bundles[at, CHAIN] != b:
-            at = bundles[at, CHAIN]
-        bundles[at, CHAIN] = bundles[b, CHAIN]
+        at = bundles[at, lay.BUCKET]
+        while bundles[at, lay.CHAIN] != b:
+            at = bundles[at, lay.CHAIN]
+        bundles[at, lay.CHAIN] = bundles[b, lay.CHAIN]
     if bundles[b, BEFORE] != ABSENT:
-        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
-    bundles[b, CHAIN] = bundles[0, FIRST_FREE]
-    bundles[0, FIRST_FREE] = b
+        bundles[0, lay.FIRST_DUE] = remove(bundles, bundles[0, lay.FIRST_DUE], b)
+    bundles[b, lay.CHAIN] = bundles[0, lay.FIRST_FREE]
+    bundles[0, lay.FIRST_FREE] = b

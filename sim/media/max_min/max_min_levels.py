@@ -16,39 +16,10 @@ import numpy as np
 
 from ...engine_api.interface import ONE
 from ...kernel.jit import Int, jit_without_refcounts
+from . import table_layout as lay
 from .int128 import add, div, less, mul, sub
 from .pairing_heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
-from .table_layout import (
-    CAP,
-    CEILING,
-    COMPONENT,
-    COUNT,
-    FINE,
-    FIRST_QUEUED,
-    FIRST_ROOMY,
-    HEAD,
-    LEADER,
-    LEVEL,
-    LOAD_HI,
-    LOAD_LO,
-    LOWEST,
-    LOWEST_AT,
-    NEXT_ROOMY,
-    NEXT_USER,
-    OPEN,
-    OTHER,
-    OWNER,
-    ROOMY,
-    SECOND,
-    SECOND_AT,
-    SHARED,
-    STALE,
-    START,
-    SUM,
-    TOTAL,
-    Array,
-    State,
-)
+from .table_layout import Array, State
 from .work_clock import mark_class_changed
 
 _SHIFT = 40  # ONE is 2^40
@@ -59,33 +30,33 @@ def queue_for_new_level(s: State, c: Int) -> None:
     """Queue a component for a new level; components that may have lower levels come first."""
     parts, _, _, bundles = s
     if parts[c, BEFORE] == ABSENT:
-        key = parts[c, LEVEL]
-        if parts[c, TOTAL] >= ONE:
-            key = min(key, parts[c, CAP] // (parts[c, TOTAL] >> _SHIFT))
+        key = parts[c, lay.LEVEL]
+        if parts[c, lay.TOTAL] >= ONE:
+            key = min(key, parts[c, lay.CAP] // (parts[c, lay.TOTAL] >> _SHIFT))
         parts[c, KEY_HI] = key
-        bundles[0, FIRST_QUEUED] = insert(parts, bundles[0, FIRST_QUEUED], c)
+        bundles[0, lay.FIRST_QUEUED] = insert(parts, bundles[0, lay.FIRST_QUEUED], c)
 
 
 @jit_without_refcounts
 def settle_levels(s: State) -> None:
     """Compute levels of queued components until the queue is empty."""
     parts, _, _, bundles = s
-    while bundles[0, FIRST_QUEUED] != NONE:
-        c = bundles[0, FIRST_QUEUED]
-        bundles[0, FIRST_QUEUED] = remove(parts, c, c)
-        old = parts[c, LEVEL]
-        if not parts[c, SHARED] or parts[c, HEAD] == NONE:
-            new = np.int64(OPEN)
-            parts[c, LOAD_HI], parts[c, LOAD_LO] = 0, 0
+    while bundles[0, lay.FIRST_QUEUED] != NONE:
+        c = bundles[0, lay.FIRST_QUEUED]
+        bundles[0, lay.FIRST_QUEUED] = remove(parts, c, c)
+        old = parts[c, lay.LEVEL]
+        if not parts[c, lay.SHARED] or parts[c, lay.HEAD] == NONE:
+            new = np.int64(lay.OPEN)
+            parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = 0, 0
         else:
             fastest = _class_rate_elsewhere(s, c)
-            new = _fine_level(parts, s[2], c) if parts[c, FINE] else _level(parts, s[2], c)
-            if new == OPEN and not parts[c, ROOMY] and fastest < parts[c, CAP] >> 3:
-                parts[c, ROOMY] = 1
-                parts[c, NEXT_ROOMY] = bundles[0, FIRST_ROOMY]
-                bundles[0, FIRST_ROOMY] = c
+            new = _fine_level(parts, s[2], c) if parts[c, lay.FINE] else _level(parts, s[2], c)
+            if new == lay.OPEN and not parts[c, lay.ROOMY] and fastest < parts[c, lay.CAP] >> 3:
+                parts[c, lay.ROOMY] = 1
+                parts[c, lay.NEXT_ROOMY] = bundles[0, lay.FIRST_ROOMY]
+                bundles[0, lay.FIRST_ROOMY] = c
         if new != old:
-            parts[c, LEVEL] = new
+            parts[c, lay.LEVEL] = new
             _update_lowest_levels(s, c, old, new)
             _queue_affected_components(s, c, old, new)
 
@@ -100,52 +71,57 @@ def class_rate(s: State, b: Int) -> Int:
 def _class_rate_without(s: State, b: Int, excluded: Int) -> Int:
     """Rate of a flow class if one given component were not a bottleneck."""
     bundles = s[3]
-    if bundles[b, LOWEST_AT] == STALE:
+    if bundles[b, lay.LOWEST_AT] == lay.STALE:
         _find_lowest_levels(s, b)
-    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == excluded else bundles[b, LOWEST]
-    return min(bundles[b, CEILING], lowest)
+    lowest = (
+        bundles[b, lay.SECOND] if bundles[b, lay.LOWEST_AT] == excluded else bundles[b, lay.LOWEST]
+    )
+    return min(bundles[b, lay.CEILING], lowest)
 
 
 @jit_without_refcounts
 def _find_lowest_levels(s: State, b: Int) -> None:
     """Find the lowest and the next lowest level of the shared components of a flow class."""
     parts, flows, uses, bundles = s
-    f = bundles[b, LEADER]
-    lowest, second, lowest_at, second_at = np.int64(OPEN), np.int64(OPEN), NONE, NONE
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, SHARED] and parts[c, LEVEL] < second:
-            if parts[c, LEVEL] < lowest:
+    f = bundles[b, lay.LEADER]
+    lowest, second, lowest_at, second_at = np.int64(lay.OPEN), np.int64(lay.OPEN), NONE, NONE
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.SHARED] and parts[c, lay.LEVEL] < second:
+            if parts[c, lay.LEVEL] < lowest:
                 second, second_at = lowest, lowest_at
-                lowest, lowest_at = parts[c, LEVEL], c
+                lowest, lowest_at = parts[c, lay.LEVEL], c
             else:
-                second, second_at = parts[c, LEVEL], c
-    bundles[b, LOWEST], bundles[b, LOWEST_AT] = lowest, lowest_at
-    bundles[b, SECOND], bundles[b, SECOND_AT] = second, second_at
+                second, second_at = parts[c, lay.LEVEL], c
+    bundles[b, lay.LOWEST], bundles[b, lay.LOWEST_AT] = lowest, lowest_at
+    bundles[b, lay.SECOND], bundles[b, lay.SECOND_AT] = second, second_at
 
 
 @jit_without_refcounts
 def _update_lowest_levels(s: State, c: Int, old: Int, new: Int) -> None:
     """Note a changed level in the two lowest of the classes that use the component."""
     parts, _, uses, bundles = s
-    u = parts[c, HEAD]
+    u = parts[c, lay.HEAD]
     while u != NONE:
-        b = uses[u, OWNER]
-        u = uses[u, NEXT_USER]
-        if bundles[b, LOWEST_AT] == STALE:
+        b = uses[u, lay.OWNER]
+        u = uses[u, lay.NEXT_USER]
+        if bundles[b, lay.LOWEST_AT] == lay.STALE:
             continue
-        if bundles[b, LOWEST_AT] == c:
-            if new <= bundles[b, SECOND]:
-                bundles[b, LOWEST] = new
+        if bundles[b, lay.LOWEST_AT] == c:
+            if new <= bundles[b, lay.SECOND]:
+                bundles[b, lay.LOWEST] = new
             else:
-                bundles[b, LOWEST_AT] = STALE
-        elif bundles[b, SECOND_AT] == c and new > old:
-            bundles[b, LOWEST_AT] = STALE
-        elif new < bundles[b, LOWEST]:
-            bundles[b, SECOND], bundles[b, SECOND_AT] = bundles[b, LOWEST], bundles[b, LOWEST_AT]
-            bundles[b, LOWEST], bundles[b, LOWEST_AT] = new, c
-        elif new < bundles[b, SECOND]:
-            bundles[b, SECOND], bundles[b, SECOND_AT] = new, c
+                bundles[b, lay.LOWEST_AT] = lay.STALE
+        elif bundles[b, lay.SECOND_AT] == c and new > old:
+            bundles[b, lay.LOWEST_AT] = lay.STALE
+        elif new < bundles[b, lay.LOWEST]:
+            bundles[b, lay.SECOND], bundles[b, lay.SECOND_AT] = (
+                bundles[b, lay.LOWEST],
+                bundles[b, lay.LOWEST_AT],
+            )
+            bundles[b, lay.LOWEST], bundles[b, lay.LOWEST_AT] = new, c
+        elif new < bundles[b, lay.SECOND]:
+            bundles[b, lay.SECOND], bundles[b, lay.SECOND_AT] = new, c
 
 
 @jit_without_refcounts
@@ -153,11 +129,11 @@ def _class_rate_elsewhere(s: State, c: Int) -> Int:
     """Highest rate that other components allow a class on this one; stored per class."""
     uses = s[2]
     fastest = np.int64(0)
-    u = s[0][c, HEAD]
+    u = s[0][c, lay.HEAD]
     while u != NONE:
-        uses[u, OTHER] = _class_rate_without(s, uses[u, OWNER], c)
-        fastest = max(fastest, uses[u, OTHER])
-        u = uses[u, NEXT_USER]
+        uses[u, lay.OTHER] = _class_rate_without(s, uses[u, lay.OWNER], c)
+        fastest = max(fastest, uses[u, lay.OTHER])
+        u = uses[u, lay.NEXT_USER]
     return fastest
 
 
@@ -168,20 +144,20 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
     From any v up to the level, what the flows slower than v leave, shared by the rest, is not
     above the level; so the first v that this does not raise is the level.
     """
-    cap, v = parts[c, CAP], parts[c, CAP] // (parts[c, TOTAL] >> _SHIFT)
+    cap, v = parts[c, lay.CAP], parts[c, lay.CAP] // (parts[c, lay.TOTAL] >> _SHIFT)
     while True:
         slower, rest = np.int64(0), np.int64(0)
-        u = parts[c, HEAD]
+        u = parts[c, lay.HEAD]
         while u != NONE:
-            weight = uses[u, SUM] >> _SHIFT
-            if uses[u, OTHER] < v:
-                slower += weight * uses[u, OTHER]
+            weight = uses[u, lay.SUM] >> _SHIFT
+            if uses[u, lay.OTHER] < v:
+                slower += weight * uses[u, lay.OTHER]
             else:
                 rest += weight
-            u = uses[u, NEXT_USER]
+            u = uses[u, lay.NEXT_USER]
         if rest == 0:
-            parts[c, LOAD_HI], parts[c, LOAD_LO] = mul(slower, np.int64(ONE))
-            return np.int64(OPEN)
+            parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = mul(slower, np.int64(ONE))
+            return np.int64(lay.OPEN)
         share = (cap - slower) // rest
         if share <= v:
             return v
@@ -191,28 +167,28 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
 @jit_without_refcounts
 def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
     """Level of a component with fractional weights, by the same iteration in 128 bits."""
-    cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
-    v = div(cap_hi, cap_lo, parts[c, TOTAL])
+    cap_hi, cap_lo = mul(parts[c, lay.CAP], np.int64(ONE))
+    v = div(cap_hi, cap_lo, parts[c, lay.TOTAL])
     while True:
         hi, lo, rest = np.int64(0), np.int64(0), np.int64(0)
-        u = parts[c, HEAD]
+        u = parts[c, lay.HEAD]
         while u != NONE:
-            if uses[u, OTHER] < v:
-                more_hi, more_lo = mul(uses[u, SUM], uses[u, OTHER])
+            if uses[u, lay.OTHER] < v:
+                more_hi, more_lo = mul(uses[u, lay.SUM], uses[u, lay.OTHER])
                 hi, lo = add(hi, lo, more_hi, more_lo)
             else:
-                rest += uses[u, SUM]
-            u = uses[u, NEXT_USER]
+                rest += uses[u, lay.SUM]
+            u = uses[u, lay.NEXT_USER]
         if rest == 0:
-            parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
-            return np.int64(OPEN)
+            parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = hi, lo
+            return np.int64(lay.OPEN)
         hi, lo = sub(cap_hi, cap_lo, hi, lo)
         share = div(hi, lo, rest)
         if share <= v:
-            if v == OPEN:  # beyond the range, where something else is slower: not full
+            if v == lay.OPEN:  # beyond the range, where something else is slower: not full
                 more_hi, more_lo = mul(rest, v)
                 hi, lo = sub(cap_hi, cap_lo, hi, lo)  # slower flows again
-                parts[c, LOAD_HI], parts[c, LOAD_LO] = add(hi, lo, more_hi, more_lo)
+                parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = add(hi, lo, more_hi, more_lo)
             return v
         v = share
 
@@ -221,21 +197,23 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
 def _queue_affected_components(s: State, c: Int, old: Int, new: Int) -> None:
     """Queue other components of the flow classes whose rate a changed level may have changed."""
     parts, flows, uses, bundles = s
-    u = parts[c, HEAD]
+    u = parts[c, lay.HEAD]
     while u != NONE:
-        other = uses[u, OTHER]
+        other = uses[u, lay.OTHER]
         if other > min(old, new):
-            b = uses[u, OWNER]
+            b = uses[u, lay.OWNER]
             mark_class_changed(bundles, b)
-            f = bundles[b, LEADER]
-            for v in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-                d = uses[v, COMPONENT]
-                if d == c or not parts[d, SHARED] or parts[d, BEFORE] != ABSENT:
+            f = bundles[b, lay.LEADER]
+            for v in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+                d = uses[v, lay.COMPONENT]
+                if d == c or not parts[d, lay.SHARED] or parts[d, BEFORE] != ABSENT:
                     continue
                 before, after = min(old, other), min(new, other)
-                if parts[d, LEVEL] != OPEN or _update_load(parts, d, uses[v, SUM], before, after):
+                if parts[d, lay.LEVEL] != lay.OPEN or _update_load(
+                    parts, d, uses[v, lay.SUM], before, after
+                ):
                     queue_for_new_level(s, d)
-        u = uses[u, NEXT_USER]
+        u = uses[u, lay.NEXT_USER]
 
 
 @jit_without_refcounts
@@ -246,11 +224,13 @@ def _update_load(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
     """
     if new <= old:
         hi, lo = mul(weight, old - new)
-        parts[c, LOAD_HI], parts[c, LOAD_LO] = sub(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
+        parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = sub(
+            parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO], hi, lo
+        )
         return False
     hi, lo = mul(weight, new - old)
-    hi, lo = add(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
-    parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
-    hi, lo = add(hi, lo, np.int64(0), parts[c, TOTAL])
-    cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
+    hi, lo = add(parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO], hi, lo)
+    parts[c, lay.LOAD_HI], parts[c, lay.LOAD_LO] = hi, lo
+    hi, lo = add(hi, lo, np.int64(0), parts[c, lay.TOTAL])
+    cap_hi, cap_lo = mul(parts[c, lay.CAP], np.int64(ONE))
     return less(cap_hi, cap_lo, hi, lo)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernel.jit import Int, jit_without_refcounts
+from . import table_layout as lay
 from .flow_classes import attach_flow, detach_flow
 from .int128 import less
 from .max_min_levels import class_rate, queue_for_new_level, settle_levels
@@ -23,39 +24,7 @@ from .slack_links import (
     mark_for_regrouping,
     remove_use,
 )
-from .table_layout import (
-    BUNDLE,
-    CAP,
-    CLOCK_HI,
-    CLOCK_LO,
-    COMPONENT,
-    COUNT,
-    DUE,
-    FENCE,
-    FIRST_DUE,
-    FIRST_LOOSE,
-    FIRST_TOUCHED,
-    FLOWS,
-    IN_FLIGHT,
-    LEVEL,
-    LOOSE,
-    NEXT_LOOSE,
-    NEXT_TOUCHED,
-    ONLY,
-    OPEN,
-    RATE,
-    RATES_GIVEN,
-    REACH,
-    ROOT,
-    SHARED,
-    SIZE,
-    START,
-    TAG_HI,
-    TAG_LO,
-    TOUCHED,
-    Array,
-    State,
-)
+from .table_layout import Array, State
 from .work_clock import advance_class_clock, mark_class_changed, schedule_completion
 
 
@@ -63,14 +32,14 @@ from .work_clock import advance_class_clock, mark_class_changed, schedule_comple
 def join(s: State, f: Int, now: Int) -> None:
     """Start a flow with its stored work left; it has a rate from the next `settle` on."""
     parts, flows, uses, _ = s
-    flows[f, IN_FLIGHT] = 1
+    flows[f, lay.IN_FLIGHT] = 1
     mark_for_regrouping(s, f)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, FLOWS] == 1:
-            mark_for_regrouping(s, parts[c, ONLY])
-        parts[c, FLOWS] += 1
-        parts[c, ONLY] ^= f
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.FLOWS] == 1:
+            mark_for_regrouping(s, parts[c, lay.ONLY])
+        parts[c, lay.FLOWS] += 1
+        parts[c, lay.ONLY] ^= f
         add_use(s, u)
 
 
@@ -78,28 +47,28 @@ def join(s: State, f: Int, now: Int) -> None:
 def leave(s: State, f: Int, now: Int) -> None:
     """Stop a flow and store its work left."""
     parts, flows, uses, _ = s
-    flows[f, IN_FLIGHT] = 0
-    if flows[f, BUNDLE]:
+    flows[f, lay.IN_FLIGHT] = 0
+    if flows[f, lay.BUNDLE]:
         detach_flow(s, f, now)
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        parts[c, FLOWS] -= 1
-        parts[c, ONLY] ^= f
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        parts[c, lay.FLOWS] -= 1
+        parts[c, lay.ONLY] ^= f
         remove_use(s, u)
-        if parts[c, FLOWS] == 1:
-            mark_for_regrouping(s, parts[c, ONLY])
+        if parts[c, lay.FLOWS] == 1:
+            mark_for_regrouping(s, parts[c, lay.ONLY])
 
 
 @jit_without_refcounts
 def set_rate(s: State, c: Int, rate: Int) -> None:
     """Change a component's rate, from the next `settle` on."""
     parts = s[0]
-    parts[c, CAP] = rate
+    parts[c, lay.CAP] = rate
     check_fence(s, c)
-    if parts[c, SHARED]:
+    if parts[c, lay.SHARED]:
         queue_for_new_level(s, c)
-    elif parts[c, FLOWS] == 1:
-        mark_for_regrouping(s, parts[c, ONLY])
+    elif parts[c, lay.FLOWS] == 1:
+        mark_for_regrouping(s, parts[c, lay.ONLY])
 
 
 @jit_without_refcounts
@@ -111,21 +80,21 @@ def settle(s: State, now: Int) -> None:
         _regroup(s, now)
         settle_levels(s)
     bundles = s[3]
-    b = bundles[0, FIRST_TOUCHED]
-    bundles[0, FIRST_TOUCHED] = 0
+    b = bundles[0, lay.FIRST_TOUCHED]
+    bundles[0, lay.FIRST_TOUCHED] = 0
     while b:
-        bundles[b, TOUCHED] = 0
-        if bundles[b, SIZE]:
+        bundles[b, lay.TOUCHED] = 0
+        if bundles[b, lay.SIZE]:
             schedule_completion(s, b, now)
-        b = bundles[b, NEXT_TOUCHED]
+        b = bundles[b, lay.NEXT_TOUCHED]
     fence_slack_components(s)
 
 
 @jit_without_refcounts
 def due(s: State) -> Int:
     """Tick of the earliest completion, NONE where none is within the range of ticks."""
-    b = s[3][0, FIRST_DUE]
-    return NONE if b == NONE else s[3][b, DUE]
+    b = s[3][0, lay.FIRST_DUE]
+    return NONE if b == NONE else s[3][b, lay.DUE]
 
 
 @jit_without_refcounts
@@ -134,8 +103,8 @@ def take_due(s: State, now: Int, out: Array) -> Int:
     bundles = s[3]
     n = np.int64(0)
     while NONE < due(s) <= now:
-        b = bundles[0, FIRST_DUE]
-        bundles[0, FIRST_DUE] = remove(bundles, b, b)
+        b = bundles[0, lay.FIRST_DUE]
+        bundles[0, lay.FIRST_DUE] = remove(bundles, b, b)
         mark_class_changed(bundles, b)
         advance_class_clock(bundles, b, now)
         n = _collect_finished_flows(s, b, out, n)
@@ -148,58 +117,58 @@ def take_due(s: State, now: Int, out: Array) -> Int:
 @jit_without_refcounts
 def rate(s: State, f: Int) -> Int:
     """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
-    return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
+    return s[3][s[1][f, lay.BUNDLE], lay.RATE] if s[1][f, lay.BUNDLE] else 0
 
 
 @jit_without_refcounts
 def users(s: State, c: Int) -> Int:
     """Number of flows in flight that use a component."""
-    return s[0][c, FLOWS]
+    return s[0][c, lay.FLOWS]
 
 
 @jit_without_refcounts
 def _regroup(s: State, now: Int) -> None:
     """Put flows that were marked loose into new classes, after marking what is shared."""
     flows, bundles = s[1], s[3]
-    first = bundles[0, FIRST_LOOSE]
-    bundles[0, FIRST_LOOSE] = NONE
+    first = bundles[0, lay.FIRST_LOOSE]
+    bundles[0, lay.FIRST_LOOSE] = NONE
     f = first
     while f != NONE:
-        if flows[f, BUNDLE]:
+        if flows[f, lay.BUNDLE]:
             detach_flow(s, f, now)
-        f = flows[f, NEXT_LOOSE]
+        f = flows[f, lay.NEXT_LOOSE]
     f = first
     while f != NONE:
         _mark_shared(s, f)
-        f = flows[f, NEXT_LOOSE]
+        f = flows[f, lay.NEXT_LOOSE]
     f = first
     while f != NONE:
-        flows[f, LOOSE] = 0
-        if flows[f, IN_FLIGHT]:
+        flows[f, lay.LOOSE] = 0
+        if flows[f, lay.IN_FLIGHT]:
             attach_flow(s, f, now)
-        f = flows[f, NEXT_LOOSE]
+        f = flows[f, lay.NEXT_LOOSE]
 
 
 @jit_without_refcounts
 def _reaches_fence(s: State, now: Int) -> bool:
     """Update the rates of changed classes; whether one reached its fence and was dissolved."""
     bundles = s[3]
-    b = bundles[0, FIRST_TOUCHED]
+    b = bundles[0, lay.FIRST_TOUCHED]
     while b:
-        if bundles[b, SIZE]:
+        if bundles[b, lay.SIZE]:
             advance_class_clock(bundles, b, now)
             rate = class_rate(s, b)
-            if rate != bundles[b, RATE]:
-                bundles[0, RATES_GIVEN] += bundles[b, SIZE]
-                bundles[b, RATE] = rate
-        b = bundles[b, NEXT_TOUCHED]
+            if rate != bundles[b, lay.RATE]:
+                bundles[0, lay.RATES_GIVEN] += bundles[b, lay.SIZE]
+                bundles[b, lay.RATE] = rate
+        b = bundles[b, lay.NEXT_TOUCHED]
     found = False
-    b = bundles[0, FIRST_TOUCHED]
+    b = bundles[0, lay.FIRST_TOUCHED]
     while b:
-        if bundles[b, SIZE] and bundles[b, RATE] >= bundles[b, REACH]:
+        if bundles[b, lay.SIZE] and bundles[b, lay.RATE] >= bundles[b, lay.REACH]:
             dissolve_fenced_class(s, b, now)
             found = True
-        b = bundles[b, NEXT_TOUCHED]
+        b = bundles[b, lay.NEXT_TOUCHED]
     return found
 
 
@@ -210,13 +179,13 @@ def _mark_shared(s: State, f: Int) -> None:
     Whoever uses one for which this changes is loose, so no bundle has a cell there.
     """
     parts, flows, uses, _ = s
-    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
-        c = uses[u, COMPONENT]
-        if parts[c, FLOWS] < 2:
-            parts[c, FENCE] = 0
-        parts[c, SHARED] = parts[c, FLOWS] > 1 and parts[c, FENCE] == 0
-        if not parts[c, SHARED]:
-            parts[c, LEVEL] = OPEN
+    for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
+        c = uses[u, lay.COMPONENT]
+        if parts[c, lay.FLOWS] < 2:
+            parts[c, lay.FENCE] = 0
+        parts[c, lay.SHARED] = parts[c, lay.FLOWS] > 1 and parts[c, lay.FENCE] == 0
+        if not parts[c, lay.SHARED]:
+            parts[c, lay.LEVEL] = lay.OPEN
 
 
 @jit_without_refcounts
@@ -224,8 +193,8 @@ def _collect_finished_flows(s: State, b: Int, out: Array, n: Int) -> Int:
     """Append finished flows of a class to ``out``, from the top of its heap; their number."""
     _, flows, _, bundles = s
     i = n
-    if _is_done(s, b, bundles[b, ROOT]):
-        out[n] = bundles[b, ROOT]
+    if _is_done(s, b, bundles[b, lay.ROOT]):
+        out[n] = bundles[b, lay.ROOT]
         n += 1
     while i < n:
         f = flows[out[i], CHILD]
@@ -241,8 +210,8 @@ def _collect_finished_flows(s: State, b: Int, out: Array, n: Int) -> Int:
 @jit_without_refcounts
 def _is_done(s: State, b: Int, f: Int) -> bool:
     _, flows, _, bundles = s
-    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
-    return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
+    hi, lo = flows[f, lay.TAG_HI], flows[f, lay.TAG_LO]
+    return not less(bundles[b, lay.CLOCK_HI], bundles[b, lay.CLOCK_LO], hi, lo)
 
 
 @jit_without_refcounts

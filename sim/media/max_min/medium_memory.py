@@ -12,38 +12,9 @@ from ...engine_api.validation import may_exceed_rate_range
 from ...errors import BackendError
 from ...kernel.jit import jit
 from ...kernel.row_allocator import RowAllocator
+from . import table_layout as lay
 from .pairing_heap import ABSENT, BEFORE, NONE
-from .table_layout import (
-    BUCKET,
-    BUNDLE_COLUMNS,
-    CAP,
-    CHAIN,
-    COMPONENT,
-    COUNT,
-    FINE,
-    FIRST_DUE,
-    FIRST_LOOSE,
-    FIRST_QUEUED,
-    FIRST_ROOMY,
-    FLOW_COLUMNS,
-    FRESH,
-    HASH,
-    HEAD,
-    LEVEL,
-    LIMIT,
-    LINE,
-    MASK,
-    OPEN,
-    PART_COLUMNS,
-    SIZE,
-    START,
-    TAG_HI,
-    TAG_LO,
-    USE_COLUMNS,
-    WEIGHT,
-    Array,
-    State,
-)
+from .table_layout import Array, State
 
 
 class MaxMinMemory:
@@ -76,18 +47,18 @@ class MaxMinMemory:
 
     def __init__(self, parts: ComponentTable):
         self._of = parts
-        self._parts = _empty_table(len(parts), PART_COLUMNS)
-        self._parts[:, CAP] = np.maximum(parts.rate, 0)
-        self._parts[:, LEVEL] = OPEN
-        self._parts[:, HEAD] = NONE
+        self._parts = _empty_table(len(parts), lay.PART_COLUMNS)
+        self._parts[:, lay.CAP] = np.maximum(parts.rate, 0)
+        self._parts[:, lay.LEVEL] = lay.OPEN
+        self._parts[:, lay.HEAD] = NONE
         self._parts[:, BEFORE] = ABSENT
-        self._flows, self._flow_rows = _empty_table(4, FLOW_COLUMNS), RowAllocator()
-        self._uses, self._use_rows = _empty_table(4, USE_COLUMNS), RowAllocator()
-        self._bundles = _empty_table(0, BUNDLE_COLUMNS)
+        self._flows, self._flow_rows = _empty_table(4, lay.FLOW_COLUMNS), RowAllocator()
+        self._uses, self._use_rows = _empty_table(4, lay.USE_COLUMNS), RowAllocator()
+        self._bundles = _empty_table(0, lay.BUNDLE_COLUMNS)
         self._grow_classes(5)
-        self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
-        self._bundles[0, [FIRST_LOOSE, FIRST_ROOMY]] = NONE
-        self._bundles[0, FRESH] = 1
+        self._bundles[0, [lay.FIRST_DUE, lay.FIRST_QUEUED]] = NONE
+        self._bundles[0, [lay.FIRST_LOOSE, lay.FIRST_ROOMY]] = NONE
+        self._bundles[0, lay.FRESH] = 1
 
     def __len__(self) -> int:
         return self._flow_rows.top
@@ -106,15 +77,15 @@ class MaxMinMemory:
         first, first_use = self.reserve_rows(n, m)
         uses = self._uses[first_use : first_use + m]
         uses[:] = 0
-        uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
+        uses[:, lay.COMPONENT], uses[:, lay.WEIGHT] = component, weight
         self.mark_fractional_weights(uses)
         rows = self._flows[first : first + n]
         rows[:] = 0
-        rows[:, START] = flows.indptr[:-1] + first_use
-        rows[:, COUNT] = np.diff(flows.indptr)
-        rows[:, LIMIT] = np.where(flows.limit == NO_LIMIT, OPEN, flows.limit)
-        rows[:, TAG_HI] = flows.work_hi
-        rows[:, TAG_LO] = flows.work_lo.view(np.int64)
+        rows[:, lay.START] = flows.indptr[:-1] + first_use
+        rows[:, lay.COUNT] = np.diff(flows.indptr)
+        rows[:, lay.LIMIT] = np.where(flows.limit == NO_LIMIT, lay.OPEN, flows.limit)
+        rows[:, lay.TAG_HI] = flows.work_hi
+        rows[:, lay.TAG_LO] = flows.work_lo.view(np.int64)
         rows[:, BEFORE] = ABSENT
         return first
 
@@ -140,17 +111,17 @@ class MaxMinMemory:
 
     def free_rows(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
         """Free rows of flows and of uses, (first, count) each; the flows never run again."""
-        self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
+        self._flows[flows[0] : flows[0] + flows[1], lay.COUNT] = 0
         self._flow_rows.free(*flows)
         self._use_rows.free(*uses)
 
     def uses_of(self, flow: int) -> tuple[int, int]:
         """Rows of a flow's uses: (first, count)."""
-        return int(self._flows[flow, START]), int(self._flows[flow, COUNT])
+        return int(self._flows[flow, lay.START]), int(self._flows[flow, lay.COUNT])
 
     def mark_fractional_weights(self, uses: Array) -> None:
         """Mark components of which a flow takes a fraction of its rate."""
-        self._parts[uses[uses[:, WEIGHT] % ONE != 0, COMPONENT], FINE] = 1
+        self._parts[uses[uses[:, lay.WEIGHT] % ONE != 0, lay.COMPONENT], lay.FINE] = 1
 
     def rows(self, flows: int, uses: int) -> tuple[Array, Array]:
         """Copies of the first rows of flows and of uses."""
@@ -171,18 +142,18 @@ class MaxMinMemory:
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
         """Replace what a flow uses, while it is not in flight; the old rows are not given back."""
         new = self.append(0, usage, limit)
-        for field in (START, COUNT, LIMIT):
+        for field in (lay.START, lay.COUNT, lay.LIMIT):
             self._flows[flow, field] = self._flows[new, field]
         self.free_rows((new, 1), (0, 0))
 
     def set_work_left(self, flow: int, work: int) -> None:
         """Replace the work left of a flow, while it is not in flight."""
-        self._flows[flow, TAG_HI] = work >> 64
-        self._flows[flow, TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
+        self._flows[flow, lay.TAG_HI] = work >> 64
+        self._flows[flow, lay.TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
 
     def work_left(self, flow: int) -> int:
         """Work left of a flow that is not in flight."""
-        hi, lo = self._flows[flow, TAG_HI], self._flows[flow, TAG_LO]
+        hi, lo = self._flows[flow, lay.TAG_HI], self._flows[flow, lay.TAG_LO]
         return (int(hi) << 64) + int(lo) % 2**64
 
     def _grow_classes(self, rows: int) -> None:
@@ -192,29 +163,29 @@ class MaxMinMemory:
         old = len(self._bundles)
         self._bundles = _copy_table(self._bundles, rows)
         self._bundles[max(old, 1) :, BEFORE] = ABSENT
-        self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
+        self._bundles[0, lay.MASK] = (1 << (rows.bit_length() - 1)) - 1
         _rehash(self._bundles)
 
     def usage(self, flow: int) -> dict[int, int]:
         """``{component: weight}`` of a flow."""
-        first = int(self._flows[flow, START])
-        rows = self._uses[first : first + int(self._flows[flow, COUNT])]
-        return dict(zip(rows[:, COMPONENT].tolist(), rows[:, WEIGHT].tolist(), strict=True))
+        first = int(self._flows[flow, lay.START])
+        rows = self._uses[first : first + int(self._flows[flow, lay.COUNT])]
+        return dict(zip(rows[:, lay.COMPONENT].tolist(), rows[:, lay.WEIGHT].tolist(), strict=True))
 
     def limit(self, flow: int) -> int:
         """The limit of a flow, -1 for none."""
-        found = int(self._flows[flow, LIMIT])
-        return NO_LIMIT if found == OPEN else found
+        found = int(self._flows[flow, lay.LIMIT])
+        return NO_LIMIT if found == lay.OPEN else found
 
     def users(self, component: int) -> list[int]:
         """Flows that use a component, in flight or not."""
         flows = self._flows[: len(self)]
-        count = flows[:, COUNT]
+        count = flows[:, lay.COUNT]
         if not count.sum():
             return []
-        at = np.repeat(flows[:, START] - np.cumsum(count) + count, count)
+        at = np.repeat(flows[:, lay.START] - np.cumsum(count) + count, count)
         row = np.repeat(np.arange(len(flows)), count)
-        hit = self._uses[at + np.arange(len(at)), COMPONENT] == component
+        hit = self._uses[at + np.arange(len(at)), lay.COMPONENT] == component
         found: list[int] = row[hit].tolist()
         return found
 
@@ -230,18 +201,18 @@ class MaxMinMemory:
 @jit
 def _rehash(bundles: Array) -> None:
     """Insert every flow class in use into the hash index."""
-    bundles[:, BUCKET] = 0
+    bundles[:, lay.BUCKET] = 0
     for b in range(1, len(bundles)):
-        if bundles[b, SIZE]:
-            at = bundles[b, HASH] & bundles[0, MASK]
-            bundles[b, CHAIN] = bundles[at, BUCKET]
-            bundles[at, BUCKET] = b
+        if bundles[b, lay.SIZE]:
+            at = bundles[b, lay.HASH] & bundles[0, lay.MASK]
+            bundles[b, lay.CHAIN] = bundles[at, lay.BUCKET]
+            bundles[at, lay.BUCKET] = b
 
 
 def _empty_table(rows: int, columns: int) -> Array:
     """Table of zeros that begins at a line of the cache."""
-    numbers = np.zeros(rows * columns + LINE, np.int64)
-    first = -(numbers.ctypes.data // numbers.itemsize) % LINE
+    numbers = np.zeros(rows * columns + lay.LINE, np.int64)
+    first = -(numbers.ctypes.data // numbers.itemsize) % lay.LINE
     return numbers[first : first + rows * columns].reshape(rows, columns)
 
 

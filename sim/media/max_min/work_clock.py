@@ -9,46 +9,30 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernel.jit import Int, jit_without_refcounts
+from . import table_layout as lay
 from .int128 import add, div, mul, sub
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
-from .table_layout import (
-    BUNDLE,
-    CLOCK_HI,
-    CLOCK_LO,
-    DUE,
-    FIRST_DUE,
-    FIRST_TOUCHED,
-    NEXT_TOUCHED,
-    OPEN,
-    RATE,
-    ROOT,
-    SINCE,
-    TAG_HI,
-    TAG_LO,
-    TOUCHED,
-    Array,
-    State,
-)
+from .table_layout import Array, State
 
 
 @jit_without_refcounts
 def advance_class_clock(bundles: Array, b: Int, now: Int) -> None:
     """Advance the clock of a flow class to now."""
-    if now != bundles[b, SINCE]:
-        hi, lo = mul(bundles[b, RATE], now - bundles[b, SINCE])
-        hi, lo = add(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
-        bundles[b, CLOCK_HI], bundles[b, CLOCK_LO] = hi, lo
-        bundles[b, SINCE] = now
+    if now != bundles[b, lay.SINCE]:
+        hi, lo = mul(bundles[b, lay.RATE], now - bundles[b, lay.SINCE])
+        hi, lo = add(bundles[b, lay.CLOCK_HI], bundles[b, lay.CLOCK_LO], hi, lo)
+        bundles[b, lay.CLOCK_HI], bundles[b, lay.CLOCK_LO] = hi, lo
+        bundles[b, lay.SINCE] = now
 
 
 @jit_without_refcounts
 def work_left(s: State, f: Int) -> tuple[Int, Int]:
     """Work left of a flow at the last reading of its class's clock."""
     _, flows, _, bundles = s
-    hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
-    b = flows[f, BUNDLE]
+    hi, lo = flows[f, lay.TAG_HI], flows[f, lay.TAG_LO]
+    b = flows[f, lay.BUNDLE]
     if b:
-        hi, lo = sub(hi, lo, bundles[b, CLOCK_HI], bundles[b, CLOCK_LO])
+        hi, lo = sub(hi, lo, bundles[b, lay.CLOCK_HI], bundles[b, lay.CLOCK_LO])
         if hi < 0:  # done within the last tick
             return np.int64(0), np.int64(0)
     return hi, lo
@@ -57,10 +41,10 @@ def work_left(s: State, f: Int) -> tuple[Int, Int]:
 @jit_without_refcounts
 def mark_class_changed(bundles: Array, b: Int) -> None:
     """Mark a flow class, to compute its rate and next completion at the end of the turn."""
-    if not bundles[b, TOUCHED]:
-        bundles[b, TOUCHED] = 1
-        bundles[b, NEXT_TOUCHED] = bundles[0, FIRST_TOUCHED]
-        bundles[0, FIRST_TOUCHED] = b
+    if not bundles[b, lay.TOUCHED]:
+        bundles[b, lay.TOUCHED] = 1
+        bundles[b, lay.NEXT_TOUCHED] = bundles[0, lay.FIRST_TOUCHED]
+        bundles[0, lay.FIRST_TOUCHED] = b
 
 
 @jit_without_refcounts
@@ -69,12 +53,12 @@ def schedule_completion(s: State, b: Int, now: Int) -> None:
     _, _, _, bundles = s
     tick = _completion_tick(s, b, now)
     if bundles[b, BEFORE] != ABSENT:
-        if tick == bundles[b, DUE]:
+        if tick == bundles[b, lay.DUE]:
             return
-        bundles[0, FIRST_DUE] = remove(bundles, bundles[0, FIRST_DUE], b)
+        bundles[0, lay.FIRST_DUE] = remove(bundles, bundles[0, lay.FIRST_DUE], b)
     if tick != NONE:
-        bundles[b, DUE] = tick
-        bundles[0, FIRST_DUE] = insert(bundles, bundles[0, FIRST_DUE], b)
+        bundles[b, lay.DUE] = tick
+        bundles[0, lay.FIRST_DUE] = insert(bundles, bundles[0, lay.FIRST_DUE], b)
 
 
 @jit_without_refcounts
@@ -82,8 +66,8 @@ def _completion_tick(s: State, b: Int, now: Int) -> Int:
     """First tick at which a flow of the class is done, NONE if that is not within the range."""
     bundles = s[3]
     advance_class_clock(bundles, b, now)
-    hi, lo = work_left(s, bundles[b, ROOT])
-    return completion_tick(hi, lo, bundles[b, RATE], now)
+    hi, lo = work_left(s, bundles[b, lay.ROOT])
+    return completion_tick(hi, lo, bundles[b, lay.RATE], now)
 
 
 @jit_without_refcounts
@@ -95,4 +79,4 @@ def completion_tick(hi: Int, lo: Int, rate: Int, now: Int) -> Int:
         return np.int64(NONE)
     hi, lo = sub(hi, lo, np.int64(0), np.int64(1))  # rounding up without going beyond 2^127
     ticks = div(hi, lo, rate)
-    return np.int64(NONE) if ticks > OPEN - now - 1 else now + ticks + 1
+    return np.int64(NONE) if ticks > lay.OPEN - now - 1 else now + ticks + 1

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import simpy
 from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api.capacity_ledger import Grant
+from foretrace.sim.engine_api.engine_control import EngineControl
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.engine_api.interface import (
     NO_LIMIT,
     Answer,
     ComponentTable,
-    Engine,
     Numbers,
     PreparedShape,
     State,
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     error: tuple[str, str, tuple[int, ...], tuple[int, ...]] | None
 
 
-def play(make: Callable[[ComponentTable], Engine], script: Script) -> Outcome:
+def play(make: Callable[[ComponentTable], EngineControl], script: Script) -> Outcome:
     """Run a script on the engine that ``make`` builds, and return all that can be observed."""
     return Player(make(script.parts), script).outcome()
 
@@ -59,7 +59,7 @@ class Player:
     grants and actors are counted modulo what there is.
     """
 
-    def __init__(self, machine: Engine, script: Script):
+    def __init__(self, machine: EngineControl, script: Script):
         self.machine, self.script = machine, script
         self.log: list[tuple[Any, ...]] = []
         self.graphs: list[Submitted] = []

@@ -64,7 +64,7 @@ def test_what_the_host_does_and_what_gloos_bridge_has_is_refused(torch):
     driver.close()
     with pytest.raises(DriverFault, match="delay_us: of gloo's bridge"):
         opened(delay_us=5.0)
-    with pytest.raises(DriverFault, match="library 'mpi'; gloo or nccl"):
+    with pytest.raises(DriverFault, match="library is 'mpi'; one of gloo, nccl"):
         opened(library="mpi")
 
 

@@ -162,7 +162,7 @@ def test_a_real_card_is_timed_by_machine_code_unless_python_is_asked_for(network
         ({"timed": "machine-code", "transport": "ud"}, "has no address handles of datagrams"),
         ({"timed": "machine-code", "completions": "sleep"}, "machine code polls"),
         ({"timed": "machine-code", "metric": "half_rtt"}, "half_rtt by machine code; take perft"),
-        ({"timed": "fast"}, "timed 'fast'; one of python, machine-code"),
+        ({"timed": "fast"}, "timed is 'fast'; one of python, machine-code"),
     ],
 )
 def test_what_machine_code_cannot_time_is_refused(network, spec, why):

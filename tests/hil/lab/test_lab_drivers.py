@@ -52,8 +52,8 @@ def test_no_device_is_missing_whether_the_library_raises_or_lists_none(monkeypat
     ("spec", "why"),
     [
         ({"device": "mlx5_9"}, "no RDMA device 'mlx5_9'; there are: .*rxe1"),
-        ({"transport": "xrc"}, "transport 'xrc'; one of rc, uc, ud"),
-        ({"metric": "latency"}, "metric 'latency'; one of completion, half_rtt"),
+        ({"transport": "xrc"}, "transport is 'xrc'; one of rc, uc, ud"),
+        ({"metric": "latency"}, "metric is 'latency'; one of completion, half_rtt"),
         ({"completions": "poll"}, "polling where the processor costs nothing never ends"),
         ({"depth": 4}, "no setting 'depth'; it takes: device"),
     ],

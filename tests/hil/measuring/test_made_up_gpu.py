@@ -153,11 +153,11 @@ def test_batches_of_a_slowed_gpu_are_told_and_change_nothing(nvml, tmp_path):
     """A third of the batches takes 1.5 times as long, from heat."""
 
     class Hot(MadeUpGpu):
-        def _time(self, request):
+        def time_op(self, request):
             Hot.turn = getattr(Hot, "turn", 0) + 1
             type(self).slow = 1.5 if Hot.turn % 3 == 0 else 1.0
             nvml.reasons = lambda reading: SLOWED if Hot.turn % 3 == 0 else CAPPED
-            return super()._time(request)
+            return super().time_op(request)
 
     plan = quick(("launches", "products", "sums"), repeats=8, blocks=6)
     file = recorded(tmp_path, plan, Hot)
@@ -171,9 +171,9 @@ def test_batches_of_a_slowed_gpu_are_told_and_change_nothing(nvml, tmp_path):
 
 def test_an_op_that_was_slowed_in_all_batches_is_named(nvml, tmp_path):
     class Hot(MadeUpGpu):
-        def _time(self, request):
+        def time_op(self, request):
             nvml.reasons = lambda reading: SLOWED if "8192x8192" in request.signature else 0
-            return super()._time(request)
+            return super().time_op(request)
 
     plan = quick(("launches", "products", "sums"), repeats=4, blocks=2)
     report, _ = fit(recorded(tmp_path, plan, Hot))
