@@ -1,14 +1,44 @@
-"""Errors of the whole run as rows and sentences, for an accuracy page."""
+"""Error of the whole run, and the part that each component has in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
 from ..numbers import format_quantity
+from ..section import section
+from ..texts.headline import metric_subject
+from .check_summary import CheckShown
 from .error_texts import format_error, format_signed, unsigned_error
 
 Row = tuple[str, str, str]  # name, value, note
+
+
+@section("whole", page="accuracy", title="The whole run", order=50)
+def whole_run_errors(check: CheckShown) -> Iterable[Block]:
+    """Errors of the whole run, and the share of each component."""
+    run = check.checked["whole"]
+    answer = check.checked["answer"]
+    if found := error_rows(run, answer["unit"]):
+        yield Table([Column(header=True), Column(number=True), Column()], found)
+    if parts := component_share_rows(run, answer["unit"]):
+        yield Heading(f"What each component does to {metric_subject(answer)}")
+        yield Paragraph(
+            "Swap-in: it alone real, against no device. Leave-one-out: all real, against all but "
+            "it. Shapley: its mean over all orders."
+        )
+        names = ("swap-in", "leave-one-out", "Shapley")
+        yield Table(
+            [Column("component", header=True), *(Column(n, number=True) for n in names)], parts
+        )
+
+
+@section("break_even", page="accuracy", title="How wrong a component may be", order=60)
+def break_even_errors(check: CheckShown) -> Iterable[Block]:
+    """Break-even error of each component: the one at which the answer would flip."""
+    if rows := [break_even_row(b) for b in check.checked["break_even"]]:
+        yield Terms(rows)
 
 
 def error_rows(whole: Any, unit: str) -> list[Row]:
@@ -22,23 +52,17 @@ def error_rows(whole: Any, unit: str) -> list[Row]:
             unsigned_error(whole["spread"]),
             "all devices, from one half of the starts and the other",
         ),
+        *_coupled_rows(whole, unit),
     ]
-    rows += _coupled_rows(whole, unit)
     real = whole["real"]
     if real is None:
         return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
-    spread = (
-        ""
-        if real["spread"] is None
-        else f"; its own starts differ by {unsigned_error(real['spread'])}"
-    )
+    against = "all devices against the job"
+    if real["spread"] is not None:
+        against += f"; its own starts differ by {unsigned_error(real['spread'])}"
     return [
         *rows,
-        (
-            "composition error",
-            format_error(real["composition"]),
-            f"all devices against the job{spread}",
-        ),
+        ("composition error", format_error(real["composition"]), against),
         ("model against job", format_error(real["all"]), real["source"]),
     ]
 
@@ -59,22 +83,23 @@ def _coupled_rows(whole: Any, unit: str) -> list[Row]:
     return [("model error, coupled", format_error(one["error"]), text), sharing]
 
 
-def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
-    """Effect of each of several components on the answer, and what they do not add up to."""
+def component_share_rows(whole: Any, unit: str) -> list[tuple[str, str, str, str]]:
+    """Effect of each of several components on the answer, and what they do not add up to.
+
+    Each row has the component, its swap-in, its leave-one-out, and its Shapley value.
+    """
     if whole is None or len(whole["shares"]) < 2:
         return []
     rows = [
-        {
-            "name": s["component"],
-            "swap_in": format_signed(s["swap_in"], unit),
-            "leave_out": format_signed(s["leave_out"], unit),
-            "shapley": "beyond five" if s["shapley"] is None else format_signed(s["shapley"], unit),
-        }
+        (
+            s["component"],
+            format_signed(s["swap_in"], unit),
+            format_signed(s["leave_out"], unit),
+            "beyond five" if s["shapley"] is None else format_signed(s["shapley"], unit),
+        )
         for s in whole["shares"]
     ]
-    left = {"name": "interaction", "swap_in": format_signed(whole["interaction"], unit),
-            "leave_out": "", "shapley": ""}  # fmt: skip
-    return [*rows, left]
+    return [*rows, ("interaction", format_signed(whole["interaction"], unit), "", "")]
 
 
 def break_even_row(b: Mapping[str, Any]) -> tuple[str, str]:

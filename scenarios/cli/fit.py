@@ -11,7 +11,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .terminal.common import Catalogs, Json, print_json
+from .terminal.common import Catalogs, Json, print_json, writing
 
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench
@@ -252,10 +252,8 @@ def _today() -> str:
 
 
 def _write_catalog_entry(out: Path, text: str) -> None:
-    try:
+    with writing(out, "--out"):
         out.write_text(text)
-    except OSError as error:
-        raise ScenarioError(f"{out}: cannot be written ({error}); choose another --out") from error
 
 
 def _print_fit_report(report: dict[str, Any]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,7 +12,17 @@ import typer
 
 from ...sim.errors import PlanError, ScenarioError
 from .app import MISSED, UNFINISHED, app
-from .terminal.common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
+from .terminal.common import (
+    Catalogs,
+    File,
+    Json,
+    Out,
+    Quiet,
+    Set,
+    command_line,
+    print_json,
+    progress_printer,
+)
 
 if TYPE_CHECKING:
     from ..studies.sweep.sweep_summary import Swept
@@ -86,7 +94,7 @@ def sweep(
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
         typer.echo("when all are done, the same command without --shard gathers them")
     else:
-        facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
+        facts = {"command": command_line(), "workers": crew.name}
         folder = save_sweep(swept, kept, out, facts, started)
         _print_answer(folder, json, quiet)
     if swept.failed:

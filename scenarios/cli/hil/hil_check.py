@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +16,7 @@ from ..terminal.common import (
     Quiet,
     Set,
     Swap,
+    command_line,
     print_error,
     print_json,
     print_sentences,
@@ -60,7 +59,7 @@ def check(
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
     with partial_answers_kept(scenario, out, print_error) as partial:
         found = checked(scenario, progress_printer(quiet or json), other, partial)
-        folder = save_check(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
+        folder = save_check(scenario, found, out, command_line())
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
     else:

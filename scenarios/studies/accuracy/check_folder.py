@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ....hil.recording import SUFFIX
-from ....reports.accuracy.accuracy_page import write_accuracy
+from ....reports.accuracy.accuracy_page import accuracy_page
 from ...config.scenario import Scenario
 from ..folders.output_folder import (
     ACCURACY,
@@ -37,7 +37,8 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
     folder = out / scenario.name / f"check-{key}"
     with replaced_folder(folder) as whole:
         write_json(whole / ACCURACY, told)
-        write_accuracy(whole / "accuracy.html", told, command, scenario.report.sections)
+        page = accuracy_page(told, command, scenario.report.sections)
+        (whole / "accuracy.html").write_text(page, encoding="utf-8")
         write_scenario(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")

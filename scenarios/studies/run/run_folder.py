@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....reports.export.perfetto import write_timeline
 from ....reports.export.tables import write_ops, write_places
-from ....reports.run.run_page import write_report
+from ....reports.run.run_page import run_page
 from ....sim.engine_api.lowering import scale_exponents_by_unit
 from ....sim.errors import ScenarioError
 from ...config.hil_settings import journal_file_name
@@ -98,9 +98,8 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
         title = scenario.report.title
         files = {"resolved": resolved, "command": command, "run": name, "title": title,
                  "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-        write_report(
-            folder / "report.html", summary, study.results, files, scenario.report.sections
-        )
+        page = run_page(summary, study.results, files, scenario.report.sections)
+        (folder / "report.html").write_text(page, encoding="utf-8")
     _write_journals(folder, study)
     for variant, text in study.prints.items():
         (folder / f"prints.{variant}.txt").write_text(text, encoding="utf-8")

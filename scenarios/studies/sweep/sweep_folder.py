@@ -68,7 +68,7 @@ def save_sweep(
 
 
 def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
-    from ....reports.sweep.sweep_page import write_sweep
+    from ....reports.sweep.sweep_page import sweep_page
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
@@ -82,7 +82,8 @@ def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[
         "title": scenario.report.title,
         "file": scenario.file,
     }
-    write_sweep(folder / "report.html", summary, run, scenario.report.sections)
+    page = sweep_page(summary, run, scenario.report.sections)
+    (folder / "report.html").write_text(page, encoding="utf-8")
     write_json(folder / "manifest.json", _manifest_of_sweep(swept, facts))
 
 

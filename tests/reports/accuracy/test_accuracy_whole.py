@@ -41,7 +41,7 @@ def test_a_coupled_run_tells_what_sharing_costs_where_sets_in_flight_were_measur
 def test_one_component_alone_has_all_of_it_and_no_table():
     assert component_share_rows(WHOLE, "s") == []
     two = {**WHOLE, "shares": WHOLE["shares"] * 2}
-    assert [row["name"] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
+    assert [row[0] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
 
 
 def test_every_clock_says_what_its_seconds_are_and_emulated_ones_what_they_are_not():
