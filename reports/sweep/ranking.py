@@ -31,6 +31,11 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
          "plans does not part them. What no value says, such as an idea that the model lacks, is "
          "in no interval."]
     )  # fmt: skip
+    yield ranked_points_table(summary)
+
+
+def ranked_points_table(summary: Summary) -> Table:
+    """Table of the ranked points, with the settings that tell them apart."""
     _, metric, _ = sweep_goals(summary)[0]
     ranked = [summary["points"][row["point"]] for row in summary["ranking"]]
     told = differing_settings(ranked, summary["vary"])
@@ -43,7 +48,7 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
         Column("to the first", number=True),
         Column(),
     ]
-    yield Table(columns, [_row(summary, i, told) for i in range(len(ranked))])
+    return Table(columns, [_row(summary, i, told) for i in range(len(ranked))])
 
 
 def _row(summary: Summary, number: int, told: Sequence[str]) -> list[Line]:

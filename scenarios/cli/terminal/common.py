@@ -19,6 +19,8 @@ from ....sim.errors import ScenarioError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ....reports.blocks import Table
+
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
 Set = Annotated[
@@ -107,6 +109,21 @@ def _with_units_kept(text: str) -> str:
 def _words_with_units(text: str) -> list[str]:
     """Words of a text, a number and its unit as one; "" of none."""
     return _with_units_kept(text).split(" ")
+
+
+def terminal_table(of: Table) -> Any:
+    """A table of a page, for the terminal: without its marks, folded where it folds there."""
+    from rich.table import Table as Printed
+
+    from ....reports.blocks import plain_text
+
+    printed = Printed(box=None, pad_edge=False)
+    for column in of.columns:
+        side: Any = "right" if column.number else "left"
+        printed.add_column(plain_text(column.name), justify=side, no_wrap=not column.wraps)
+    for row in of.rows:
+        printed.add_row(*(plain_text(cell) for cell in row))  # type: ignore[arg-type]
+    return printed
 
 
 def print_table(console: Console, table: Any) -> None:
