@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import MISSED, app
-from .terminal.common import Json, Out, answer_console, command_line, print_json, writing
+from .terminal.common import Json, Out, answer_console, command_line, print_json
 
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
@@ -107,7 +108,7 @@ def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> No
     units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
     told = {"title": title, "command": command_line(), "no_effect": list(found.no_effect),
             "units": units, "answer": found.answer}  # fmt: skip
-    with writing(path):
+    with writing(path, "-o"):
         path.write_text(comparison_page(rows, told), encoding="utf-8")
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import app
-from .terminal.common import Catalogs, Json, print_json, writing
+from .terminal.common import Catalogs, Json, print_json
 
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench
@@ -252,7 +253,7 @@ def _today() -> str:
 
 
 def _write_catalog_entry(out: Path, text: str) -> None:
-    with writing(out, "--out"):
+    with writing(out):
         out.write_text(text)
 
 

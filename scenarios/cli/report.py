@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import app
-from .terminal.common import Out, writing
+from .terminal.common import Out
 
 PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
@@ -95,7 +96,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
         )
     file = json.loads((folder / "manifest.json").read_text())["scenario"]["file"]
     output = output or Path("docs", "systems", f"{summary['name']}.md")
-    with writing(output):
+    with writing(output, "-o"):
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(system_page(summary, file), encoding="utf-8")
     typer.echo(f"wrote {output}")

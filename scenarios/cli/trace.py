@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...sim.errors import TraceError
+from ..studies.folders.writing import writing
 from .app import app
-from .terminal.common import Json, command_line, print_json, writing
+from .terminal.common import Json, command_line, print_json
 
 if TYPE_CHECKING:
     from ...sim.facts.graph import Graph
@@ -156,7 +157,7 @@ def report(
     world, graph = _graph_as_recorded(files)
     result = recorded_run(graph)
     summary = {**recorded_summary(graph, result), "world": world, "files": files}
-    with writing(output):
+    with writing(output, "-o"):
         output.write_text(recorded_page(summary, result, command_line()), encoding="utf-8")
     if json:
         print_json({**summary, "page": str(output)})

@@ -7,14 +7,11 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-
-from ....sim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,23 +41,6 @@ def print_json(value: Any) -> None:
     from ...studies.folders.output_folder import with_null_for_nonfinite
 
     typer.echo(json.dumps(with_null_for_nonfinite(value), indent=1))
-
-
-@contextmanager
-def writing(path: Path, option: str = "-o") -> Iterator[None]:
-    """Context that writes a file which the user names by an option.
-
-    Raises
-    ------
-    ScenarioError
-        It cannot be written.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be written ({error}); choose another {option}") from (
-            error
-        )
 
 
 def command_line() -> str:

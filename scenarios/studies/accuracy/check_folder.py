@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from ...config.scenario import Scenario
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    package_versions,
+    made_from,
     replaced_folder,
     with_null_for_nonfinite,
     write_json,
@@ -42,14 +41,5 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
         write_scenario(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
-        write_json(whole / "manifest.json", _manifest_of_check(scenario, command))
+        write_json(whole / "manifest.json", {"command": command, **made_from(scenario)})
     return folder
-
-
-def _manifest_of_check(scenario: Scenario, command: str) -> dict[str, Any]:
-    return {
-        "command": command,
-        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": package_versions(),
-    }

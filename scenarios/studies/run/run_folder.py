@@ -12,7 +12,6 @@ import platform
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,7 @@ from ..folders.digests import code_digest, trace_digest
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    package_versions,
+    made_from,
     replaced_folder,
     write_json,
     write_scenario,
@@ -137,16 +136,14 @@ def run_manifest(
     return {
         "schema": SCHEMA,
         "run": name,
-        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "trace": trace_digest(scenario),
         "command": command,
         "seed": scenario.run.seed,
         "engine": scenario.run.engine,
         "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
         "left_out": left_out,
-        "versions": package_versions(),
         "host": platform.platform(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **made_from(scenario),
         "wall_seconds": round(time.monotonic() - started, 3),
     }
 
