@@ -66,14 +66,13 @@ def _rung_row(below: Rung | None, rung: Rung, summary: Summary) -> list[Line]:
     gain: list[Inline] = [format_change(rung.gain) if below else ""]
     if rung.outcome not in ("", BETTER):
         gain += [" ", Tag(rung.outcome, "cannot-tell")]
-    told = below is not None and rung.outcome != CANNOT_TELL
     return [
         point,
         hourly_price_text(rung.price),
         format_quantity(values[metric], unit),
         " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
         gain,
-        gain_per_dollar_text(below, rung, summary) if told else "",
+        gain_per_dollar_text(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
         *(_amount_text(values[m], u) for _, m, u in further_metrics(summary)),
     ]
 

@@ -131,23 +131,13 @@ def _run_sweep(
     from ..studies.building.limits import time_limit
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
+    from ..studies.workers.crew import working
     from .terminal.progress import SweepProgress
 
-    total = wanted_points(scenario)
-    limit = time_limit(scenario.run.time_limit)
-    with (
-        kept,
-        limit,
-        SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
-    ):
-        try:
-            in_progress = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
-            done = in_progress.try_all_points()
-        except BaseException:
-            crew.close(kill=True)
-            raise
-        crew.close()
-        return done
+    total, limit = wanted_points(scenario), time_limit(scenario.run.time_limit)
+    bar = SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet)
+    with kept, limit, bar as counter, working(crew):
+        return SweepInProgress(scenario, kept, crew, counter.count, part, resume).try_all_points()
 
 
 def _any_point_meets_conditions(swept: Swept) -> bool:
