@@ -430,21 +430,7 @@ class FirstScreen:
 
 
 Block = (
-    Paragraph
-    | Heading
-    | Items
-    | Terms
-    | Listing
-    | Table
-    | BarChart
-    | Plot
-    | FabricDrawing
-    | Cdf
-    | HeatMap
-    | Intervals
-    | Live
-    | FigureRow
-    | FirstScreen
+    Paragraph | Heading | Items | Terms | Listing | Table | Figure | Live | FigureRow | FirstScreen
 )
 
 

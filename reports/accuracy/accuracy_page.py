@@ -6,7 +6,6 @@ Data in (``accuracy.json`` of a check), one self-contained HTML file out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..html import page_html as html
 from ..section import names_on_page, shown_sections
@@ -14,21 +13,14 @@ from .check_summary import CheckShown
 from .verdict import Checked
 
 
-def write_accuracy_page(
-    path: Path, checked: Checked, command: str = "", sections: Sequence[str] = ()
-) -> None:
-    """Write the page of a check.
+def accuracy_page(checked: Checked, command: str = "", sections: Sequence[str] = ()) -> str:
+    """The page as text.
 
     Parameters
     ----------
     checked, command : as :class:`~.check_summary.CheckShown` has them
     sections : what to show, in this order; all there are unless said
     """
-    path.write_text(accuracy_page(checked, command, sections), encoding="utf-8")
-
-
-def accuracy_page(checked: Checked, command: str = "", sections: Sequence[str] = ()) -> str:
-    """The page as text."""
     return html(
         shown_sections(
             "accuracy", CheckShown(checked, command), names_on_page("accuracy", sections)

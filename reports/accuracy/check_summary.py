@@ -34,7 +34,7 @@ def check_answer(check: CheckShown) -> Iterable[Block]:
     verdict = verdict_sentences(checked)
     yield FirstScreen(
         lead=verdict[:2],
-        table=_expectations_table(checked),
+        table=expectations_table(checked),
         findings=[
             ("what limits it", [(text, "") for text in (*most_wrong_op(checked), *verdict[2:])]),
             ("what to do next", next_steps(checked, check.command)),
@@ -44,7 +44,8 @@ def check_answer(check: CheckShown) -> Iterable[Block]:
     )
 
 
-def _expectations_table(checked: Checked) -> Table:
+def expectations_table(checked: Checked) -> Table:
+    """A row for each error that was expected, with its verdict."""
     columns = [
         Column("expected", alone=""),
         Column("error", number=True),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..blocks import (
@@ -58,13 +57,8 @@ class ComparisonShown:
         return metric
 
 
-def write_comparison_page(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
-    """Write the report of a comparison; see :class:`ComparisonShown`."""
-    path.write_text(comparison_page(rows, facts), encoding="utf-8")
-
-
 def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """HTML of the report."""
+    """HTML of the report; see :class:`ComparisonShown`."""
     return html(
         shown_sections("comparison", ComparisonShown(rows, facts)),
         {"rows": rows, "no_effect": facts["no_effect"]},
@@ -77,8 +71,6 @@ def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
     """The first screen of a comparison."""
     rows, decides = comparison.rows, comparison.answer
-    boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
-             for r in rows}  # fmt: skip
     columns = [
         Column("run", header=True),
         *(Column(n, number=True) for n in (metric_header(decides), "change", "90 % within")),
@@ -93,7 +85,9 @@ def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
             ("what to do next", _next_steps(rows, decides)),
         ],
         trust=_trust_facts(rows),
-        figure=schedule.time_breakdown_bars(boxes, timed_span(decides)),
+        figure=schedule.time_breakdown_bars(
+            {r["name"]: r["activity"] for r in rows}, f"{timed_span(decides)} of the mean rank"
+        ),
     )
 
 

@@ -31,6 +31,11 @@ def op_places(result: Result) -> OpPlaces:
     )
 
 
+def rank_of_ops(result: Result) -> NDArray[np.int32]:
+    """(ops,) rank of each op; of a collective its first."""
+    return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
+
+
 def wait_starts(result: Result) -> NDArray[np.int64]:
     """(n,) tick from which each place waits, for others or for room; its start if never."""
     columns = result.columns

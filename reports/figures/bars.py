@@ -34,7 +34,7 @@ def bar_chart_html(figure: BarChart) -> str:
     (True, True, True)
     """
     figure = replace(figure, span=figure.span or 1.0)  # an empty axis if nothing takes time
-    ticks, tall = round_ticks(figure.span), len(figure.rows)
+    ticks, tall = round_steps(0.0, figure.span), len(figure.rows)
     lines = "".join(f"M{_bar_units(t, figure.span)} 0V{ROW * tall}" for t in ticks[1:])
     bars = "".join(_path(b, figure.span) for b in figure.bars)
     names = "".join(f'<span title="{escape(name)}">{escape(name)}</span>' for name in figure.rows)
@@ -94,13 +94,14 @@ def _bar_units(position: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], 
     return np.rint(WIDTH * np.asarray(position) / span).astype(np.int64)
 
 
-def round_ticks(span: float) -> list[float]:
-    """Round tick values from 0 to at most ``span``, a few of them.
+def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
+    """Round numbers between two, a few of them.
 
-    >>> round_ticks(1.7), round_ticks(30.0)
-    ([0.0, 0.5, 1.0, 1.5], [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0])
+    >>> round_steps(0.0, 1.7), round_steps(0.31, 1.02, 7), round_steps(-5.0, 20.0, 7)
+    ([0.0, 0.5, 1.0, 1.5], [0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])
     """
-    rough = span / MOST_TICKS
+    rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
-    step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough)
-    return [round(i * step, 12) for i in range(int(span / step * (1 + 1e-9)) + 1)]
+    step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]

@@ -126,7 +126,7 @@ def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
         bars.lane[first],
         bars.start[first],
         np.maximum.reduceat(bars.end, first),
-        _majority(group, bars.kind, bars.busy),
+        majority(group, bars.kind, bars.busy)[1],
         np.where(several, -1, bars.name[first]),
         np.add.reduceat(bars.ops, first),
         np.add.reduceat(bars.busy, first),
@@ -136,17 +136,22 @@ def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
     )
 
 
-def _majority(
-    group: NDArray[np.int64], kind: NDArray[np.int64], busy: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """(groups,) Kind with most time in each group of bars."""
+def majority(
+    group: NDArray[np.int64], kind: NDArray[np.int64], time: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(groups,) Groups that there are, ascending, and the kind with most time in each.
+
+    >>> groups, kinds = majority(np.array([0, 0, 3]), np.array([1, 2, 5]), np.array([3, 4, 1]))
+    >>> groups.tolist(), kinds.tolist()
+    ([0, 3], [2, 5])
+    """
     most = int(kind.max(initial=0)) + 1
     cell, at = np.unique(group * most + kind, return_inverse=True)
-    time = np.bincount(at, busy, len(cell))
-    order = np.lexsort((time, cell // most))
+    total = np.bincount(at, time, len(cell))
+    order = np.lexsort((total, cell // most))
     last = np.append(np.diff(cell[order] // most) != 0, True)
-    shown: NDArray[np.int64] = cell[order[last]] % most
-    return shown
+    chosen: NDArray[np.int64] = cell[order[last]]
+    return chosen // most, chosen % most
 
 
 def packed_bars(

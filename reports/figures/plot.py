@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..blocks import Axes, Axis, Plot, Series
 from ..figure_kind import on_page
 from ..palette import css
-from .bars import legend_html
+from .bars import legend_html, round_steps
 
 INCH = 96  # pixels
 UNITS = 1_000  # of a curve's drawing, along either axis
@@ -240,7 +240,7 @@ class _Scale:
         if self.axis.ticks is not None:
             return [t for t in self.axis.ticks if low <= t[0] <= high]
         if not self.log:
-            return [(at, tick_text(at)) for at in round_steps(low, high)]
+            return [(at, tick_text(at)) for at in round_steps(low, high, MOST_TICKS)]
         return [(at, tick_text(at)) for at in _powers(low, high, self.log)]
 
 
@@ -251,19 +251,6 @@ def tick_text(value: float) -> str:
     ('1,200,000', '0.25', '150.5', '1e-07')
     """
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 and value == round(value) else f"{value:g}"
-
-
-def round_steps(low: float, high: float, max_ticks: int = MOST_TICKS) -> list[float]:
-    """Round numbers between two, a few of them.
-
-    >>> round_steps(0.31, 1.02), round_steps(-5.0, 20.0)
-    ([0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])
-    """
-    rough = (high - low) / max_ticks
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(k * step, 12) for k in range(first, last + 1)]
 
 
 def _powers(low: float, high: float, base: int) -> list[float]:

@@ -14,42 +14,39 @@ from ..export.op_places import op_places
 from ..numbers import format_quantity
 from ..palette import BOXES, bar_kinds
 from .bars import WIDTH
+from .packed_bars import majority
 from .timeline_source import bar_kind_of_ops
 
-COLOURS = BOXES
 FIRST_DRAWN = ("gap", "host", "compute", "memory", "communication")  # then roles of plug-ins
 MOST_ROWS = 24
 Point = Mapping[str, Any]
 
 
-def time_breakdown_bars(points: Mapping[str, Point], span_text: str) -> BarChart:
-    """Time breakdown of the mean rank, one bar per variant.
+def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
+    """Seconds of the mean rank by box, of each variant."""
+    return {name: {b: t["mean"] for b, t in p["activity"].items()} for name, p in points.items()}
+
+
+def time_breakdown_bars(
+    boxes: Mapping[str, Mapping[str, float]], axis: str, thick: int = 34
+) -> BarChart:
+    """Time breakdown, one bar per row.
 
     Parameters
     ----------
-    span_text : which part of the run: ``an iteration``
+    boxes : seconds by box, of each row
+    axis : whose time it is: ``an iteration of the mean rank``
     """
-    names = list(points)
-    whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
-    scale, unit = seconds_scale(whole)
-    left = np.zeros(len(names))
-    bars, legend = [], {}
-    for box, colour in COLOURS.items():
-        for row, name in enumerate(names):
-            mean = points[name]["activity"][box]["mean"]
-            if mean > 0:
-                legend[box.replace("_", " ")] = colour
-                title = f"{name}: {box.replace('_', ' ')} {format_quantity(mean, 's')}"
-                bars.append(
-                    Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
-                )
-            left[row] += mean
-    axis = f"{span_text} of the mean rank, {unit}"
-    return BarChart(names, bars, whole / scale, axis, thick=34, legend=legend)
+    used = {b: c for b, c in BOXES.items() if any(times[b] > 0 for times in boxes.values())}
+    times = {row: {b.replace("_", " "): found[b] for b in used} for row, found in boxes.items()}
+    return stacked_bars(times, {b.replace("_", " "): c for b, c in used.items()}, axis, thick)
 
 
 def stacked_bars(
-    times: Mapping[str, Mapping[str, float]], colours: Mapping[str, str], axis: str
+    times: Mapping[str, Mapping[str, float]],
+    colours: Mapping[str, str],
+    axis: str,
+    thick: int = 34,
 ) -> BarChart:
     """A bar for each row, stacked by name; seconds.
 
@@ -70,7 +67,7 @@ def stacked_bars(
                     Bars(row + 0.15, left / scale, took / scale, colours[what], title, height=0.7)
                 )
             left += took
-    return BarChart(list(times), bars, whole / scale, f"{axis}, {unit}", 34, colours)
+    return BarChart(list(times), bars, whole / scale, f"{axis}, {unit}", thick, colours)
 
 
 def seconds_scale(largest: float) -> tuple[float, str]:
@@ -166,12 +163,7 @@ def bars_by_majority(start: Any, end: Any, layer: Any, pixel_ticks: int) -> tupl
     inside = np.minimum(end[op], (pixel + 1) * pixel_ticks) - np.maximum(
         start[op], pixel * pixel_ticks
     )
-    most = int(layer.max()) + 1
-    cell, at = np.unique(pixel * most + layer[op], return_inverse=True)
-    time = np.bincount(at, inside, len(cell))
-    order = np.lexsort((time, cell // most))
-    chosen = cell[order[np.append(np.diff(cell[order] // most) != 0, True)]]
-    drawn, shown = chosen // most, chosen % most
+    drawn, shown = majority(pixel, layer[op], inside)
     new = np.append(True, (np.diff(drawn) != 1) | (np.diff(shown) != 0))
     until = np.append(drawn[np.flatnonzero(new)[1:] - 1], drawn[-1]) + 1
     return drawn[new] * pixel_ticks, (until - drawn[new]) * pixel_ticks, shown[new]

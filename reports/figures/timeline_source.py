@@ -14,7 +14,7 @@ from ...sim.facts.roles import rows_of_named_streams
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
-from ..export.op_places import OpPlaces, op_places, wait_starts
+from ..export.op_places import OpPlaces, op_places, rank_of_ops, wait_starts
 from ..numbers import format_quantity
 from ..palette import KINDS, bar_kinds, kind_of_bar
 from .packed_bars import CollectiveArrivals, TimelineBars, limit_bars, packed_bars
@@ -269,16 +269,12 @@ def _machine_of_ranks(result: Result) -> dict[int, str]:
     names = result.parts.names
     found: dict[int, str] = {}
     own = np.flatnonzero(np.isin(result.ops.kind, (Kind.COMPUTE, Kind.HOST)) & (part >= 0))
-    ranks, first = np.unique(_rank_of_ops(result)[own], return_index=True)
+    ranks, first = np.unique(rank_of_ops(result)[own], return_index=True)
     for r, op in zip(ranks.tolist(), own[first].tolist(), strict=True):
         machine, dot, _ = names[part[op]].partition(".")
         if dot:
             found[r] = machine
     return found
-
-
-def _rank_of_ops(result: Result) -> NDArray[np.int32]:
-    return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
 
 
 def _names(

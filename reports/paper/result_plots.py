@@ -53,8 +53,8 @@ class ResultPlots:
 
     def activity(self, columns: int = 1, style: str | Path | None = None) -> Drawing:
         """Draw what the mean rank does with its time."""
-        boxes = {box: {"mean": float(np.mean(t))} for box, t in activity(self._result).items()}
-        drawn = time_breakdown_bars({"run": {"activity": boxes}}, "the whole run")
+        boxes = {box: float(np.mean(t)) for box, t in activity(self._result).items()}
+        drawn = time_breakdown_bars({"run": boxes}, "the whole run of the mean rank")
         return _drawn(drawn, columns, style)
 
     def blame(self, columns: int = 1, style: str | Path | None = None) -> Drawing:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.run.result import Result
-from ..blocks import BarChart, Bars, Block, Column, FirstScreen, Live, Paragraph, Table
+from ..blocks import BarChart, Block, Column, FirstScreen, Live, Paragraph, Table
 from ..figures import schedule
 from ..figures.timeline_source import timeline_data
 from ..html import page_html
@@ -27,8 +27,8 @@ ON_FIRST = 8  # table rows of the first screen
 Recorded = Mapping[str, Any]
 
 
-def write_recording_page(path: Path, summary: Recorded, result: Result, command: str) -> None:
-    """Write the page of a recording.
+def recorded_page(summary: Recorded, result: Result, command: str) -> str:
+    """HTML of the page.
 
     Parameters
     ----------
@@ -36,11 +36,6 @@ def write_recording_page(path: Path, summary: Recorded, result: Result, command:
     result : its run as recorded
     command : that makes the page
     """
-    path.write_text(recorded_page(summary, result, command), encoding="utf-8")
-
-
-def recorded_page(summary: Recorded, result: Result, command: str) -> str:
-    """HTML of the page."""
     parts = (
         ("answer", "", [_first_screen(summary, command)]),
         ("boxes", "Where the time of each rank goes", list(_boxes(summary))),
@@ -104,24 +99,9 @@ def _box_bars(summary: Recorded, max_ranks: int) -> BarChart:
     """A bar for each rank, stacked by what it does; of many ranks those at even distances."""
     count = len(summary["ranks"])
     ranks = range(0, count, -(-count // max_ranks))
-    scale, unit = schedule.seconds_scale(summary["seconds"])
-    bars, legend = [], {}
-    left = dict.fromkeys(ranks, 0.0)
-    for box, colour in schedule.COLOURS.items():
-        for row, rank in enumerate(ranks):
-            took = summary["boxes"][box][rank]
-            if took <= 0:
-                continue
-            legend[box.replace("_", " ")] = colour
-            title = f"rank {rank}: {box.replace('_', ' ')} {format_quantity(took, 's')}"
-            bars.append(
-                Bars(row + 0.1, left[rank] / scale, took / scale, colour, title, height=0.8)
-            )
-            left[rank] += took
-    names = [f"rank {rank}" for rank in ranks]
+    times = {f"rank {r}": {box: t[r] for box, t in summary["boxes"].items()} for r in ranks}
     every = "" if len(ranks) == count else f", every {ranks.step} ranks"
-    span = (summary["seconds"] or 1.0) / scale
-    return BarChart(names, bars, span, f"time of each rank{every}, {unit}", 20, legend)
+    return schedule.time_breakdown_bars(times, f"time of each rank{every}", thick=20)
 
 
 def _boxes(summary: Recorded) -> Iterator[Block]:

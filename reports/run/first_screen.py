@@ -46,7 +46,9 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
             ("how certain", [(text, "") for text in caveat_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
-        figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
+        figure=schedule.time_breakdown_bars(
+            schedule.mean_boxes(study.points), f"{timed_span(study.answer)} of the mean rank"
+        ),
     )
 
 

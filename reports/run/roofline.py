@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...sim.facts.ops import Kind
 from ...sim.facts.signature import parse_signature
@@ -14,6 +13,7 @@ from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
 from ..export.op_labels import op_labels
+from ..export.op_places import rank_of_ops
 from ..numbers import PREFIXES, format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
@@ -110,7 +110,7 @@ def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> lis
     compute = np.flatnonzero(
         (result.ops.kind == Kind.COMPUTE) & (result.columns.end > result.columns.start)
     )
-    alike = result.rank_weights[_ranks(result)[compute]]
+    alike = result.rank_weights[rank_of_ops(result)[compute]]
     took = seconds((result.columns.end - result.columns.start)[compute], result.tick)
     known = np.nan_to_num(result.ops.flop[compute])
     flop, spent = float((known * alike).sum()), float(took.sum())
@@ -123,11 +123,6 @@ def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> lis
         whole = peak * int(result.rank_weights.sum()) * result.makespan
         reached = format_share(flop / whole)
     return [name, format_share(share), format_quantity(flop, "flop"), reached]
-
-
-def _ranks(result: Result) -> NDArray[np.int32]:
-    """(ops,) rank of each op."""
-    return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
 
 
 def _largest_kind(groups: list[OpGroup]) -> str:

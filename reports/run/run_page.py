@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...sim.run.result import Result
@@ -13,30 +12,19 @@ from ..section import shown_sections
 from ..texts.study import StudyShown
 
 
-def write_run_page(
-    path: Path,
-    summary: Mapping[str, Any],
-    results: Mapping[str, Result],
-    run: Mapping[str, str],
-    sections: Sequence[str] = (),
-) -> None:
-    """Write the report of a study.
-
-    Parameters
-    ----------
-    summary, results, run : as :class:`~.run.study.StudyShown` has them
-    sections : what to show, in this order; all there are unless said
-    """
-    path.write_text(run_page(summary, results, run, sections), encoding="utf-8")
-
-
 def run_page(
     summary: Mapping[str, Any],
     results: Mapping[str, Result],
     run: Mapping[str, str],
     sections: Sequence[str] = (),
 ) -> str:
-    """HTML of the report; its data are the summary without metrics of single parts."""
+    """HTML of the report; its data are the summary without metrics of single parts.
+
+    Parameters
+    ----------
+    summary, results, run : as :class:`~.run.study.StudyShown` has them
+    sections : what to show, in this order; all there are unless said
+    """
     return html(
         shown_sections("run", StudyShown(summary, results, run), sections),
         _without_single_parts(summary),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Line, Paragraph, Swatch, Table
-from ..figures import schedule
 from ..numbers import format_change, format_quantity
+from ..palette import BOXES
 from ..section import section
 from ..texts.study import StudyShown
 
@@ -24,8 +24,8 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
                 "are over all runs"
             )
     points = study.points.values()
-    spent = [b for b in schedule.COLOURS if any(p["activity"][b]["worst"] for p in points)]
-    none = " Categories without any time are left out." * (len(spent) < len(schedule.COLOURS))
+    spent = [b for b in BOXES if any(p["activity"][b]["worst"] for p in points)]
+    none = " Categories without any time are left out." * (len(spent) < len(BOXES))
     yield Paragraph(
         f"Every instant of a rank is in exactly one category. For each rank, times are for "
         f"{which}. Each category shows the mean rank and the worst rank.{none}"
@@ -40,7 +40,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
                 for which in ("mean", "worst")
             ),
         ]
-        for box, colour in schedule.COLOURS.items()
+        for box, colour in BOXES.items()
         if box in spent
     ]
     yield Table(columns, rows, over)

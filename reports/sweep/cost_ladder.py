@@ -7,9 +7,9 @@ tell that the dearer one is better, and it is not said.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..numbers import format_change, format_quantity, three_digits
+from ..numbers import format_change, format_quantity
 from ..texts.headline import metric_in_words
 from .sweep_results import (
     Found,
@@ -205,36 +205,3 @@ def further_metrics(summary: Summary) -> list[tuple[str, str, str]]:
     """Further metrics of the ladder's points: name, metric and unit."""
     rungs = cost_ladder(summary)
     return [b for b in BESIDE if rungs and all(b[1] in r.point["values"] for r in rungs)]
-
-
-def ladder_rows(summary: Summary) -> list[dict[str, Any]]:
-    """Table rows of the ladder."""
-    rungs = cost_ladder(summary)
-    return [_rung_facts(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
-
-
-def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
-    _, metric, unit = first_goal_besides_cost(summary)
-    values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
-    return {
-        "settings": settings_text(rung.point, summary),
-        "price": hourly_price_text(rung.price),
-        "value": format_quantity(values[metric], unit),
-        "within": " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
-        "gain": format_change(rung.gain) if below else "",
-        "outcome": rung.outcome,
-        "buys": gain_per_dollar_text(below, rung, summary)
-        if below and rung.outcome != CANNOT_TELL
-        else "",
-        "more": [_amount_text(values[m], u) for _, m, u in further_metrics(summary)],
-        "unsure": rung.point.get("unsure", ()),
-    }
-
-
-def _amount_text(value: float, unit: str) -> str:
-    """A value with its unit; GPU time in hours.
-
-    >>> _amount_text(42120.0, "s"), _amount_text(5600.0, "W")
-    ('11.7 h', '5.6 kW')
-    """
-    return f"{three_digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)

@@ -30,6 +30,11 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
          "faster by its known error, equally in all points. So an error that is equal for two "
          "points does not separate them. Effects that the model lacks are in no interval."]
     )  # fmt: skip
+    yield ranked_points_table(summary)
+
+
+def ranked_points_table(summary: Summary) -> Table:
+    """Table of the ranked points, with the settings that tell them apart."""
     _, metric, _ = sweep_goals(summary)[0]
     ranked = [summary["points"][row["point"]] for row in summary["ranking"]]
     shown = differing_settings(ranked, summary["vary"])
@@ -42,7 +47,7 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
         Column("change to the first", number=True),
         Column(),
     ]
-    yield Table(columns, [_row(summary, i, shown) for i in range(len(ranked))])
+    return Table(columns, [_row(summary, i, shown) for i in range(len(ranked))])
 
 
 def _row(summary: Summary, number: int, shown: Sequence[str]) -> list[Line]:

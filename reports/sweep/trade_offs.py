@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, comma_separated
+from ..blocks import Block, Column, Inline, Line, Paragraph, Plot, Table, Tag, comma_separated
+from ..numbers import format_change, format_quantity, three_digits
 from ..section import section
 from ..texts.headline import metric_in_words
-from .cost_ladder import HOURLY, cost_ladder, first_goal_besides_cost, further_metrics, ladder_rows
+from .cost_ladder import (
+    BETTER,
+    CANNOT_TELL,
+    HOUR,
+    HOURLY,
+    Rung,
+    cost_ladder,
+    first_goal_besides_cost,
+    further_metrics,
+    gain_per_dollar_text,
+    hourly_price_text,
+)
 from .pareto import cost_ladder_plot as ladder_figure
 from .pareto import pareto_scatter, setting_effect_plot
 from .points import SweepShown
-from .sweep_results import Summary, differing_settings, setting_name, sweep_goals
+from .sweep_results import Summary, differing_settings, setting_name, settings_text, sweep_goals
 
 
 @section("capacity", page="sweep", title="Value for money", order=20)
@@ -35,22 +46,44 @@ def cost_section(sweep: SweepShown) -> Iterable[Block]:
         Column("gain per USD/hour", number=True, wraps=True),
         *(Column(name, number=True) for name, _, _ in further_metrics(summary)),
     ]
-    yield Table(columns, [_rung_row(r) for r in rungs], stacked=True)
+    yield Table(columns, rungs, stacked=True)
     if (drawn := _ladder_plot(summary)) is not None:
         yield drawn
 
 
-def _rung_row(rung: Mapping[str, Any]) -> list[Line]:
-    point: Line = [rung["settings"]]
-    if rung["unsure"]:
-        unsure = Tag("cannot tell whether it meets the expectations", "cannot-tell")
-        point = [rung["settings"], " ", unsure]
-    gain: Line = [rung["gain"]]
-    if rung["outcome"] and rung["outcome"] != "better":
-        gain = [rung["gain"], " ", Tag(rung["outcome"], "cannot-tell")]
+def ladder_rows(summary: Summary) -> list[list[Line]]:
+    """Table rows of the ladder."""
+    rungs = cost_ladder(summary)
+    return [_rung_row(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
+
+
+def _rung_row(below: Rung | None, rung: Rung, summary: Summary) -> list[Line]:
+    _, metric, unit = first_goal_besides_cost(summary)
+    values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
+    point: list[Inline] = [settings_text(rung.point, summary)]
+    if rung.point.get("unsure"):
+        point += [" ", Tag("cannot tell whether it meets the expectations", "cannot-tell")]
+    gain: list[Inline] = [format_change(rung.gain) if below else ""]
+    if rung.outcome not in ("", BETTER):
+        gain += [" ", Tag(rung.outcome, "cannot-tell")]
     return [
-        point, rung["price"], rung["value"], rung["within"], gain, rung["buys"], *rung["more"],
-    ]  # fmt: skip
+        point,
+        hourly_price_text(rung.price),
+        format_quantity(values[metric], unit),
+        " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
+        gain,
+        gain_per_dollar_text(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
+        *(_amount_text(values[m], u) for _, m, u in further_metrics(summary)),
+    ]
+
+
+def _amount_text(value: float, unit: str) -> str:
+    """A value with its unit; GPU time in hours.
+
+    >>> _amount_text(42120.0, "s"), _amount_text(5600.0, "W")
+    ('11.7 h', '5.6 kW')
+    """
+    return f"{three_digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)
 
 
 def _ladder_plot(summary: Summary) -> Plot | None:

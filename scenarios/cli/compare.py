@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import MISSED, app
-from .terminal.common import Json, Out, answer_console, print_json
+from .terminal.common import Json, Out, answer_console, command_line, print_json
 
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
@@ -91,7 +91,7 @@ def _simulated(scenario: Scenario) -> Study:
 
 def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
-    from ...reports.comparison.comparison_page import write_comparison_page
+    from ...reports.comparison.comparison_page import comparison_page
 
     rows = [
         {
@@ -102,17 +102,14 @@ def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> No
         }
         for r in found.rows
     ]
-    command = shlex.join(["foretrace", *sys.argv[1:]])
     first, *others = (r.name for r in found.rows)
     which = ", ".join(others) if len(others) <= FEW else f"{len(others)} others"
     title = f"{which} compared with {first}"
     units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
-    told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
-            "answer": found.answer}  # fmt: skip
-    try:
-        write_comparison_page(path, rows, told)
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
+    told = {"title": title, "command": command_line(), "no_effect": list(found.no_effect),
+            "units": units, "answer": found.answer}  # fmt: skip
+    with writing(path, "-o"):
+        path.write_text(comparison_page(rows, told), encoding="utf-8")
 
 
 def _command_that_shows_run(row: ComparisonRow, runs: list[str]) -> str:

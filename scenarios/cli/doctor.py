@@ -12,6 +12,8 @@ import typer
 from .app import app
 from .terminal.common import Json, Out, print_json
 
+CORE = "core"  # the packages that foretrace itself needs
+
 
 @app.command()
 def doctor(
@@ -85,9 +87,9 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
         "free_memory": free_memory(),
     }
     needed = _packages_by_extra()
-    extras = (_extra_packages_row(name, packages) for name, packages in needed.items() if name)
+    extras = (_packages_row(name, packages) for name, packages in needed.items() if name)
     checks = [
-        *(_core_packages_row(needed[""]), _engine_row(), *extras, _drivers_hint_row()),
+        *(_packages_row(CORE, needed[""]), _engine_row(), *extras, _drivers_hint_row()),
         *(_cache_sizes_row(out), _disk_space_row(out), *_installed_plugin_rows()),
     ]
     if workers is not None:
@@ -127,13 +129,6 @@ def _installed_and_missing(names: tuple[str, ...]) -> tuple[list[str], list[str]
     return found, absent
 
 
-def _core_packages_row(packages: tuple[str, ...]) -> dict[str, str]:
-    found, absent = _installed_and_missing(packages)
-    if absent:
-        return _check_row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
-    return _check_row("core", True, ", ".join(found))
-
-
 def _engine_row() -> dict[str, str]:
     import os
 
@@ -154,10 +149,14 @@ def _engine_row() -> dict[str, str]:
     return _check_row("engine", True, "compiled")
 
 
-def _extra_packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
+def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
+    """Whether the packages of an extra are there; without those of the core nothing works."""
     found, absent = _installed_and_missing(packages)
-    cure = f"{', '.join(absent)} missing; pip install {' '.join(absent)}"
-    return _check_row(name, not absent, cure if absent else ", ".join(found))
+    if not absent:
+        return _check_row(name, True, ", ".join(found))
+    core = name == CORE
+    cure = f"{', '.join(absent)} missing; pip install {'foretrace' if core else ' '.join(absent)}"
+    return _check_row(name, None if core else False, cure)
 
 
 def _drivers_hint_row() -> dict[str, str]:
@@ -219,6 +218,7 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
+    from ..studies.workers.crew import working
     from ..studies.workers.workers import make_workers as hired
     from ..studies.workers.workers import workers_option
 
@@ -226,10 +226,8 @@ def _workers_row(text: str) -> dict[str, str]:
         crew = hired(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
-    try:
+    with working(crew):
         (answer,) = [found for _, found in crew.run(worker_state, [{"set": {}}])]
-    finally:
-        crew.close()
     if answer is None:
         return _check_row("workers", None, f"{crew.name}: die as soon as they are given work")
     return _check_row("workers", True, f"{crew.name}, python {answer['python']} there")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import app
 from .terminal.common import Catalogs, Json, print_json
 
@@ -252,10 +253,8 @@ def _today() -> str:
 
 
 def _write_catalog_entry(out: Path, text: str) -> None:
-    try:
+    with writing(out):
         out.write_text(text)
-    except OSError as error:
-        raise ScenarioError(f"{out}: cannot be written ({error}); choose another --out") from error
 
 
 def _print_fit_report(report: dict[str, Any]) -> None:

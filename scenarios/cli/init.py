@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import app
 
 SCHEMA = Path(".foretrace") / "scenario.schema.json"
@@ -50,11 +51,9 @@ def init(
     if there := [str(path) for path in wanted if path.exists()]:
         raise ScenarioError(f"init: {', '.join(there)} exist; take another folder")
     for path, content in wanted.items():
-        try:
+        with writing(path, "folder"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
-        except OSError as error:
-            raise ScenarioError(f"{path}: cannot be written ({error}); take another") from error
     typer.echo(f"made {', '.join(map(str, wanted))}")
     go = "" if folder == Path() else f"cd {folder} && "
     verb = next((v for key, v in VERBS.items() if f"\n{key}:" in text), "run")

@@ -33,8 +33,7 @@ def plan(
     """Say what a run would do, and what it would take."""
     from ..config.loader import load
     from ..studies.run.plan import plan as planned
-    from .checks.checks import require_valid
-    from .checks.limits_check import memory_limit_problems
+    from .checks.checks import memory_limit_problems, require_valid
 
     settings = [*set, *(["run.defend=true"] if defend else [])]
     scenario = load(file, set=settings, catalogs=catalog)

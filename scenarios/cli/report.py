@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...sim.errors import ScenarioError
+from ..studies.folders.writing import writing
 from .app import app
 from .terminal.common import Out
 
@@ -95,11 +96,9 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
         )
     file = json.loads((folder / "manifest.json").read_text())["scenario"]["file"]
     output = output or Path("docs", "systems", f"{summary['name']}.md")
-    try:
+    with writing(output, "-o"):
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(system_page(summary, file), encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     typer.echo(f"wrote {output}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ from .terminal.common import (
     Quiet,
     Set,
     Swap,
+    command_line,
     print_error,
     print_json,
 )
@@ -131,7 +131,7 @@ def _simulate_and_save(
             with RunProgress(quiet) as progress:
                 shown = sys.stderr if prints else None
                 done = study(scenario, progress.tell, None, partial, progress.count, shown)
-            return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
+            return save_run(done, out, started, command_line())
 
 
 def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:

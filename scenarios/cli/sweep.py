@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,7 +12,17 @@ import typer
 
 from ...sim.errors import PlanError, ScenarioError
 from .app import MISSED, UNFINISHED, app
-from .terminal.common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
+from .terminal.common import (
+    Catalogs,
+    File,
+    Json,
+    Out,
+    Quiet,
+    Set,
+    command_line,
+    print_json,
+    progress_printer,
+)
 
 if TYPE_CHECKING:
     from ..studies.sweep.sweep_summary import Swept
@@ -86,7 +94,7 @@ def sweep(
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
         typer.echo("when all are done, the same command without --shard gathers them")
     else:
-        facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
+        facts = {"command": command_line(), "workers": crew.name}
         folder = save_sweep(swept, kept, out, facts, started)
         _print_answer(folder, json, quiet)
     if swept.failed:
@@ -123,23 +131,13 @@ def _run_sweep(
     from ..studies.building.limits import time_limit
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
+    from ..studies.workers.crew import working
     from .terminal.progress import SweepProgress
 
-    total = wanted_points(scenario)
-    limit = time_limit(scenario.run.time_limit)
-    with (
-        kept,
-        limit,
-        SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
-    ):
-        try:
-            in_progress = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
-            done = in_progress.try_all_points()
-        except BaseException:
-            crew.close(kill=True)
-            raise
-        crew.close()
-        return done
+    total, limit = wanted_points(scenario), time_limit(scenario.run.time_limit)
+    bar = SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet)
+    with kept, limit, bar as counter, working(crew):
+        return SweepInProgress(scenario, kept, crew, counter.count, part, resume).try_all_points()
 
 
 def _any_point_meets_conditions(swept: Swept) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...sim.errors import ScenarioError, TraceError
+from ...sim.errors import TraceError
+from ..studies.folders.writing import writing
 from .app import app
-from .terminal.common import Json, print_json
+from .terminal.common import Json, command_line, print_json
 
 if TYPE_CHECKING:
     from ...sim.facts.graph import Graph
@@ -151,17 +150,15 @@ def report(
     json: Json = False,
 ) -> None:
     """Say where the time of recorded files goes, and which rank it is; takes no scenario."""
-    from ...reports.recorded.recorded_page import write_recording_page
+    from ...reports.recorded.recorded_page import recorded_page
     from ..studies.run.recorded_run import recorded_run, recorded_summary
     from .terminal.show_recorded import print_recorded
 
     world, graph = _graph_as_recorded(files)
     result = recorded_run(graph)
     summary = {**recorded_summary(graph, result), "world": world, "files": files}
-    try:
-        write_recording_page(output, summary, result, shlex.join(["foretrace", *sys.argv[1:]]))
-    except OSError as error:
-        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
+    with writing(output, "-o"):
+        output.write_text(recorded_page(summary, result, command_line()), encoding="utf-8")
     if json:
         print_json({**summary, "page": str(output)})
         return

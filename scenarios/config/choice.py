@@ -78,8 +78,8 @@ class ChoiceKind:
         """The thing and its settings, as a file writes them, for editors."""
         model, says = self._model(name), f"This {self.noun}."
         own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description=says))}
-        rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
         told = (model.__doc__ or "").partition("\n")[0]
+        rest = model.field_definitions()
         return create_model(f"{name}_{self.noun}", __base__=Section, __doc__=told, **own, **rest)
 
     def _model(self, name: str) -> type[Section]:

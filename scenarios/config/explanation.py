@@ -23,6 +23,12 @@ from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads
 
 Schema = dict[str, Any]
+LISTS = {
+    "backends": ("backend", "Who can answer for components."),
+    "processes": ("process", "What can steer a run while it goes on."),
+    "workloads": ("workload", "What can be run."),
+}
+"""Lists that can be asked for: the kind of what is in each, and what it is."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +78,15 @@ def explain(name: str) -> Explanation:
     if name == "metrics":
         below = {_full_metric_name(m): m.definition for m in known_metrics().values()}
         return Explanation(name, "What `expect` may name.", {}, below)
-    if name == "backends":
-        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_backends().items()}
-        return Explanation(name, "Who can answer for components.", {}, below)
     if name == "words":
         return Explanation(name, "What reports are told with.", {}, dict(PERIODS | WORDS))
-    if name == "processes":
-        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_processes().items()}
-        return Explanation(name, "What can steer a run while it goes on.", {}, below)
-    if name == "workloads":
-        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in known_workloads().items()}
-        return Explanation(name, "What can be run.", {}, below)
+    tables: dict[str, Mapping[str, type]] = {
+        "backend": known_backends(), "process": known_processes(), "workload": known_workloads()
+    }  # fmt: skip
+    if name in LISTS:
+        kind, what = LISTS[name]
+        below = {k: (cls.__doc__ or "").partition("\n")[0] for k, cls in tables[kind].items()}
+        return Explanation(name, what, {}, below)
     schema = json_schema()
     found = _schema_at(schema, schema, name.split("."))
     if found is not None:
@@ -92,30 +96,21 @@ def explain(name: str) -> Explanation:
         facts |= {"better": metric.better} if metric.better else {}
         return Explanation(name, metric.definition, facts)
     meaning = meaning_of_name(name)
-    if name in known_backends():
-        found = schema["$defs"][f"{name}_backend"]
-        return _explain_setting(name, found, schema, {"of a run": meaning} if meaning else {})
-    if name in known_processes():
-        return _explain_setting(name, schema["$defs"][f"{name}_process"], schema)
-    if name in known_workloads():
-        return _explain_setting(name, schema["$defs"][f"{name}_workload"], schema)
     owner, _, rest = name.partition(".")
-    tables: dict[str, Mapping[str, type]] = {
-        "backend": known_backends(), "process": known_processes(), "workload": known_workloads()
-    }  # fmt: skip
-    for kind, table in tables.items():
-        if owner in table:
-            found = _schema_at(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
-            if found is not None:
-                return _explain_setting(name, found, schema)
+    owners = {kind: table[owner] for kind, table in tables.items() if owner in table}
+    for kind in owners:
+        found = schema["$defs"][f"{owner}_{kind}"]
+        if not rest:
+            return _explain_setting(name, found, schema, {"of a run": meaning} if meaning else {})
+        if (below_it := _schema_at(found, schema, rest.split("."))) is not None:
+            return _explain_setting(name, below_it, schema)
     if told := definition_of(name) or definition_of(name.replace("_", " ")):
         return Explanation(name, told)
     if meaning:
         where = f"foretrace explain {name} --on SCENARIO, or the folder of a run"
         here = {"here": f"{where}: how quick it is, who uses it, how busy it was"}
         return Explanation(name, meaning, here if name in KINDS or not name.isalpha() else {})
-    classes = [table[owner] for table in tables.values() if owner in table]
-    for cls in known_workloads().values() if owner == "workload" else classes:
+    for cls in known_workloads().values() if owner == "workload" else owners.values():
         if (now := current_name(rest, getattr(cls, "renamed_settings", {}))) != rest:
             told_now = explain(f"{owner}.{now}")
             return replace(told_now, facts={**told_now.facts, "was": name})

@@ -23,7 +23,6 @@ from .reading.catalog_values import Used, with_catalog_values, with_short_forms_
 from .reading.document import parse_yaml, read_yaml_file
 from .reading.files import BUNDLED
 from .reading.lint import lint, variant_warnings
-from .reading.migrations import migrated_to_current_form
 from .reading.overrides import apply_override, apply_settings
 from .reading.references import reference_problems
 from .reading.renamed_settings import with_current_names
@@ -191,7 +190,7 @@ def _read_with_extends(path: File, shown: str, above: tuple[str, ...]) -> TreeNo
 
 
 def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
-    tree = with_short_forms_written_out(migrated_to_current_form(tree))
+    tree = with_short_forms_written_out(with_current_names(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
         return with_current_names(tree)
@@ -259,7 +258,7 @@ def _scenario_of_variant(
 def _with_named_plugins(tree: TreeNode) -> TreeNode:
     """A resolved tree in the form of today, its plug-ins loaded."""
     _load_named_plugins(tree)
-    return migrated_to_current_form(tree)
+    return with_current_names(tree)
 
 
 def _load_named_plugins(tree: TreeNode) -> None:

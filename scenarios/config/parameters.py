@@ -116,14 +116,10 @@ class Range:
         """
         low, high = float(self.low.number), float(self.high.number)
         found = low * (high / low) ** share if self.log else low + (high - low) * share
-        return self.low.of(_shortest_decimal(min(max(found, low), high)))
+        return self.low.of(Decimal(f"{min(max(found, low), high):.{DIGITS}g}"))
 
 
 Vary = Values | Range
-
-
-def _shortest_decimal(number: float) -> Decimal:
-    return Decimal(f"{number:.{DIGITS}g}")
 
 
 class RangeSection(Section):

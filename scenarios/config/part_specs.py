@@ -221,8 +221,7 @@ def entry_model(kind: str) -> type[Section]:
     fields: dict[str, Any] = {}
     models = (constructor_model(cls, optional=True) for cls in part_backends(kind))
     for model in (told.facts, *models):
-        for name, info in model.model_fields.items():
-            fields.setdefault(name, (info.annotation, info))
+        fields |= {k: f for k, f in model.field_definitions().items() if k not in fields}
     return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
 
 
@@ -237,12 +236,8 @@ def part_model(kind: str) -> type[Section]:
         "model": (str | None, Field(None, description=f"A name of `foretrace catalog {kind}`.")),
         "count": (Whole, Field(1, description="How many of them each machine has.")),
     }
-    rest = _fields_of_model(entry_model(kind))
+    rest = entry_model(kind).field_definitions()
     return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **own, **rest)
-
-
-def _fields_of_model(model: type[Section]) -> dict[str, Any]:
-    return {k: (f.annotation, f) for k, f in model.model_fields.items()}
 
 
 @dataclass(frozen=True)
@@ -264,26 +259,8 @@ class PartLink:
         return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
 
 
-@dataclass(frozen=True)
-class ComponentOverride:
-    """How single components differ from the others.
-
-    Parameters
-    ----------
-    slowdown : durations are this much longer, rates this much lower
-    down : it has failed
-    """
-
-    slowdown: float = 1.0
-    down: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data as a scenario writes it."""
-        return {"slowdown": self.slowdown, "down": self.down}
-
-
-class _Override(Section):
-    """How single components differ."""
+class ComponentOverride(Section):
+    """How single components differ from the others."""
 
     slowdown: Annotated[float, Field(gt=0)] = 1.0
     """Durations are this much longer, rates this much lower; 1.3 is 30 % slower."""
@@ -302,13 +279,8 @@ def part_link_model() -> type[Section]:
             Field(None, description="The kind of link, a name of `foretrace catalog link`."),
         ),
     }
-    rest = _fields_of_model(entry_model("link"))
+    rest = entry_model("link").field_definitions()
     return create_model("link", __base__=Section, __doc__=PartLink.__doc__, **own, **rest)
-
-
-def component_override_model() -> type[Section]:
-    """The model of one override as a file writes it."""
-    return _Override
 
 
 def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
@@ -320,11 +292,6 @@ def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
     told = plain_settings(model, given=True)
     given = {k: v for k, v in told.items() if k not in ("from_", "to", "via")}
     return PartLink(model.from_, model.to, Part("link", model.via or "", 1, given))
-
-
-def read_component_override(data: Any, info: ValidationInfo) -> ComponentOverride:
-    """One of ``cluster.override``."""
-    return ComponentOverride(**dict(_Override.model_validate(data, context=info.context)))
 
 
 def required_settings(backend: str) -> list[str]:

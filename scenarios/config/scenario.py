@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...sim.errors import ScenarioError
 from ...sim.facts.sampling import MAIN
@@ -117,56 +117,47 @@ class Scenario:
     @property
     def cluster(self) -> ClusterSection:
         """The machines."""
-        cluster: ClusterSection = self.section("cluster")
-        return cluster
+        return cast("ClusterSection", self.section("cluster"))
 
     @property
     def backends(self) -> Mapping[str, Binding]:
         """Backends by component name or glob; see ``binding.meant``."""
-        backends: Mapping[str, Binding] = self.section("backends")
-        return backends
+        return cast("Mapping[str, Binding]", self.section("backends"))
 
     @property
     def processes(self) -> tuple[Choice, ...]:
         """Processes that change the machine or the work during a run."""
-        processes: tuple[Choice, ...] = self.section("processes")
-        return processes
+        return cast("tuple[Choice, ...]", self.section("processes"))
 
     @property
     def placement(self) -> PlacementSection:
         """The placement of ranks and of their state."""
-        placement: PlacementSection = self.section("placement")
-        return placement
+        return cast("PlacementSection", self.section("placement"))
 
     @property
     def what_if(self) -> tuple[VariantSection, ...]:
         """The differences as written; their scenarios are ``variants()``."""
-        what_if: tuple[VariantSection, ...] = self.section("what_if")
-        return what_if
+        return cast("tuple[VariantSection, ...]", self.section("what_if"))
 
     @property
     def expect(self) -> tuple[Expectation, ...]:
         """Conditions on the results, which decide the exit code."""
-        expect: tuple[Expectation, ...] = self.section("expect")
-        return expect
+        return cast("tuple[Expectation, ...]", self.section("expect"))
 
     @property
     def cost(self) -> CostSection | None:
         """Prices; None where the file has none."""
-        cost: CostSection | None = self.section("cost")
-        return cost
+        return cast("CostSection | None", self.section("cost"))
 
     @property
     def run(self) -> RunSection:
         """Settings of the run: seed, replicas, engine, limits."""
-        run: RunSection = self.section("run")
-        return run
+        return cast("RunSection", self.section("run"))
 
     @property
     def report(self) -> ReportSection:
         """Settings of the report."""
-        report: ReportSection = self.section("report")
-        return report
+        return cast("ReportSection", self.section("report"))
 
     def variants(self) -> tuple[Scenario, ...]:
         """Itself as ``base``, then each of ``what_if``."""
@@ -212,6 +203,13 @@ class Scenario:
                 return FilePosition(parts[0], int(parts[1]), int(parts[2]), path=path)
             words.pop()
         return FilePosition(self.file)
+
+    def spot(self, path: str) -> FilePosition:
+        """Place of a setting, or of one that begins so; the file alone where none was written."""
+        file, *place = self.place(path).removesuffix(": ").rsplit(":", 2)
+        if len(place) < 2:
+            return FilePosition(self.file, path=path)
+        return FilePosition(file, int(place[0]), int(place[1]), path=path)
 
     def _where(self, path: str) -> str:
         """Where a setting, or one below it, was written; "" for nowhere."""

@@ -112,6 +112,11 @@ class Section(BaseModel):
         """The keys that it takes."""
         return tuple(f.alias or name for name, f in cls.model_fields.items())
 
+    @classmethod
+    def field_definitions(cls) -> dict[str, Any]:
+        """Its fields as ``create_model`` takes them."""
+        return {name: (f.annotation, f) for name, f in cls.model_fields.items()}
+
 
 def validation_error(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
     """The error that a validator raises about one key below its value.

@@ -87,7 +87,7 @@ def capture(
     settings = _capture_settings(out, steps, warm_up, untraced, stack, memory)
     if not command:
         raise ValueError("command: empty; give the training command, e.g. python train.py")
-    _make_recording_folder(out)
+    make_recording_folder(out)
     with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
         _write_start_up_hook(Path(folder), settings)
         code = _run_with_hook(command, folder)
@@ -149,7 +149,7 @@ def _capture_settings(
     }
 
 
-def _make_recording_folder(out: Path) -> None:
+def make_recording_folder(out: Path) -> None:
     """Make the folder; refuse one that holds a recording."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.glob("rank*")):

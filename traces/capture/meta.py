@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...sim.errors import TraceError
+from .launcher import make_recording_folder
 
 log = logging.getLogger(__name__)
 HOOK = Path(__file__).with_name("meta_hook.py")
@@ -81,10 +82,8 @@ def capture_meta(
         It failed, torch is missing, or what it computes depends on values.
     """
     target = parse_target(command)
-    out.mkdir(parents=True, exist_ok=True)
+    make_recording_folder(out)
     path = out / "rank0.json.gz"
-    if any(out.glob("rank*")):
-        raise TraceError(f"{out}: already holds a recording; name another folder with --out")
     with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
         failed, made = Path(folder) / "failed", Path(folder) / "made.json.gz"
         settings = {

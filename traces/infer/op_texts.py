@@ -70,12 +70,8 @@ def _add_label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     strings = (*graph.events.trace.strings, "")
     text = f"launch of {strings[name]}" if delay else strings[name]
     return texts.label(
-        Label(text, _module_name(strings[module]), _innermost_frame(strings[source]))
+        Label(text, strings[module].removeprefix("nn.Module: "), _innermost_frame(strings[source]))
     )
-
-
-def _module_name(text: str) -> str:
-    return text.removeprefix("nn.Module: ")
 
 
 def _innermost_frame(stack: str) -> str:

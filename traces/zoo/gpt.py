@@ -6,6 +6,9 @@ one core.
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -56,14 +59,18 @@ class GPT(nn.Module):
         return self.head(self.norm(hidden)).flatten(0, 1)
 
 
-def main() -> None:
-    """Train."""
-    parser = common_argument_parser(__doc__ or "", batch=4)
+def token_arguments(description: str) -> argparse.ArgumentParser:
+    """Command-line arguments of a model of tokens."""
+    parser = common_argument_parser(description, batch=4)
     parser.add_argument("--length", type=int, default=64, help="tokens a sample")
     parser.add_argument("--words", type=int, default=2048)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--layers", type=int, default=4)
-    args = parser.parse_args()
+    return parser
+
+
+def train_on_tokens(make: Callable[[], nn.Module], args: argparse.Namespace) -> None:
+    """Train a model that is made after the seed is set, on random tokens."""
     torch.manual_seed(0)
 
     def batch() -> tuple[Tensor, Tensor]:
@@ -73,7 +80,13 @@ def main() -> None:
     def adamw(parameters: object) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, lr=1e-3)
 
-    train(GPT(args.words, args.width, args.layers, args.length), adamw, batch, args)
+    train(make(), adamw, batch, args)
+
+
+def main() -> None:
+    """Train."""
+    args = token_arguments(__doc__ or "").parse_args()
+    train_on_tokens(lambda: GPT(args.words, args.width, args.layers, args.length), args)
 
 
 if __name__ == "__main__":

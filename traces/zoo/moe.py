@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .gpt import GPT, Block
-from .train import common_argument_parser, train
+from .gpt import GPT, Block, token_arguments, train_on_tokens
 
 
 class ExpertLayer(nn.Module):
@@ -47,25 +46,12 @@ class MoE(GPT):
 
 def main() -> None:
     """Train."""
-    parser = common_argument_parser(__doc__ or "", batch=4)
-    parser.add_argument("--length", type=int, default=64, help="tokens a sample")
-    parser.add_argument("--words", type=int, default=2048)
-    parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=4)
+    parser = token_arguments(__doc__ or "")
     parser.add_argument("--experts", type=int, default=4)
     parser.add_argument("--chosen", type=int, default=2, help="experts of a token, in the mean")
     args = parser.parse_args()
-    torch.manual_seed(0)
-
-    def batch() -> tuple[Tensor, Tensor]:
-        text = torch.randint(args.words, (args.batch, args.length + 1))
-        return text[:, :-1], text[:, 1:].flatten()
-
-    def adamw(parameters: object) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, lr=1e-3)
-
-    model = MoE(args.words, args.width, args.layers, args.length, args.experts, args.chosen)
-    train(model, adamw, batch, args)
+    sizes = (args.words, args.width, args.layers, args.length, args.experts, args.chosen)
+    train_on_tokens(lambda: MoE(*sizes), args)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from ....sim.errors import ForetraceError
+from ...config.hil_settings import undeclared_driver_warnings
 from ...config.loader import READING
 from ...config.problems import InvalidScenarioError, Problem
 from ...config.scenario import Scenario
+from ...studies.building.dry_run import unbuildable_variant_problems
 from ...studies.building.missing_files import missing_file_problems
-from .answers_check import unanswerable_op_problems
-from .dry_run_check import dry_run_problems
-from .limits_check import memory_limit_problems
 
 Check = Callable[[Scenario], Iterable[Problem]]
+
+
+def dry_run_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Machines that cannot be built, drivers nobody knows; no trace is read."""
+    yield from unbuildable_variant_problems(scenario)
+    yield from undeclared_driver_warnings(scenario)
+
+
+def _errors_as_problems(
+    kind: str, scenario: Scenario, check: Callable[[], object]
+) -> Iterator[Problem]:
+    """What a check raises, as problems."""
+    try:
+        check()
+    except InvalidScenarioError as error:
+        yield from error.problems
+    except ForetraceError as error:
+        yield Problem(kind, str(error), scenario.position_of(str(error)))
+
+
+def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
+    """More ops than fit into memory, in the largest variant; the trace is read for it."""
+    from ...studies.run.plan import known_memory, require_run_fits_memory
+
+    yield from _errors_as_problems(
+        "limits",
+        scenario,
+        lambda: require_run_fits_memory(max(scenario.variants(), key=known_memory)),
+    )
+
+
+def unanswerable_op_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Work that cannot be built or placed, and ops that a model cannot answer.
+
+    A run builds every variant anyway, and asks the same before it simulates anything.
+    """
+    from ...studies.variants.variants import build_variants
+
+    yield from _errors_as_problems("unanswerable", scenario, lambda: build_variants(scenario))
+
 
 BUILDING: dict[str, Check] = {
     "files": missing_file_problems,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,13 +16,18 @@ from ..terminal.common import (
     Quiet,
     Set,
     Swap,
+    command_line,
     print_error,
     print_json,
     print_sentences,
     print_table,
     progress_printer,
+    terminal_table,
 )
 from .hil import hil
+
+if TYPE_CHECKING:
+    from ....reports.blocks import Table
 
 
 @hil.command()
@@ -60,7 +63,7 @@ def check(
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
     with partial_answers_kept(scenario, out, print_error) as partial:
         found = checked(scenario, progress_printer(quiet or json), other, partial)
-        folder = save_check(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
+        folder = save_check(scenario, found, out, command_line())
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
     else:
@@ -72,6 +75,7 @@ def check(
 
 def print_check(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
+    from ....reports.accuracy.check_summary import expectations_table
     from ....reports.accuracy.verdict import verdict_sentences
     from ....reports.numbers import format_signed_share
 
@@ -79,10 +83,10 @@ def print_check(told: dict[str, Any], quiet: bool) -> None:
     if quiet:
         return
     console.print()
-    print_table(console, _components_table(told))
+    print_table(console, terminal_table(_components_table(told)))
     if told["expect"]:
         console.print()
-        print_table(console, _expectations_table(told))
+        print_table(console, terminal_table(expectations_table(told)))
     for name, one in told["components"].items():
         if one["ops"]:
             worst = one["worst"]
@@ -90,38 +94,17 @@ def print_check(told: dict[str, Any], quiet: bool) -> None:
             console.print(f"worst    {name}: {worst['op']}, {error}", soft_wrap=True)
 
 
-def _components_table(told: dict[str, Any]) -> Any:
-    from rich.table import Table
-
+def _components_table(told: dict[str, Any]) -> Table:
+    from ....reports.blocks import Column, Line, Table
     from ....reports.numbers import format_share
 
-    table = Table(box=None, pad_edge=True)
-    for name, right in (("component", 0), ("calls", 1), ("p50", 1), ("p95", 1), ("bias", 1),
-                        ("A/A", 1), ("clock", 0)):  # fmt: skip
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    numbers = (Column(name, number=True) for name in ("calls", "p50", "p95", "bias", "A/A"))
+    rows: list[list[Line]] = []
     for name, one in told["components"].items():
         if not one["ops"]:
-            table.add_row(name, "", "n/a (emulated)", "", "", "", one["clock"])
+            rows.append([name, "", "n/a (emulated)", "", "", "", one["clock"]])
             continue
-        errors = one["errors"]
-        told_errors = [format_share(errors[k]["value"]) for k in ("p50", "p95", "bias")]
+        errors = [format_share(one["errors"][k]["value"]) for k in ("p50", "p95", "bias")]
         spread = "one start" if one["spread"] != one["spread"] else format_share(one["spread"])
-        table.add_row(name, f"{one['n']:,}", *told_errors, spread, one["clock"])
-    return table
-
-
-def _expectations_table(told: dict[str, Any]) -> Any:
-    from rich.table import Table
-
-    from ....reports.numbers import format_share
-
-    table = Table(box=None, pad_edge=True)
-    for name in ("", "check", "error", "90 % within", "bar"):
-        table.add_column(name, no_wrap=name != "check")
-    for e in told["expect"]:
-        outcome = e["outcome"] if e["otherwise"] == "fail" else f"{e['outcome']} (warn)"
-        within = " to ".join(map(format_share, e["interval"])) if e["interval"] else "unknown"
-        value = "unknown" if e["value"] is None else format_share(e["value"])
-        mark = outcome.upper() if outcome == "fail" else outcome
-        table.add_row(mark, e["that"], value, within, format_share(e["bar"]))
-    return table
+        rows.append([name, f"{one['n']:,}", *errors, spread, one["clock"]])
+    return Table([Column("component"), *numbers, Column("clock")], rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
@@ -14,6 +15,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ....reports.blocks import Table
 
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
@@ -38,6 +41,11 @@ def print_json(value: Any) -> None:
     from ...studies.folders.output_folder import with_null_for_nonfinite
 
     typer.echo(json.dumps(with_null_for_nonfinite(value), indent=1))
+
+
+def command_line() -> str:
+    """The command that is running, as a shell takes it."""
+    return shlex.join(["foretrace", *sys.argv[1:]])
 
 
 def print_error(text: str) -> None:
@@ -81,6 +89,21 @@ def _with_units_kept(text: str) -> str:
 def _words_with_units(text: str) -> list[str]:
     """Words of a text, a number and its unit as one; "" of none."""
     return _with_units_kept(text).split(" ")
+
+
+def terminal_table(of: Table) -> Any:
+    """A table of a page, for the terminal: without its marks, folded where it folds there."""
+    from rich.table import Table as Printed
+
+    from ....reports.blocks import plain_text
+
+    printed = Printed(box=None, pad_edge=False)
+    for column in of.columns:
+        side: Any = "right" if column.number else "left"
+        printed.add_column(plain_text(column.name), justify=side, no_wrap=not column.wraps)
+    for row in of.rows:
+        printed.add_row(*(plain_text(cell) for cell in row))  # type: ignore[arg-type]
+    return printed
 
 
 def print_table(console: Console, table: Any) -> None:

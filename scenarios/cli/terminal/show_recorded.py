@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....reports.blocks import Table, plain_text
 from ....reports.recorded.recorded_answer import recorded_sentences
 from ....reports.texts.waiting import collective_table, rank_table
-from .common import print_sentences, print_table
+from .common import print_sentences, print_table, terminal_table
 
 MOST = 16  # collectives that are listed: those with most waiting
 Late = Mapping[str, Any]
@@ -21,19 +20,6 @@ def print_recorded(summary: Mapping[str, Any]) -> None:
     if late is None:
         return
     console.print()
-    print_table(console, _table(rank_table(late)))
+    print_table(console, terminal_table(rank_table(late)))
     console.print()
-    print_table(console, _table(collective_table(late["met"], MOST)))
-
-
-def _table(of: Table) -> Any:
-    """A table of blocks for the terminal."""
-    from rich.table import Table as Printed
-
-    printed = Printed(box=None, pad_edge=False)
-    for column in of.columns:
-        name = plain_text(column.name)
-        printed.add_column(name, justify="right" if column.number else "left", no_wrap=True)
-    for row in of.rows:
-        printed.add_row(*(plain_text(cell) for cell in row))  # type: ignore[arg-type]
-    return printed
+    print_table(console, terminal_table(collective_table(late["met"], MOST)))

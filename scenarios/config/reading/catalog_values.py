@@ -37,21 +37,7 @@ def _name_as_mapping(tree: TreeNode, path: Path, key: str, *, many: bool = False
     node = find_node(tree, path)
     if node is None or not isinstance(node.value, str | tuple if many else str):
         return tree
-    return _with_node_replaced(tree, path, replace(node, value={key: node}, text=""))
-
-
-def _with_node_replaced(tree: TreeNode, path: Path, node: TreeNode) -> TreeNode:
-    if not path:
-        return node
-    head, rest = path[0], path[1:]
-    if isinstance(tree.value, tuple):
-        items = [
-            _with_node_replaced(n, rest, node) if i == head else n for i, n in enumerate(tree.value)
-        ]
-        return replace(tree, value=tuple(items))
-    return replace(
-        tree, value={**tree.mapping, str(head): _with_node_replaced(tree[head], rest, node)}
-    )
+    return with_merged_at(tree, path, replace(node, value={key: node}, text=""))
 
 
 def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Problem]]:
@@ -68,7 +54,7 @@ def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Use
             problems.append(_unknown_entry_problem(kind, name, catalog))
             continue
         used[kind, name.value] = entry
-        tree = _with_node_replaced(tree, path, merge_layers(entry, part))
+        tree = with_merged_at(tree, path, merge_layers(entry, part))
     links = list(_gpus_backends_were_recorded_on(tree))
     for name in [*_gpus_traces_were_recorded_on(tree), *links]:
         entry = catalog.entry("gpu", name.text_value)

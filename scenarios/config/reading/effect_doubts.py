@@ -1,21 +1,179 @@
-"""Doubts about values of a variant that change nothing, or less than they say."""
+"""Doubts about values of a variant that change nothing, or less than they say.
+
+All are legal, and most an answer to another question than the one that was meant: a spine that is
+not there, a NIC that is quicker than its port or PCIe link, jobs on GPUs that share no computing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ....models.network.topology.leaf_spine import FatTree
+from ....models.network.topology.wiring import Adapter
+from ..choice import Choice
 from ..draft import VariantDraft
 from ..problems import Problem
-from .quick_nic import quick_nic_doubts
-from .shared_gpus import shared_gpu_doubts
-from .spine import missing_spine_doubt
+from ..topology_choice import known_topologies
+from .machines import machine_descriptions
+from .tree import Path, TreeNode, deepest_node, dotted_path_text, find_node
+
+if TYPE_CHECKING:
+    from ....sim.units import ByteRate
+    from ..sections.cluster import ClusterSection, FabricSection, NodeSection
+    from ..sections.jobs import JobSection, Pool
+
+GIGABIT = 1e9 / 8  # B/s
+LEAST = 1.02  # catalogs round rates
+EVERY = "node*.gpu*"
 
 
 def doubts_of_effect(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings where the values stand; none where the schema is not met."""
     if variant.model is None:
         return
-    yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
-    yield from quick_nic_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
-    model = variant.model
-    yield from shared_gpu_doubts(model.jobs, model.cluster, variant.tree)  # type: ignore[attr-defined]
+    checked: Any = variant.model
+    yield from _missing_spine_doubt(checked.cluster, variant.tree)
+    yield from _quick_nic_doubts(checked.cluster, variant.tree)
+    yield from _shared_gpu_doubts(checked.jobs, checked.cluster, variant.tree)
+
+
+def _doubt(said: TreeNode, message: str) -> Problem:
+    return Problem("doubt", message, said.spot, "warning")
+
+
+def _topology_choice(fabric: FabricSection) -> Choice:
+    how = fabric.topology
+    return how if isinstance(how, Choice) else Choice(how)
+
+
+def _missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+    """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything."""
+    fabric, choice = cluster.fabric, _topology_choice(cluster.fabric)
+    own = choice.settings.get("oversubscription")
+    below = ("oversubscription",) if own is None else ("topology", "oversubscription")
+    said = find_node(tree, ("cluster", "fabric", *below))
+    over = fabric.oversubscription if own is None else own
+    if said is None or over == 1:
+        return
+    cls = known_topologies()[choice.use]
+    ports = fabric.switch.settings.get("ports") if fabric.switch else None
+    if not issubclass(cls, FatTree):
+        return
+    if ports is None:
+        why = "there is no switch; write cluster.fabric.switch with its ports"
+    elif (nics := _on_one_leaf(cluster, cls(oversubscription=over), ports)) < 0:
+        return
+    else:
+        why = (
+            f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine; "
+            "leave it out, or say cluster.fabric.switch.ports of a smaller switch"
+        )
+    yield _doubt(said, f"'{said.text}' changes nothing: {why}")
+
+
+def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
+    """The number of NICs on the only leaf switch; -1 where there are several."""
+    nics = [
+        (m.count, part.count if (part := m.node.part("nic")) else 0) for m in cluster.machines()
+    ]
+    total = sum(machines * each for machines, each in nics)
+    if not 0 < total <= ports:  # more than a switch has ports are not listed: they may be too many
+        return -1 if total else 0
+    each = [each for machines, each in nics if each for _ in range(machines)]
+    adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
+    leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
+    return -1 if len(np.unique(leaves)) > 1 else len(adapters)
+
+
+def _quick_nic_doubts(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+    """Doubts about NICs above a port of ``cluster.fabric.switch``, or the links to their GPUs."""
+    port = _port_rate(cluster.fabric)
+    machines = zip(machine_descriptions(tree), cluster.machines(), strict=False)
+    for (path, _), machine in machines:
+        said, nic = _written_rate(tree, path), machine.node.part("nic")
+        if said is None or nic is None:
+            continue
+        rate = nic.settings.get("bandwidth", 0.0)
+        if rate > LEAST * port:
+            why = (
+                f"a port of the switch has {_gigabits(port)}; give cluster.fabric.switch another "
+                "model, or bandwidth"
+            )
+            yield _doubt(said, f"'{said.text}' changes less than it says: {why}")
+        where, links = _links_to_gpus(machine.node)
+        if rate > LEAST * links:
+            place = f"{dotted_path_text(path)}.links.{where}"
+            why = (
+                f"what joins its GPUs to it carries {_gigabits(links)} ({place}); give that link "
+                "another kind (via), or bandwidth"
+            )
+            yield _doubt(said, f"'{said.text}' changes less than it says: {why}")
+
+
+def _written_rate(tree: TreeNode, path: Path) -> TreeNode | None:
+    """What the user wrote of the rate of a machine's NICs: their bandwidth, or else their model."""
+    for key in ("bandwidth", "model"):
+        said = find_node(tree, (*path, "nic", key))
+        if said is not None and said.layer not in ("catalog", "default"):
+            return said
+    return None
+
+
+def _port_rate(fabric: FabricSection) -> ByteRate:
+    """Rate of the port that a NIC is plugged into; infinite where none is."""
+    cls = known_topologies()[_topology_choice(fabric).use]
+    if fabric.switch is None or not issubclass(cls, FatTree):
+        return math.inf
+    return float(fabric.switch.settings.get("bandwidth", math.inf))
+
+
+def _links_to_gpus(node: NodeSection) -> tuple[int, ByteRate]:
+    """Number of the link between GPUs and NICs, and what those of one NIC's GPUs carry together."""
+    gpu, nic = node.part("gpu"), node.part("nic")
+    for number, told in enumerate(node.links):
+        if {told.from_, told.to} == {"gpu", "nic"} and gpu and nic and gpu.count and nic.count:
+            of = told.link.settings
+            each = of.get("bandwidth", math.inf) * of.get("efficiency", 1.0)
+            return number, each * math.ceil(gpu.count / nic.count)
+    return -1, math.inf
+
+
+def _gigabits(rate: ByteRate) -> str:
+    return f"{rate / GIGABIT:.4g} Gb/s"
+
+
+def _shared_gpu_doubts(
+    jobs: Mapping[str, JobSection], cluster: ClusterSection, tree: TreeNode
+) -> Iterator[Problem]:
+    """Doubts about jobs that meet on GPUs which do not say ``core: true``."""
+    parts = [machine.node.part("gpu") for machine in cluster.machines()]
+    if all(part is None or part.settings.get("core") for part in parts):
+        return
+    taken = {name: _globs_of_gpus(job.on) for name, job in jobs.items()}
+    for one, other in combinations(taken, 2):
+        if any(_meet(a, b) for a in taken[one] for b in taken[other]):
+            where, _ = deepest_node(tree, ("jobs", other, "on"))
+            yield _doubt(
+                where,
+                f"jobs '{one}' and '{other}' are on the same GPUs, where each computes as quickly "
+                "as alone; cluster.node.gpu.core: true has their kernels share them",
+            )
+
+
+def _globs_of_gpus(on: Mapping[str, Pool]) -> list[str]:
+    """What a job says of its GPUs by name; a count is of GPUs that no other job has."""
+    if not on:
+        return [EVERY]
+    said = [[pool] if isinstance(pool, str) else pool for pool in on.values()
+            if not isinstance(pool, int)]  # fmt: skip
+    return [glob for globs in said for glob in globs if ".gpu" in glob]
+
+
+def _meet(one: str, other: str) -> bool:
+    return fnmatchcase(one, other) or fnmatchcase(other, one)

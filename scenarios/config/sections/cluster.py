@@ -17,11 +17,9 @@ from ..part_specs import (
     ComponentOverride,
     Part,
     PartLink,
-    component_override_model,
     node_parts,
     part_link_model,
     part_model,
-    read_component_override,
     read_part,
     read_part_link,
 )
@@ -161,13 +159,10 @@ def _shared_fields() -> dict[str, Any]:
     fabric: Any = create_model(
         "FabricSection", __base__=FabricSection, __doc__=FabricSection.__doc__, topology=how
     )
-    override: Any = PlainValidator(
-        read_component_override, json_schema_input_type=component_override_model()
-    )
     return {
         "fabric": (fabric, Field(fabric(), description="The network between the machines.")),
         "override": (
-            dict[str, Annotated[ComponentOverride, override]],
+            dict[str, ComponentOverride],
             Field(
                 default_factory=dict,
                 description="Single components that differ, by name or glob: a straggler, a slow "

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ..reading.migrations import FORM
 from ..schema import REQUIRED, register
 
+FORM = 1  # of scenarios
 PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 

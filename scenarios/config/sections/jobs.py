@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
 from ....sim.units import Duration
 from ..choice import Choice
-from ..schema import REQUIRED, Many, Section, register
+from ..schema import Many, Section, register
 from ..settings import workload_file_settings
 from .head import Name
 from .ops import OpRuleSection
@@ -24,11 +23,18 @@ class JobSection(Section):
     """A workload on a part of the machine."""
 
     workload: WorkloadSection
-    on: Mapping[str, Pool]
-    placement: PlacementSection
-    processes: tuple[Choice, ...]
-    ops: tuple[OpRuleSection, ...]
-    arrives: float
+    """The workload that the job runs."""
+    on: dict[str, Pool] = Field(default_factory=dict)
+    """Components by pool: a name, a glob, several of them, or a count of the pool's kind, for which
+    it waits in order; all there are unless said."""
+    placement: PlacementSection = PlacementSection()
+    """Where its state is kept, and the component of each rank."""
+    processes: tuple[Choice, ...] = ()
+    """Processes that steer the job while it runs."""
+    ops: Many[OpRuleSection] = ()
+    """Rules that change ops of the job, by name."""
+    arrives: Annotated[Duration, Field(ge=0)] = 0.0
+    """Time at which the job begins, or begins to wait for its components."""
 
 
 def single_job(
@@ -36,50 +42,19 @@ def single_job(
 ) -> JobSection:
     """The job that the keys of one at the top are short for."""
     return JobSection.model_construct(
-        workload=workload, on={}, placement=placement, processes=steering, ops=ops, arrives=0.0
+        workload=workload, placement=placement, processes=steering, ops=ops
     )
 
 
 def _job_form() -> Any:
     """A job as a file writes it, of the workloads and processes that are known by now."""
-    fields: dict[str, Any] = {
-        "workload": (
-            workload_type(),
-            Field(REQUIRED, description="The workload that the job runs."),
-        ),
-        "on": (
-            dict[str, Pool],
-            Field(
-                {},
-                description="Components by pool: a name, a glob, several of them, or a count of "
-                "the pool's kind, for which it waits in order; all there are unless said.",
-            ),
-        ),
-        "placement": (
-            PlacementSection,
-            Field(
-                PlacementSection(),
-                description="Where its state is kept, and the component of each rank.",
-            ),
-        ),
-        "processes": (
-            process_list_type(),
-            Field((), description="Processes that steer the job while it runs."),
-        ),
-        "ops": (
-            Many[OpRuleSection],
-            Field((), description="Rules that change ops of the job, by name."),
-        ),
-        "arrives": (
-            Annotated[Duration, Field(ge=0)],
-            Field(
-                0.0,
-                description="Time at which the job begins, or begins to wait for its components.",
-            ),
-        ),
-    }
-    told = JobSection.__doc__
-    return create_model("job", __base__=JobSection, __doc__=told, **fields)
+    return create_model(
+        "job",
+        __base__=JobSection,
+        __doc__=JobSection.__doc__,
+        workload=workload_type(),
+        processes=(process_list_type(), ()),
+    )
 
 
 def _jobs_form() -> Any:

@@ -53,11 +53,9 @@ def _workload_form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
         usual = name == USUAL
         told = f"This kind of workload{'; implied by ``trace``' if usual else ''}."
         own: Any = (Literal[name], Field(name if usual else REQUIRED, description=told))
-        rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
-        text = (model.__doc__ or "").partition("\n")[0]
-        base = WorkloadSection
+        text, rest = (model.__doc__ or "").partition("\n")[0], model.field_definitions()
         _forms[cls] = create_model(
-            f"{name}_workload", __base__=base, __doc__=text, type=own, **rest
+            f"{name}_workload", __base__=WorkloadSection, __doc__=text, type=own, **rest
         )
     return _forms[cls]
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ....hil.recording import SUFFIX
-from ....reports.accuracy.accuracy_page import write_accuracy_page
+from ....reports.accuracy.accuracy_page import accuracy_page
 from ...config.scenario import Scenario
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    package_versions,
+    made_from,
     replaced_folder,
     with_null_for_nonfinite,
     write_json,
@@ -37,18 +36,10 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
     folder = out / scenario.name / f"check-{key}"
     with replaced_folder(folder) as whole:
         write_json(whole / ACCURACY, told)
-        write_accuracy_page(whole / "accuracy.html", told, command, scenario.report.sections)
+        page = accuracy_page(told, command, scenario.report.sections)
+        (whole / "accuracy.html").write_text(page, encoding="utf-8")
         write_scenario(whole, scenario)
         for name, recording in found.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
-        write_json(whole / "manifest.json", _manifest_of_check(scenario, command))
+        write_json(whole / "manifest.json", {"command": command, **made_from(scenario)})
     return folder
-
-
-def _manifest_of_check(scenario: Scenario, command: str) -> dict[str, Any]:
-    return {
-        "command": command,
-        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": package_versions(),
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -182,11 +182,5 @@ def _errors_with_catalog(
 ) -> dict[str, Any]:
     """Errors of the same ops with another catalog."""
     predicted = {q.signature: q.predicted for q in other}
-    changed = ScoredOps(
-        ops.signature,
-        ops.calls,
-        ops.bytes,
-        np.array([predicted[s] for s in ops.signature]),
-        ops.starts,
-    )
+    changed = replace(ops, predicted=np.array([predicted[s] for s in ops.signature]))
     return {k: asdict(v) for k, v in error_statistics(changed).items()}

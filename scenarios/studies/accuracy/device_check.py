@@ -20,6 +20,7 @@ from ..folders.partial_answers import PartialAnswers
 from ..summaries.provenance import calibration_of_models
 from ..variants.variants import build_variants
 from .component_errors import component_errors
+from .open_devices import common_clock_class
 from .replay import (
     FINE,
     ReplayedDevice,
@@ -27,7 +28,6 @@ from .replay import (
     measured_or_remembered,
     ops_asked_of_devices,
 )
-from .stand_in import CLASSES
 from .verdicts import condition_outcomes
 from .whole_run import whole_run_answers
 
@@ -135,13 +135,4 @@ def _use_different_clocks(replays: Sequence[ReplayedDevice], hil: HilSection) ->
                     f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); one "
                     "accuracy figure has one: record them apart"
                 )
-    clocks = {one.name: one.device.driver.clock for one in replays}
-    if len({CLASSES.get(c, c) for c in clocks.values()}) <= 1:
-        return False
-    if hil.mixed_clocks is None:
-        by = ", ".join(f"{n} counts by {c}" for n, c in clocks.items())
-        raise ScenarioError(
-            f"hil.swap: {by}; check them apart, or set mixed_clocks: demonstration, which tells "
-            "no accuracy of the whole"
-        )
-    return True
+    return not common_clock_class([one.device for one in replays], hil)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,13 @@ def whole_run_answers(
 
     every = frozenset(devices)
     predicted, measured = answer(frozenset()), answer(every)
-    redrawn = [answer(every, drawn) for drawn in _redrawn_devices(devices)]
+    random = np.random.default_rng(0)
+    redraw = lambda starts: random.choice(starts, len(starts)).tolist()  # noqa: E731
+    redraws = (_with_starts(devices, redraw) for _ in range(REDRAWS))
+    redrawn = [answer(every, drawn) for drawn in redraws if drawn]
     parts, left = error_shares(list(devices), answer)
-    halves = [answer(every, drawn) for drawn in _halved_devices(devices)]
+    both = (_with_starts(devices, itemgetter(slice(k, None, 2))) for k in (0, 1))
+    halves = [answer(every, half) for half in both if half]
     return {
         "predicted": predicted,
         "measured": measured,
@@ -71,33 +76,14 @@ def _deciding_number(point: Variant) -> float:
     return headline_value(point, point.run())
 
 
-def _starts_of_devices(devices: Mapping[str, ReplayedDevice]) -> dict[str, list[int]]:
-    return {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
-
-
-def _redrawn_devices(devices: Mapping[str, ReplayedDevice]) -> list[dict[str, ReplayedDevice]]:
-    """Devices with redrawn starts, one set for each redraw; none where one has a single start."""
-    starts = _starts_of_devices(devices)
+def _with_starts(
+    devices: Mapping[str, ReplayedDevice], chosen: Callable[[list[int]], Sequence[int]]
+) -> dict[str, ReplayedDevice]:
+    """Devices with some of their starts; none where one has a single start."""
+    starts = {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
     if any(len(s) < 2 for s in starts.values()):
-        return []
-    random = np.random.default_rng(0)
-    return [
-        {
-            n: with_process_starts(one, random.choice(starts[n], len(starts[n])).tolist())
-            for n, one in devices.items()
-        }
-        for _ in range(REDRAWS)
-    ]
-
-
-def _halved_devices(devices: Mapping[str, ReplayedDevice]) -> list[dict[str, ReplayedDevice]]:
-    """Devices with every other start, and with the rest; none for a single start."""
-    starts = _starts_of_devices(devices)
-    if any(len(s) < 2 for s in starts.values()):
-        return []
-    return [
-        {n: with_process_starts(one, starts[n][k::2]) for n, one in devices.items()} for k in (0, 1)
-    ]
+        return {}
+    return {n: with_process_starts(one, chosen(starts[n])) for n, one in devices.items()}
 
 
 def _errors_against_real_job(

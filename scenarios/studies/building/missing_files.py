@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sim.errors import ScenarioError
-from ...config.problems import FilePosition, Problem
+from ...config.problems import Problem
 from ...config.reading.files import CHOSEN, content_digest, named_files
 from ...config.reading.tree import dotted_path_text
 from ...config.scenario import Scenario
@@ -25,34 +25,19 @@ def missing_file_problems(scenario: Scenario) -> Iterator[Problem]:
     """
     told: set[str] = set()
     for one in scenario.variants():
-        for path, name in files_of(one):
-            message = _missing_message(path.rpartition(".")[2], name)
+        for path, message in _missing_files(one):
             if message and message not in told:
                 told.add(message)
-                yield Problem("missing-file", message, _spot_of(one, path))
-        yield from _missing_of_backends(one, told)
+                yield Problem("missing-file", message, one.spot(path))
 
 
-def _missing_of_backends(one: Scenario, told: set[str]) -> Iterator[Problem]:
-    """Problem for each file of a backend, a process or a sweep that is missing, once each."""
-    for path, name in named_files(one.plain):
-        if path[0] in (*CHOSEN, "sweep") and not content_digest(name):
-            message = f"no file '{name}'; correct the path"
-            if message not in told:
-                told.add(message)
-                yield Problem("missing-file", message, _spot_of(one, dotted_path_text(path)))
-
-
-def _missing_message(key: str, name: str) -> str:
-    """Message on a name that no file fits; "" where one does."""
-    try:
-        return "" if paths(name) else f"no file fits '{name}'; correct the path"
-    except ScenarioError as error:
-        return str(error)
-
-
-def _spot_of(scenario: Scenario, path: str) -> FilePosition:
-    parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
-    if len(parts) < 3:
-        return FilePosition(scenario.file, path=path)
-    return FilePosition(parts[0], int(parts[1]), int(parts[2]), path=path)
+def _missing_files(one: Scenario) -> Iterator[tuple[str, str]]:
+    """Setting and message of each name that no file fits; "" where one does."""
+    for path, name in files_of(one):
+        try:
+            yield path, "" if paths(name) else f"no file fits '{name}'; correct the path"
+        except ScenarioError as error:
+            yield path, str(error)
+    for place, name in named_files(one.plain):
+        if place[0] in (*CHOSEN, "sweep") and not content_digest(name):
+            yield dotted_path_text(place), f"no file '{name}'; correct the path"

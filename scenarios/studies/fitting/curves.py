@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
+from ....sim.facts.ops import Ops
 from ...config.reading.renamed_settings import renamed_settings_text
 from .rows import MeasuredRows
 
 Settings = Mapping[str, Any]
+Floats = NDArray[np.float64]
 MAX_INTERVAL_RATIO = (
     10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
 )
@@ -31,7 +36,8 @@ class Curve:
     usual : parameters that change unless others are named
     draws : refits for intervals; each asks a model that is not smooth
     before : parameters by the settings of the part, before the fit
-    model : seconds of rows, by the parameters that change and those held fixed
+    told : numbers that a signature says
+    seconds : of rows, by all parameters and (n,) each of these numbers
     check : refuses recordings of anything else
     """
 
@@ -42,8 +48,18 @@ class Curve:
     usual: Sequence[str]
     draws: int
     before: Callable[[Settings], dict[str, float]]
-    model: Callable[[Mapping[str, float]], Model]
+    told: Callable[[str], Sequence[float]]
+    seconds: Callable[..., Floats]
     check: Callable[[MeasuredRows], None]
+
+    def model(self, still: Mapping[str, float]) -> Model:
+        """Seconds of rows, by the parameters that change and those that stand still."""
+
+        def seconds(p: dict[str, float], rows: Ops) -> Floats:
+            told = np.array([self.told(t) for t in rows.signatures], float)[rows.signature]
+            return self.seconds({**still, **p}, *told.T)
+
+        return seconds
 
     def fit(
         self, data: MeasuredRows, settings: Settings, names: Sequence[str], holdout: str

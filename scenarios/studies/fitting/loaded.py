@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....hil.drivers.memory.memory_load import LOADED, STREAM
-from ....models.calibration.identifiability import Model
 from ....models.memory.loaded import LoadedMemory
 from ....sim.errors import ScenarioError
-from ....sim.facts.ops import Ops
 from ....sim.facts.signature import parse_signature
-from .curves import Curve
+from .curves import Curve, Floats
 from .rows import MeasuredRows
 
-Floats = NDArray[np.float64]
 LOADED_KIND = "loaded"
 GUESSES = {"latency": 1e-7, "read": 5e10, "write": 5e10, "in_flight": 2000.0, "queueing": 1e-8,
            "turnaround": 0.1, "sharpness": 0.1}  # fmt: skip
@@ -50,18 +46,13 @@ def load_op(signature: str) -> LoadOp:
     return LoadOp(float(parts.bytes), threads, reads / 100, head == LOADED)
 
 
-def loaded_model(still: Mapping[str, float]) -> Model:
-    """Seconds of rows, by the parameters that change and those that stand still."""
-
-    def seconds(p: dict[str, float], rows: Ops) -> Floats:
-        told = np.array([load_op(t) for t in rows.signatures], float)[rows.signature].T
-        size, threads, reads, latency = told
-        memory = LoadedMemory(**{**still, **p})
-        drawn = memory.bandwidth(threads, reads)
-        moved = size * threads / np.maximum(drawn, 1.0)
-        return np.where(latency > 0, memory.latency_at(drawn, reads), moved)
-
-    return seconds
+def _seconds(
+    p: Mapping[str, float], size: Floats, threads: Floats, reads: Floats, latency: Floats
+) -> Floats:
+    memory = LoadedMemory(**p)
+    drawn = memory.bandwidth(threads, reads)
+    moved = size * threads / np.maximum(drawn, 1.0)
+    return np.where(latency > 0, memory.latency_at(drawn, reads), moved)
 
 
 def _require_loads(data: MeasuredRows) -> None:
@@ -86,6 +77,6 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
 LOADED_MEMORY = Curve(
     kind=LOADED_KIND, part="memory", form="foretrace-loaded-memory", guesses=GUESSES,
     usual=("latency", "read", "write", "in_flight", "queueing"), draws=8, before=_before_fit,
-    model=loaded_model, check=_require_loads,
+    told=load_op, seconds=_seconds, check=_require_loads,
 )  # fmt: skip
 """Fit of ``LoadedMemory``; ``shapes`` are combinations of threads and share of reads."""

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....hil.drivers.rdma.rdma import DEPTH, parse_op
-from ....models.calibration.identifiability import Model
 from ....models.network.part.message_rate import MessageRate
 from ....sim.errors import ScenarioError
-from ....sim.facts.ops import Ops
-from .curves import Curve
+from .curves import Curve, Floats
 from .rows import RATES, MeasuredRows
 
-Floats = NDArray[np.float64]
 RATES_KIND = "rates"
 GUESSES = {"latency": 2e-6, "bandwidth": 1e10, "service": 1e-7, "pair": 1e-7, "outstanding": 1e6}
 UNBOUND = 1e18  # B outstanding: no limit that matters
@@ -53,14 +47,8 @@ def require_no_streams(kind: str, data: MeasuredRows) -> None:
             )
 
 
-def rate_model(still: Mapping[str, float]) -> Model:
-    """Seconds per message of rows, by the parameters that change and those that stand still."""
-
-    def seconds(p: dict[str, float], rows: Ops) -> Floats:
-        told = np.array([stream_of(t) for t in rows.signatures])[rows.signature]
-        return MessageRate(**{**still, **p}).seconds(*told.T)
-
-    return seconds
+def _seconds(p: Mapping[str, float], *told: Floats) -> Floats:
+    return MessageRate(**p).seconds(*told)
 
 
 def _require_streams(data: MeasuredRows) -> None:
@@ -96,6 +84,6 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
 MESSAGE_RATES = Curve(
     kind=RATES_KIND, part="nic", form="foretrace-rates", guesses=GUESSES,
     usual=("latency", "bandwidth", "service", "pair"), draws=12, before=_before_fit,
-    model=rate_model, check=_require_streams,
+    told=stream_of, seconds=_seconds, check=_require_streams,
 )  # fmt: skip
 """Fit of ``MessageRate``; ``shapes`` are combinations of size, depth and queue pairs."""

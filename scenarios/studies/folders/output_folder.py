@@ -11,14 +11,15 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ....sim.atomic_folder import replace_folder_on_success
-from ....sim.errors import ScenarioError
 from ...config.reading.resolution import resolved_yaml
 from ...config.scenario import Scenario
+from .writing import writing
 
 KEY = 12  # hexadecimal digits of the name of a run
 ACCURACY = "accuracy.json"  # what a check of hardware leaves in the place of a summary
@@ -36,15 +37,11 @@ def require_writable(out: Path, scenario: Scenario) -> None:
     """
     folder = out / scenario.name
     absent = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
         for path in absent:
             path.rmdir()
-    except OSError as error:
-        raise ScenarioError(
-            f"{folder}: cannot be written ({error.strerror}); choose another --out"
-        ) from error
 
 
 @contextmanager
@@ -56,13 +53,8 @@ def replaced_folder(target: Path) -> Iterator[Path]:
     ScenarioError
         It cannot be written.
     """
-    try:
-        with replace_folder_on_success(target) as whole:
-            yield whole
-    except OSError as error:
-        raise ScenarioError(
-            f"{target.parent}: cannot be written ({error}); choose another --out"
-        ) from error
+    with writing(target.parent), replace_folder_on_success(target) as whole:
+        yield whole
 
 
 def write_scenario(folder: Path, scenario: Scenario) -> str:
@@ -73,6 +65,15 @@ def write_scenario(folder: Path, scenario: Scenario) -> str:
         shutil.copyfile(source, folder / "scenario.yaml")
     (folder / "resolved.yaml").write_text(resolved)
     return resolved
+
+
+def made_from(scenario: Scenario) -> dict[str, Any]:
+    """What a manifest says of every folder: the scenario, the versions of packages, and now."""
+    return {
+        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
+        "versions": package_versions(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def package_versions() -> dict[str, str]:

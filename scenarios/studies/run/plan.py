@@ -138,7 +138,7 @@ def plan(scenario: Scenario) -> Plan:
         rules={
             v.variant: changed_ops_by_rule(graphs_of(v))
             for v in scenario.variants()
-            if _has_rules(v)
+            if any(job.ops for job in v.jobs.values())
         },
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
@@ -326,10 +326,6 @@ def drawn_simulations(scenario: Scenario) -> int:
     """Simulations of a variant's answer: as recorded, replicas, and one again for its boxes."""
     replicas = scenario.run.replicas
     return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
-
-
-def _has_rules(scenario: Scenario) -> bool:
-    return any(job.ops for job in scenario.jobs.values())
 
 
 def _device_components(scenario: Scenario) -> Iterator[str]:

@@ -12,14 +12,13 @@ import platform
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....reports.export.perfetto import write_perfetto_timeline
 from ....reports.export.tables import write_ops, write_places
-from ....reports.run.run_page import write_run_page
+from ....reports.run.run_page import run_page
 from ....sim.engine_api.lowering import scale_exponents_by_unit
 from ....sim.errors import ScenarioError
 from ...config.hil_settings import journal_file_name
@@ -29,7 +28,7 @@ from ..folders.digests import code_digest, trace_digest
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    package_versions,
+    made_from,
     replaced_folder,
     write_json,
     write_scenario,
@@ -98,9 +97,8 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
         title = scenario.report.title
         files = {"resolved": resolved, "command": command, "run": name, "title": title,
                  "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-        write_run_page(
-            folder / "report.html", summary, study.results, files, scenario.report.sections
-        )
+        page = run_page(summary, study.results, files, scenario.report.sections)
+        (folder / "report.html").write_text(page, encoding="utf-8")
     _write_journals(folder, study)
     for variant, text in study.prints.items():
         (folder / f"prints.{variant}.txt").write_text(text, encoding="utf-8")
@@ -138,16 +136,14 @@ def run_manifest(
     return {
         "schema": SCHEMA,
         "run": name,
-        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "trace": trace_digest(scenario),
         "command": command,
         "seed": scenario.run.seed,
         "engine": scenario.run.engine,
         "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
         "left_out": left_out,
-        "versions": package_versions(),
         "host": platform.platform(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **made_from(scenario),
         "wall_seconds": round(time.monotonic() - started, 3),
     }
 

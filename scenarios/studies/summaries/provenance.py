@@ -23,19 +23,10 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
     for path, origin in scenario.origins.items():
         if path.startswith(("what_if", "expect", "report", "run", "question", "name")):
             continue
-        kind = origin.source.kind if origin.source else ""
-        if kind:
-            kinds[kind] = kinds.get(kind, 0) + 1
-            listed.append(
-                {
-                    "path": path,
-                    "value": origin.text,
-                    "kind": kind,
-                    "where": origin.source.where if origin.source else "",
-                    "error": origin.source.error if origin.source else "",
-                    "note": origin.source.note if origin.source else "",
-                }
-            )
+        if (source := origin.source) is not None and source.kind:
+            kinds[source.kind] = kinds.get(source.kind, 0) + 1
+            told = {k: getattr(source, k) for k in ("kind", "where", "error", "note")}
+            listed.append({"path": path, "value": origin.text, **told})
     return {
         "seed": scenario.run.seed,
         "replicas": scenario.run.replicas,

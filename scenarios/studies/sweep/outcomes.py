@@ -11,10 +11,9 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
-from ....sim.errors import ScenarioError
+from ..folders.writing import writing
 from ..workers.crew import Outcome
 
 SCHEMA = 1
@@ -54,27 +53,18 @@ class OutcomeStore:
         ScenarioError
             The folder cannot be written.
         """
-        try:
+        with writing(self.folder):
             if self._file is None:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._file = (self.folder / f"{uuid.uuid4().hex}.jsonl").open("x", encoding="utf-8")
             self._file.write(json.dumps({"schema": SCHEMA, **outcome}) + "\n")
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise ScenarioError(
-                f"{self.folder}: cannot be written ({error}); choose another --out"
-            ) from error
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from ....sim.errors import ScenarioError
 from ...config.scenario import Scenario
 from ..building.limits import time_limit
+from ..workers.crew import working
 from ..workers.workers import make_workers as hired
 from ..workers.workers import workers_option
 from .sweep_folder import outcome_store
@@ -44,15 +45,6 @@ def sweep(
     """
     if scenario.section("sweep") is None:
         raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies")
-    kept, crew = (
-        outcome_store(Path(out), scenario),
-        hired(workers_option(workers, scenario.run.workers)),
-    )
-    try:
-        with kept, time_limit(scenario.run.time_limit):
-            return SweepInProgress(scenario, kept, crew, progress).try_all_points()
-    except BaseException:
-        crew.close(kill=True)
-        raise
-    finally:
-        crew.close()
+    kept, asked = outcome_store(Path(out), scenario), workers_option(workers, scenario.run.workers)
+    with working(hired(asked)) as crew, kept, time_limit(scenario.run.time_limit):
+        return SweepInProgress(scenario, kept, crew, progress).try_all_points()

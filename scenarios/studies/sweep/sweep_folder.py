@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
 from ..folders.output_folder import (
     KEY,
-    package_versions,
+    made_from,
     replaced_folder,
     write_json,
     write_scenario,
 )
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept, sweep_summary
-from .task import shared_task_part
+from .task import digest_of, shared_task_part
 
 SCHEMA = 1
 
 
 def outcome_store(out: Path, scenario: Scenario) -> OutcomeStore:
     """Store of the outcomes of a scenario's points, for all its sweeps."""
-    return OutcomeStore(out / scenario.name / ".points" / _digest_of(shared_task_part(scenario)))
+    return OutcomeStore(
+        out / scenario.name / ".points" / digest_of(shared_task_part(scenario))[:KEY]
+    )
 
 
 def sweep_name(scenario: Scenario) -> str:
     """Name of a sweep: a hash of all that can change its summary."""
     kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
     kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
-    return f"sweep-{_digest_of({**shared_task_part(scenario), 'whole': kept})}"
-
-
-def _digest_of(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY]
+    return f"sweep-{digest_of({**shared_task_part(scenario), 'whole': kept})[:KEY]}"
 
 
 def save_sweep(
@@ -68,7 +63,7 @@ def save_sweep(
 
 
 def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
-    from ....reports.sweep.sweep_page import write_sweep_page
+    from ....reports.sweep.sweep_page import sweep_page
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
@@ -82,7 +77,8 @@ def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[
         "title": scenario.report.title,
         "file": scenario.file,
     }
-    write_sweep_page(folder / "report.html", summary, run, scenario.report.sections)
+    page = sweep_page(summary, run, scenario.report.sections)
+    (folder / "report.html").write_text(page, encoding="utf-8")
     write_json(folder / "manifest.json", _manifest_of_sweep(swept, facts))
 
 
@@ -92,15 +88,13 @@ def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]
         "schema": SCHEMA,
         "kind": "sweep",
         "run": sweep_name(scenario),
-        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "sampler": swept.sampler,
         "seed": scenario.run.seed,
         "points": len(swept.trials),
         "from_cache": sum(t.cached for t in swept.trials),
         "failed": len(swept.failed),
-        "versions": package_versions(),
         "host": platform.platform(),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **made_from(scenario),
         **{k: round(v, 3) if isinstance(v, float) else v for k, v in facts.items()},
     }
 

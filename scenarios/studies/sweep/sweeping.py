@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
-from ...config.sections.sweep import Objective, Sweep, settings_of_value
+from ...config.sections.sweep import Sweep, settings_of_value
 from ..variants.answers import answer_of
 from ..workers.crew import Outcome, Task, WorkerPool
 from .method import FixedPoints, Method, make_method
@@ -72,7 +72,7 @@ class SweepInProgress:
         self.shown = tuple(dict.fromkeys((*shown, *SHOWN)))
         self.wanted = tuple(
             dict.fromkeys(
-                [*_objective_metrics(self.section.optimize), *_condition_names(self.limits)]
+                [*[o.metric for o in self.section.optimize], *[c.name for c in self.limits]]
             )
         )
         found = self.store.outcomes() if self.resume else ()
@@ -179,11 +179,3 @@ def _shown_settings(settings: Settings) -> Settings:
         paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
         for paths, v in settings.items()
     }
-
-
-def _objective_metrics(objectives: Iterable[Objective]) -> list[str]:
-    return [o.metric for o in objectives]
-
-
-def _condition_names(conditions: Iterable[Condition]) -> list[str]:
-    return [c.name for c in conditions]

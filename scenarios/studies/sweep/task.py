@@ -44,7 +44,7 @@ def shared_task_part(scenario: Scenario) -> Task:
     described["run"] = {k: v for k, v in described.get("run", {}).items() if k not in UNHEARD}
     return {
         "scenario": described,
-        "digest": _digest_of(
+        "digest": digest_of(
             with_bare_file_names(described)
         ),  # where files lie is no matter, but what is in them
         "files": file_digests_by_setting(described),
@@ -79,10 +79,11 @@ def point_key(point: Task) -> str:
     True
     """
     shared = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
-    return _digest_of(shared)
+    return digest_of(shared)
 
 
-def _digest_of(value: Plain) -> str:
+def digest_of(value: Plain) -> str:
+    """SHA-256 of plain data, as 64 hexadecimal digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ....sim.facts.graph import Graph
 from ....sim.run.periodic import Periodic
-from ...config.problems import InvalidScenarioError, Problem
-from .preflight import setting_position
+from ...config.problems import Problem
 
 if TYPE_CHECKING:
     from .variant import Variant
@@ -31,20 +30,8 @@ def number_of_periods(graph: Graph) -> int:
     return len({k for ops in tables for k in np.unique(ops.period).tolist() if k >= 0})
 
 
-def require_counted_periods(points: Iterable[Variant]) -> None:
-    """Refuse variants whose warm-up leaves nothing to count.
-
-    Raises
-    ------
-    InvalidScenarioError
-        Of a workload that repeats itself and whose graph is known.
-    """
-    found = {p.message: p for point in points for p in _problems(point)}
-    if found:
-        raise InvalidScenarioError(found.values())
-
-
-def _problems(point: Variant) -> Iterator[Problem]:
+def uncounted_period_problems(point: Variant) -> Iterator[Problem]:
+    """A variant whose warm-up leaves nothing to count, where its graph is known."""
     jobs = point.scenario.section("jobs")
     for name, graph in point.built.graphs.items():
         workload = point.workloads[name]
@@ -57,5 +44,5 @@ def _problems(point: Variant) -> Iterator[Problem]:
                 f"the run has {number} iterations, none is left after {workload.warm_up} of "
                 "warm-up; take fewer"
             )
-            where = setting_position(point.scenario, path)
+            where = point.scenario.spot(path)
             yield Problem("nothing-counted", message, where)

@@ -7,7 +7,7 @@ each, is only seen when it is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ....sim.facts.graph import Graph
@@ -15,8 +15,7 @@ from ....sim.facts.place import place
 from ....sim.record.binding import backend_refusals
 from ...config.binding import entry_for_component
 from ...config.hil_settings import devices_drive_run
-from ...config.problems import FilePosition, InvalidScenarioError, Problem
-from ...config.scenario import Scenario
+from ...config.problems import Problem
 from ..building.chain_shares import Shares, chain_shares, has_chain
 from ..building.jobs import components_of_ranks, first_possible_components, pools_of
 
@@ -26,20 +25,8 @@ if TYPE_CHECKING:
 SHOWN = 4  # ops of one problem
 
 
-def require_answers(points: Iterable[Variant]) -> None:
-    """Refuse variants of which a model cannot answer an op.
-
-    Raises
-    ------
-    InvalidScenarioError
-        One problem for each thing that is wrong, with the ops concerned, of all variants.
-    """
-    found = {p.message: p for one in points for p in _unanswerable_ops(one)}
-    if found:
-        raise InvalidScenarioError(found.values())
-
-
-def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
+def unanswerable_op_problems(point: Variant) -> Iterator[Problem]:
+    """One problem for each thing that is wrong with ops that a model cannot answer."""
     scenario, simulation = point.scenario, point.simulation
     if devices_drive_run(scenario):
         return  # devices answer in place of models
@@ -55,7 +42,7 @@ def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
         op, why = _split_message(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
-        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", setting_position(scenario, path))
+        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", scenario.spot(path))
 
 
 def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
@@ -114,14 +101,3 @@ def _list_ops(ops: list[str]) -> str:
     rest = len(named) - SHOWN
     more = f" and {rest} more that look unlike them" if rest > 0 else ""
     return ", ".join(named[:SHOWN]) + more
-
-
-def setting_position(scenario: Scenario, path: str) -> FilePosition:
-    """Place of a setting; the file alone where no value of it was written."""
-    said = (o.where for p, o in scenario.origins.items() if p.startswith(path) and o.where)
-    where = next(said, "")
-    parts = where.rsplit(":", 2)
-    if len(parts) < 3:
-        return FilePosition(scenario.file, path=path)
-    file, line, column = parts
-    return FilePosition(file, int(line), int(column), path=path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -10,29 +10,16 @@ from ....sim.errors import ForetraceError, SimulationError
 from ....sim.facts.system import System
 from ....sim.run.process import Process
 from ...config.hil_settings import devices_drive_run
-from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
+from ...config.problems import Problem, did_you_mean_text
 from ...config.sections.processes import make_process
 from ..building.system import components_down_at_start
-from .preflight import setting_position
 
 if TYPE_CHECKING:
     from .variant import Variant
 
 
-def require_possible_processes(points: Iterable[Variant]) -> None:
-    """Refuse variants with a process that cannot do what it is for.
-
-    Raises
-    ------
-    InvalidScenarioError
-        Settings that it refuses, a component that is not there or not of a kind that it can change.
-    """
-    found = {p.message: p for point in points for p in _process_problems(point)}
-    if found:
-        raise InvalidScenarioError(found.values())
-
-
-def _process_problems(point: Variant) -> Iterator[Problem]:
+def impossible_process_problems(point: Variant) -> Iterator[Problem]:
+    """Settings that a process refuses, a component that is not there, or that it cannot change."""
     keep = point.scenario.run.keep
     if keep in ("ranks", "none") and _is_steered(point):
         message = (
@@ -40,7 +27,7 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
             "job that holds memory, a process, a device or a part that is down steer cannot be "
             "repeated; take keep: ops"
         )
-        yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
+        yield Problem("not-kept", message, point.scenario.spot("run.keep"))
     if point.graph is None:
         return  # made by its job, while it runs
     for number, named in enumerate(point.scenario.processes):
@@ -48,7 +35,7 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
             _check_process(named.use, make_process(named, point.graph), point.simulation.system)
         except ForetraceError as error:
             text = error.message if isinstance(error, SimulationError) else str(error)
-            where = setting_position(point.scenario, f"processes.{number}")
+            where = point.scenario.spot(f"processes.{number}")
             yield Problem("impossible-process", text, where)
 
 

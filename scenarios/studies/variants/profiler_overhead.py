@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from ....traces.step_times import KNOWN_STARTS, OVERHEAD
 from ...config.problems import InvalidScenarioError, Problem
-from .preflight import setting_position
 
 if TYPE_CHECKING:
     from ...config.sections.workload import WorkloadSection
@@ -39,7 +38,7 @@ def require_declared_overhead(points: Iterable[Variant]) -> None:
         for job, message in _undeclared(point):
             if _claims_accuracy(point):
                 place = "workload" if job == "main" else f"jobs.{job}.workload"
-                where = setting_position(point.scenario, f"{place}.trace")
+                where = point.scenario.spot(f"{place}.trace")
                 raise InvalidScenarioError([Problem("undeclared-overhead", message, where)])
             if message not in told:
                 log.warning("%s", message)

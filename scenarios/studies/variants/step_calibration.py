@@ -74,7 +74,7 @@ def calibration_of(scenario: Scenario, base: Scenario | None = None) -> StepCali
     plain = (base or scenario).resolved()
     plain.pop("set", None)
     settings = {**dict(step.settings()), PLACE: None}
-    found = _calibration(json.dumps(plain), json.dumps(settings), step)
+    found = _calibration_of_texts(json.dumps(plain), json.dumps(settings), step.seconds, step.where)
     _require_same_gpus(scenario, found.reference.scenario)
     return found
 
@@ -106,10 +106,6 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
     factor, blind = _factor(reference, seconds)
     done = reference.on(with_gpus_slower(reference.simulation, factor))
     return StepCalibration(seconds, blind, where, factor, done)
-
-
-def _calibration(plain: str, settings: str, step: MeasuredStep) -> StepCalibration:
-    return _calibration_of_texts(plain, settings, step.seconds, step.where)
 
 
 def _factor(reference: Variant, measured: float) -> tuple[float, float]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from ....sim.facts.metric import Metric
 from ....sim.run.result import Result
 from ....sim.run.workload import Samples
+from ...config.problems import InvalidScenarioError
 from ...config.scenario import Scenario
 from ..building.jobs import graph_inputs
 from ..building.system import build_backends, build_system
 from .blind_variant import Machine, build_blind_variant
-from .counted_periods import require_counted_periods
-from .preflight import require_answers
-from .process_check import require_possible_processes
+from .counted_periods import uncounted_period_problems
+from .preflight import unanswerable_op_problems
+from .process_check import impossible_process_problems
 from .profiler_overhead import require_declared_overhead
 from .samples import metric_declarations, samples_of
 from .step_calibration import calibration_of
@@ -46,7 +47,14 @@ def build_variant(
 
 
 def build_variants(scenario: Scenario) -> list[Variant]:
-    """Every variant, before any of them runs; those whose graphs would be the same share them."""
+    """Every variant, before any of them runs; those whose graphs would be the same share them.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Of any variant warm-up leaves nothing to count, a process cannot do what it is for, a model
+        cannot answer an op, or nobody says what a profiler added to times that are judged.
+    """
     built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
@@ -56,9 +64,9 @@ def build_variants(scenario: Scenario) -> list[Variant]:
             built[key] = BuiltGraphs.of(variant, made)
         machine = made, build_backends(variant, made)
         found.append(build_variant(variant, built[key], machine, scenario))
-    require_counted_periods(found)
-    require_possible_processes(found)
-    require_answers(found)
+    for check in (uncounted_period_problems, impossible_process_problems, unanswerable_op_problems):
+        if problems := {p.message: p for point in found for p in check(point)}:
+            raise InvalidScenarioError(problems.values())
     require_declared_overhead(found)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 RETRIES = 2  # of a task whose worker died; then it is poisonous
@@ -29,3 +30,14 @@ class WorkerPool(Protocol):
     def close(self, *, kill: bool = False) -> None:
         """Let the workers go; at once if ``kill``, whatever they do."""
         ...
+
+
+@contextmanager
+def working(crew: WorkerPool) -> Iterator[WorkerPool]:
+    """Context of workers, which go at its end; at once where it is broken off."""
+    try:
+        yield crew
+    except BaseException:
+        crew.close(kill=True)
+        raise
+    crew.close()

@@ -4,9 +4,10 @@ import re
 
 import pytest
 from foretrace.reports.run.cost_against_time import cost_against_time
-from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences, ladder_rows
+from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences
 from foretrace.reports.sweep.sweep_answer import answer_sentences
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.reports.sweep.trade_offs import ladder_rows
 from foretrace.reports.texts.study import StudyShown
 
 RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
@@ -59,7 +60,7 @@ def test_a_step_whose_intervals_overlap_is_not_called_better():
     rungs = cost_ladder(swept(*POINTS))
     assert [r.point["set"]["cluster.nodes"] for r in rungs] == [2, 4, 8]
     assert [r.outcome for r in rungs] == ["", "better", "cannot tell"]
-    assert [row["buys"] for row in ladder_rows(swept(*POINTS))] == [
+    assert [row[5] for row in ladder_rows(swept(*POINTS))] == [
         "", "100 ms less for each USD/hour", "",
     ]  # fmt: skip
 

@@ -107,6 +107,6 @@ def test_a_write_that_fails_leaves_nothing(cli, folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_folder, "write_run_page", full)
+    monkeypatch.setattr(run_folder, "run_page", full)
     assert cli("run", "tiny.yaml", "--out", "full", "--no-cache")[0] != 0
     assert list((folder / "full" / "tiny").iterdir()) == []

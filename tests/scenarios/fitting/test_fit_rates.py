@@ -11,7 +11,6 @@ from foretrace.hil.sample import Sample
 from foretrace.models.network.part.message_rate import MessageRate
 from foretrace.scenarios.studies.fitting.rates import (
     MESSAGE_RATES,
-    rate_model,
     require_no_streams,
     stream_of,
 )
@@ -67,7 +66,7 @@ def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
     found, still = MESSAGE_RATES.fit(data, frame, (), "shapes")
     aside, once = data.rows("shapes").held_out_masks()
     unseen = aside | once
-    model = rate_model(still)(found.values, data.ops)
+    model = MESSAGE_RATES.model(still)(found.values, data.ops)
     error = np.abs(model / data.seconds - 1)
     large = data.ops.bytes >= 4096
     assert np.median(error[unseen & large]) < 0.01

@@ -9,10 +9,11 @@ from foretrace.models.training.plan.memory_fit import peak_memory
 from foretrace.models.training.plan.parallel_plan import ParallelPlan
 from foretrace.models.training.plan.plan_choices import allowed_plans
 from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, points_table
+from foretrace.reports.sweep.ranking import ranked_points_table
 from foretrace.reports.sweep.sweep_answer import answer_sentences, refusal_counts
 from foretrace.reports.sweep.sweep_page import sweep_page
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.cli.terminal.show_sweep import ranking_table
+from foretrace.scenarios.cli.terminal.common import terminal_table
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.sweep.plan_points import plan_points, wanted_points
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store
@@ -238,7 +239,7 @@ def test_points_on_more_machines_have_more_copies(tmp_path):
 
 def test_a_terminal_shows_the_ranks_and_what_tells_them_apart(done):
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(ranking_table(sweep_summary(done)))
+    console.print(terminal_table(ranked_points_table(sweep_summary(done))))
     head, first, second, *rest = console.export_text().splitlines()
     assert "tensor" in head
     assert "recompute" not in head  # the same in all

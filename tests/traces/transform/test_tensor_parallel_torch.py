@@ -23,7 +23,7 @@ from foretrace.traces.transform.tensor_parallel import tensor_reductions
 from foretrace.traces.transform.tensor_plan import tensor_plan
 
 pytest.importorskip("torch", reason="layers are compared with torch, which is an extra")
-from foretrace.traces.dispatched import dispatched_ops
+from foretrace.calibration.local.descriptions import dispatched_ops
 
 GPT = Path(__file__).parents[2] / "helpers" / "megatron_gpt.py"
 BATCH, LENGTH, WIDTH, HEADS, LAYERS = 2, 24, 64, 4, 2
