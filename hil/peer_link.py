@@ -31,7 +31,7 @@ class PeerLink:
     Examples
     --------
     >>> link = PeerLink(0, "gpu-node-02", lambda frame: {"reply": {"did": frame["message"]["do"]}})
-    >>> link.ask({"do": "listen"})
+    >>> link.request({"do": "listen"})
     {'did': 'listen'}
     """
 
@@ -39,7 +39,7 @@ class PeerLink:
     name: str
     exchange: Exchange
 
-    def ask(self, message: Mapping[str, Any]) -> Message:
+    def request(self, message: Mapping[str, Any]) -> Message:
         """Reply of the driver there.
 
         Raises
@@ -49,11 +49,11 @@ class PeerLink:
         """
         return self._exchange(ASK, message)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Start something there that goes on meanwhile; ``hear`` has its reply."""
         self._exchange(TELL, message)
 
-    def hear(self) -> Message:
+    def receive(self) -> Message:
         """Reply to what was told."""
         return self._exchange(HEAR, {})
 

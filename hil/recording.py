@@ -100,7 +100,7 @@ class Recording:
         partial.write_bytes(gzip.compress(_json_line(head) + body, 9, mtime=0))
         partial.replace(path)
 
-    def keep(self, folder: Path) -> Path:
+    def write_into(self, folder: Path) -> Path:
         """Write into ``folder`` as ``DRIVER-DATE.rec.gz``, beside others; returns the path."""
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{self.driver}-{self.date.replace(':', '')}"

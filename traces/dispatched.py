@@ -38,7 +38,7 @@ class DispatchedOp(NamedTuple):
     seconds: float
 
     @property
-    def untimed(self) -> str:
+    def text_without_time(self) -> str:
         """All but its time, as text, so that what is unknown (nan) of two is equal."""
         return repr(self[:-1])
 

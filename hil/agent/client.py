@@ -109,7 +109,7 @@ class RemoteDriver(Driver):
         """Whether the op is on the agent's allow-list; true while the list is unknown."""
         return not self.ops or super().answers(signature)
 
-    def as_far_end(self, do: str, message: Message, limit: float, end: float) -> Message:
+    def relay_to_driver(self, do: str, message: Message, limit: float, end: float) -> Message:
         """What the driver there replies to the one that transfers to it.
 
         What was told and never heard of is given up by who told it.
@@ -174,7 +174,7 @@ class RemoteDriver(Driver):
         name, peer = self.peers[int(number)]
         try:
             with _named(name):
-                reply = peer.as_far_end(str(asked.get("do")), message, self.limit, end)
+                reply = peer.relay_to_driver(str(asked.get("do")), message, self.limit, end)
         except DriverFault as fault:
             if peer.channel.broken:
                 self.channel.end()

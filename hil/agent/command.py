@@ -87,9 +87,9 @@ def _run_command(options: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
         serve_unix_socket(options.listen, read_token(options.token_file), options.allow)
     elif options.plan is not None:
-        from .offline import do_plan
+        from .offline import record_plan
 
-        do_plan(options.plan, options.out, options.allow, options.load)
+        record_plan(options.plan, options.out, options.allow, options.load)
     else:
         from .offline import record_work_list
 

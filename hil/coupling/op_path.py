@@ -21,19 +21,19 @@ class OpPath:
 
     Parameters
     ----------
-    ops, at, row : its table, placement of the table, its row
+    ops, placement, row : its table, placement of the table, its row
     used : weights by shared component, as the model would use them
     """
 
     ops: Ops
-    at: OpPlacement
+    placement: OpPlacement
     row: int
     used: Mapping[str, float]
 
     @property
     def system(self) -> System:
         """System that the op runs on."""
-        return self.at.system
+        return self.placement.system
 
     @property
     def text(self) -> str:
@@ -51,15 +51,15 @@ class OpPath:
         return bool(self.ops.kind[self.row] == Kind.COLLECTIVE)
 
     @property
-    def asked(self) -> str:
+    def component(self) -> str:
         """Name of the component whose backend times the op."""
-        return self.system.components[int(self.at.component[self.row])].name
+        return self.system.components[int(self.placement.component[self.row])].name
 
     @cached_property
     def crossed(self) -> set[str]:
         """Names of its component, of those on its route, and of those the model would use."""
-        route, crossed_numbers = self.system.route, {int(self.at.component[self.row])}
-        members = self.at.members[self.row].tolist()
+        route, crossed_numbers = self.system.route, {int(self.placement.component[self.row])}
+        members = self.placement.members[self.row].tolist()
         if self.collective:
             crossed_numbers |= {c for a in members for b in members if a != b for c in route(a, b)}
         elif len(members) > 1:

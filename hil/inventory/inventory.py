@@ -45,7 +45,7 @@ def _next(found: list[Finding]) -> Finding:
         return Finding("next", "ok", "no device is here but this machine itself", NOTHING)
     blocked = next((f for f in found if f.state == "bad"), None)
     if blocked is not None:
-        return Finding("next", "bad", f"mend {blocked.name} first", blocked.next)
+        return Finding("next", "bad", f"mend {blocked.name} first", blocked.command)
     name = next(n for n in READY if n in there)
     return Finding("next", "ok", f"{name} is ready", READY[name])
 

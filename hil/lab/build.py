@@ -73,7 +73,9 @@ CURES = {
 }
 
 
-def build_machines(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> list[str]:
+def build_machines(
+    machines: Sequence[str], again: bool, on_progress: Callable[[str], None]
+) -> list[str]:
     """Run the steps that are missing or outdated; returns the machines that are now built.
 
     Raises
@@ -90,7 +92,7 @@ def build_machines(machines: Sequence[str], again: bool, tell: Callable[[str], N
     if steps:
         packages.update()
     for machine, step in steps:
-        tell(f"{machine}: building {step.title}")
+        on_progress(f"{machine}: building {step.title}")
         step.run(packages)
         record_recipe(step.parts[0], step.recipe)
     return wanted

@@ -49,7 +49,7 @@ def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
     return folder / host, folder / OTHER[host]
 
 
-def held_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
+def lock_wire_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
     """Lock of a machine's end of a wire while it runs; nothing where it has none.
 
     Raises

@@ -47,7 +47,7 @@ class Progress:
         """Ops that the device failed at; nobody asks for them again."""
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
-    def rest(self, piece: Piece, number: int) -> WorkList | None:
+    def remaining_work(self, piece: Piece, number: int) -> WorkList | None:
         """What is left of a piece in a round; None for nothing."""
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
@@ -59,11 +59,11 @@ class Progress:
         )  # fmt: skip
         return replace(piece.work, requests=left) if left else None
 
-    def left(self) -> Iterator[tuple[int, Piece, WorkList]]:
+    def remaining_pieces(self) -> Iterator[tuple[int, Piece, WorkList]]:
         """Rounds and pieces that are not through, in order, with what is left of each."""
         for number in range(self.plan.rounds):
             for piece in self.plan.pieces:
-                work = self.rest(piece, number)
+                work = self.remaining_work(piece, number)
                 if work is not None:
                     yield number, piece, work
 
@@ -77,12 +77,13 @@ class Progress:
         told = sum(planned[j.head["piece"]] for j in whole)
         factor = needed / told if told else 1.0
         return factor * sum(
-            p.seconds * len(work.requests) / len(p.work.requests) for _, p, work in self.left()
+            p.seconds * len(work.requests) / len(p.work.requests)
+            for _, p, work in self.remaining_pieces()
         )
 
-    def line(self) -> str:
+    def status_line(self) -> str:
         """How far it is, in words."""
-        left = len(list(self.left()))
+        left = len(list(self.remaining_pieces()))
         every = self.plan.rounds * len(self.plan.pieces)
         return f"{every - left} of {every} pieces done, about {time_text(self.seconds_left)} left"
 
@@ -91,7 +92,7 @@ def run_plan(
     plan: RecordingPlan,
     folder: Path,
     opener: Callable[[str], Opener],
-    tell: Callable[[str], None] = log.info,
+    on_progress: Callable[[str], None] = log.info,
 ) -> Path:
     """Do what is left of a plan; returns the path of the recording, in that folder.
 
@@ -110,24 +111,24 @@ def run_plan(
         A piece took longer than it may; the next start goes on with it.
     """
     progress = Progress(plan, read_journals(folder))
-    tell(progress.line())
-    while (following := next(progress.left(), None)) is not None:
+    on_progress(progress.status_line())
+    while (following := next(progress.remaining_pieces(), None)) is not None:
         number, piece, work = following
-        tell(f"{piece.name}, round {number + 1} of {plan.rounds}: {len(work.requests)} ops")
+        on_progress(f"{piece.name}, round {number + 1} of {plan.rounds}: {len(work.requests)} ops")
         try:
             _measure_piece(progress, number, piece, work, folder, opener(work.driver))
         finally:
             progress = Progress(plan, read_journals(folder))
-            collect(progress, folder)
-        tell(progress.line())
+            write_recording(progress, folder)
+        on_progress(progress.status_line())
     return folder / WHOLE
 
 
-def collect(progress: Progress, folder: Path) -> Path | None:
+def write_recording(progress: Progress, folder: Path) -> Path | None:
     """Write what was measured until now as one recording; None for nothing."""
     if not any(j.samples for j in progress.journals.values()):
         return None
-    ended = progress.line() if next(progress.left(), None) else ""
+    ended = progress.status_line() if next(progress.remaining_pieces(), None) else ""
     recording_of_journals(progress.journals, ended).write(folder / WHOLE)
     return folder / WHOLE
 
@@ -150,7 +151,7 @@ def _measure_piece(
 
     share = len(work.requests) / len(piece.work.requests)
     under_way = Measurement(work, opener, log.info)
-    under_way.noted = lambda sample: journal(under_way, share).sample(sample)
+    under_way.on_sample = lambda sample: journal(under_way, share).sample(sample)
     try:
         recording = under_way.run()
         if recording.fault is not None:

@@ -13,7 +13,7 @@ from ...sim.facts.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
-from .dependencies import join_ranks, nothing_linked, rank_graph_for_run
+from .dependencies import has_no_launch_links, join_ranks, rank_graph_for_run
 from .events.rank_trace import RankTrace
 from .events.steps import find_steps
 from .events.stream_clock import unexplained_times
@@ -82,7 +82,7 @@ class Info:
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
-            ("ranks", ", ".join(map(str, self.ranks)) + self._of_how_many()),
+            ("ranks", ", ".join(map(str, self.ranks)) + self._ranks_of_world()),
             ("device", self.device or "none"),
             self._size_line(),
             ("steps", self._steps_text()),
@@ -94,7 +94,7 @@ class Info:
         lines += [("rests on", f"{k}: {_rounded_text(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
 
-    def _of_how_many(self) -> str:
+    def _ranks_of_world(self) -> str:
         return f" of {self.world}" if self.world else "; of how many is not recorded"
 
     def _size_line(self) -> tuple[str, str]:
@@ -114,7 +114,7 @@ class Info:
             text += f" on rank {self.ranks[0]}, {least:.4g} to {most:.4g} ms over {len(self.ranks)}"
         return text
 
-    def use_named(self, name: str) -> TraceUse:
+    def find_use(self, name: str) -> TraceUse:
         """Whether the trace can be put to one use, by its name.
 
         Raises
@@ -131,10 +131,10 @@ def _rounded_text(value: object) -> str:
 
 def info(trace: RecordedEvents) -> Info:
     """Describe a trace."""
-    return described(trace)[0]
+    return info_and_graph(trace)[0]
 
 
-def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
+def info_and_graph(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     """Description of a trace, and its graph in recorded order; None where it has none."""
     ranks = [RankTrace(trace, rank) for rank in trace.ranks]
     graphs = [rank_graph_for_run(events, find_steps(events)) for events in ranks]
@@ -193,7 +193,7 @@ def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
     """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
-    unlinked = any(map(nothing_linked, graphs))
+    unlinked = any(map(has_no_launch_links, graphs))
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 

@@ -89,7 +89,7 @@ def scale(
     return scaled.graph({"scaled_to_data": data})
 
 
-def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
+def replicate_ranks(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
     """Put equal ranks beside each rank, all in the collectives that they share.
 
     Parameters
@@ -104,7 +104,7 @@ def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
     >>> build = Builder("one")
     >>> work = build.op(Kind.COMPUTE, duration=1.0)
     >>> _ = build.collective([Member(0, 1, (work,))], bytes=4e6)
-    >>> wide = multiply(build.graph(), 2, np.array([False, True]))
+    >>> wide = replicate_ranks(build.graph(), 2, np.array([False, True]))
     >>> wide.ranks, wide.ops.rank.tolist(), wide.explicit.members.counts.tolist()
     (2, [0, 1, 0], [1, 1, 2])
     """

@@ -121,7 +121,7 @@ class CollectiveDriver(Driver):
             raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
         self.star = netns.StarNetwork(count, f"fc{os.getpid()}", self.settings["mtu"])
         self.star.build()
-        netns.set_queueing(self.star.switch, self.star.ports, switch.queue_words(self.settings))
+        netns.set_queueing(self.star.switch, self.star.ports, switch.queue_arguments(self.settings))
         self.ranks = RankProcesses(GlooOnStar(self.star), count)
 
     def describe(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ class CollectiveDriver(Driver):
             told = ".".join(map(str, torch.cuda.nccl.version()))
             return {"device": NCCL, "torch": torch.__version__, "nccl": told,
                     "ranks": str(self.settings["ranks"])}  # fmt: skip
-        queue = " ".join(switch.queue_words(self.settings))
+        queue = " ".join(switch.queue_arguments(self.settings))
         return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.settings["ranks"]),
                 "queue": queue, "kernel": os.uname().release}  # fmt: skip
 

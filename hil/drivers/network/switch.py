@@ -44,14 +44,14 @@ NO_ENDPOINTS = ("a switch does not answer for time alone: an op is timed where i
          "open it with ends: verbs or ends: sockets")  # fmt: skip
 
 
-def queue_words(settings: Mapping[str, Any]) -> list[str]:
+def queue_arguments(settings: Mapping[str, Any]) -> list[str]:
     """Queueing discipline of a port in tc's words; empty for the kernel's default.
 
-    >>> queue_words({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
+    >>> queue_arguments({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
     ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
-    >>> queue_words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
+    >>> queue_arguments({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
     ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
-    >>> " ".join(queue_words({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
+    >>> " ".join(queue_arguments({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
     'netem delay 5us reorder 20% limit 10000'
     """
     if settings["queue"] != "netem":
@@ -71,11 +71,13 @@ def queue_words(settings: Mapping[str, Any]) -> list[str]:
     return [*samples, "limit", str(settings["limit"])] if len(samples) > 1 else []
 
 
-def inner_queue_words(settings: Mapping[str, Any]) -> list[str]:
+def child_queue_arguments(settings: Mapping[str, Any]) -> list[str]:
     """Child queueing discipline of a port: fq_codel for ``fair``, else empty.
 
-    >>> inner_queue_words(SETTINGS), " ".join(inner_queue_words({**SETTINGS, "queue": "fair"}))
-    ([], 'fq_codel limit 10000 quantum 9000 target 10s interval 10s')
+    >>> child_queue_arguments(SETTINGS)
+    []
+    >>> " ".join(child_queue_arguments({**SETTINGS, "queue": "fair"}))
+    'fq_codel limit 10000 quantum 9000 target 10s interval 10s'
     """
     if settings["queue"] != "fair":
         return []
@@ -206,13 +208,13 @@ class SwitchDriver(Driver):
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
-        self.queue = [] if self.reader else queue_words(settings)
+        self.queue = [] if self.reader else queue_arguments(settings)
         self.realtime = self.clock == clock_source.WALL
         if self.where and settings["datapath"] == OVS:
             self.datapath = OVS
             datapath.attach_ports(self.where, self.mac_by_port)
         if self.where:
-            netns.set_queueing(self.where, self.ports, self.queue, inner_queue_words(settings))
+            netns.set_queueing(self.where, self.ports, self.queue, child_queue_arguments(settings))
 
     def describe(self) -> dict[str, str]:
         """Provenance: the endpoints', and the ports' queues or the switch's settings."""

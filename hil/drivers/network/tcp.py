@@ -182,7 +182,7 @@ class TcpDriver(Driver):
         """(n,) ns from the sending of a message there to its last byte here, on two clocks."""
         before = self.ends[0].offset()
         arrived, _, begun = self._rounds([size], n, stamped=True)
-        offset = clock_offset.both(before, self.ends[0].offset())
+        offset = clock_offset.combine_offsets(before, self.ends[0].offset())
         return arrived[:, 0] - (np.array(begun[0], np.int64) - round(offset.ns)), offset.facts()
 
     def _rounds(
@@ -219,11 +219,11 @@ class TcpDriver(Driver):
                 str(c): size for (e, c), size in zip(of_end, sizes, strict=True) if e == number
             }
             if asked:
-                end.link.tell({"do": "serve", "sizes": asked, "rounds": rounds, "stamped": stamped})
+                end.link.send({"do": "serve", "sizes": asked, "rounds": rounds, "stamped": stamped})
 
     def _hear(self, of_end: Sequence[tuple[int, int]]) -> list[list[int]]:
         used = sorted({e for e, _ in of_end})
-        return [list(map(int, self.ends[e].link.hear()["sent_ns"])) for e in used]
+        return [list(map(int, self.ends[e].link.receive()["sent_ns"])) for e in used]
 
 
 METHODS: dict[str, Callable[[TcpDriver, int, dict[str, int], int], tuple[Any, Facts]]] = {
@@ -270,4 +270,6 @@ def _check_settings(settings: dict[str, Any], peers: Sequence[object], peer: obj
     if not peers:
         raise DriverFault("unsupported", f"peer {peer!r}: tcp measures two hosts; name an agent of "
                           "another one, or take switch with ends: sockets")  # fmt: skip
-    clock_offset.require_stated(settings["metric"], settings["clock_offset"], two_hosts=True)
+    clock_offset.require_measured_offset(
+        settings["metric"], settings["clock_offset"], two_hosts=True
+    )

@@ -151,8 +151,8 @@ class TorchDriver(Driver):
             message = "ops in flight together are warm; say ops: {context: warm}"
             raise DriverFault("unsupported", message)
         calls = [self._build(r.signature) for r in requests]
-        with self.gpu.watched() as state:
-            ns, facts = self.events.timed_together(calls, min(r.n for r in requests))
+        with self.gpu.record_facts() as state:
+            ns, facts = self.events.time_concurrent(calls, min(r.n for r in requests))
         facts |= state
         flags = ("throttled",) if facts.get("throttled") else ()
         return [
@@ -196,7 +196,7 @@ class TorchDriver(Driver):
         restore = context_restorer(
             request, self._flush_caches, [self._call(s) for s in request.preceding]
         )
-        with self.gpu.watched() as state:
+        with self.gpu.record_facts() as state:
             ns, facts = self._time_call(call, request, restore)
         facts |= state
         flags = ("throttled",) if facts.get("throttled") else ()
@@ -211,7 +211,7 @@ class TorchDriver(Driver):
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         if self.clock == "cpu":
             return time_call(call, request, "cpu", restore)
-        return self.events.timed(call, request.n, restore, request.key)
+        return self.events.time_repeats(call, request.n, restore, request.key)
 
     def _flush_caches(self) -> None:
         self.scratch.add_(1)

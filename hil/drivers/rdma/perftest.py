@@ -194,7 +194,7 @@ class PerftestDriver(Driver):
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
         """Nanoseconds per message, from bandwidth or message rate as the metric says."""
-        words = rate_words(name, facts, bool(self.settings["srq"]))
+        words = rate_arguments(name, facts, bool(self.settings["srq"]))
         mebibytes, messages = parse_rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
             return size / (mebibytes * 2**20) * 1e9
@@ -209,10 +209,10 @@ class PerftestDriver(Driver):
         inline += ["-m", str(settings["path_mtu"])] if settings["path_mtu"] else []
         words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
                  "-c", settings["transport"].upper()]  # fmt: skip
-        server = _start_program([*words, *port_words(other, gids[1], gids[0])])
+        server = _start_program([*words, *port_arguments(other, gids[1], gids[0])])
         try:
             _wait_until_listening(port, server, words[0])
-            client = _start_program([*words, *port_words(one, *gids), "127.0.0.1"])
+            client = _start_program([*words, *port_arguments(one, *gids), "127.0.0.1"])
             try:
                 output, errors = client.communicate(timeout=WAIT)
             except subprocess.TimeoutExpired as error:
@@ -226,7 +226,7 @@ class PerftestDriver(Driver):
         return output
 
 
-def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
+def rate_arguments(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
     """Words of a program that tells a rate: depth, queue pairs, messages of a post.
 
     Raises
@@ -236,7 +236,7 @@ def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
 
     Examples
     --------
-    >>> " ".join(rate_words("rdma-send", {"depth": 8, "batch": 4}, True))
+    >>> " ".join(rate_arguments("rdma-send", {"depth": 8, "batch": 4}, True))
     'ib_send_bw -n 32 -t 8 -q 1 --noPeak --post_list 4 --use-srq'
     """
     depth, batch = facts.get("depth", DEPTH), facts.get("batch", 1)
@@ -249,7 +249,9 @@ def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
     return [*words, "--noPeak", *lists, *(["--use-srq"] if shared and name == "rdma-send" else [])]
 
 
-def port_words(port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid) -> list[str]:
+def port_arguments(
+    port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid
+) -> list[str]:
     """Words that name a port to a program; a GID only where a LID does not suffice."""
     words = ["-d", port.device, "-i", str(port.number)]
     if port.infiniband and not rdma_ports.crosses_subnets(own.address, peer.address):

@@ -84,7 +84,7 @@ def _parameters(end: RdmaEndpoint, number: int) -> Any:
 
     reads_in = min(READS, end.limits.max_qp_rd_atom)
     reads_out = min(READS, end.limits.max_qp_init_rd_atom)
-    return ConnParam(resources=reads_in, depth=reads_out, srq=int(end.made.shared),
+    return ConnParam(resources=reads_in, depth=reads_out, srq=int(end.settings.shared),
                      qp_num=end.qps[number].qp_num)  # fmt: skip
 
 

@@ -58,10 +58,10 @@ def record(
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list or a plan; the recording is kept also when it is partial or interrupted."""
     from ....hil.connection import connect_driver
-    from ....hil.measuring.kept_recording import record_work
     from ....hil.measuring.plan import RecordingPlan, is_plan
     from ....hil.measuring.plan_run import run_plan
     from ....hil.measuring.work_list import WorkList
+    from ....hil.measuring.work_recording import record_work
 
     if is_plan(work):
         opener = lambda name: lambda: connect_driver(name, agent)  # noqa: E731

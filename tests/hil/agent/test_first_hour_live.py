@@ -103,7 +103,7 @@ def test_what_doctor_reads_of_that_root_is_what_is_there(host):
     found = {f.name: f for f in inventory(root, frozenset())}
     assert found["python"].state == ("bad" if name == "ubuntu 22.04" else "ok")
     version = RELEASES[name][1].removeprefix("Python ")
-    assert ".".join(version.split(".")[:2]) in found["python"].told
+    assert ".".join(version.split(".")[:2]) in found["python"].observation
 
 
 def test_without_numpy_both_say_which_package_brings_it(host):
@@ -118,4 +118,4 @@ def test_without_numpy_both_say_which_package_brings_it(host):
     finally:
         (site / "away").rename(site / "numpy")
     assert "apt install python3-numpy" in done.stderr
-    assert finding.next == "sudo apt install python3-numpy"
+    assert finding.command == "sudo apt install python3-numpy"

@@ -225,5 +225,5 @@ def test_the_bundle_of_the_agent_has_what_two_hosts_need(star, tmp_path, monkeyp
     write_program(program, f'shift\nexec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"')
     far = RemoteDriver(Address("b", python=str(program)).open(), "tcp")
     far.open({"device": "10.9.0.2", "end": "far"})
-    assert far.as_far_end("ask", {"do": "listen"}, 60.0, time.monotonic() + 60)["port"] > 0
+    assert far.relay_to_driver("ask", {"do": "listen"}, 60.0, time.monotonic() + 60)["port"] > 0
     far.close()

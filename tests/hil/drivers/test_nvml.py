@@ -68,18 +68,18 @@ def test_heat_and_hardware_slow_a_gpu_idleness_does_not(library, reasons, slowed
 def test_a_batch_that_was_slowed_at_either_end_or_between_was_slowed(library):
     library(reasons=0x40)
     gpu = Gpu("GPU-1")
-    with gpu.watched() as before:
+    with gpu.record_facts() as before:
         gpu.library.nvmlDeviceGetCurrentClocksThrottleReasons = lambda h: 0x4
         gpu.library.nvmlDeviceGetClockInfo = lambda h, kind: {1: 1755, 2: 3201}[kind]
     assert before["throttled"] == 1
     assert before["gpu_reasons"] == 0x44
     assert (before["gpu_mhz"], before["gpu_mhz_before"]) == (1755, 1980)
-    with gpu.watched() as clean:
+    with gpu.record_facts() as clean:
         pass
     assert clean["throttled"] == 0
     assert "gpu_mhz_before" not in clean
     gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(violationTime=5e6)
-    with gpu.watched() as between:  # neither reading sees it, the driver's own count does
+    with gpu.record_facts() as between:  # neither reading sees it, the driver's own count does
         gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(
             violationTime=8e6 if policy == 1 else 0
         )

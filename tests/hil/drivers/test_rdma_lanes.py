@@ -173,7 +173,7 @@ def test_what_machine_code_cannot_time_is_refused(network, spec, why):
 
 def test_a_queue_pair_that_hides_its_address_otherwise_is_refused_by_name():
     with pytest.raises(DriverFault, match="Namespace of this pyverbs does not hold a queue pair"):
-        rdma_loop.native_pair(SimpleNamespace(qp_num=1))
+        rdma_loop.native_queue_pair(SimpleNamespace(qp_num=1))
 
 
 def test_a_queue_that_takes_no_more_ends_the_loop_with_its_error(network):

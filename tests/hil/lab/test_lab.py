@@ -194,11 +194,11 @@ def test_a_wire_that_makes_no_sense_is_refused_before_anything_is_booted(built, 
 
 
 def test_one_end_of_a_wire_is_one_machines(built):
-    with wire.held_end(WIRED):
+    with wire.lock_wire_end(WIRED):
         command = [sys.executable, "-P", "-m", "foretrace.hil.lab", "qemu"]
         command += [f"{key}={value}" for key, value in WIRED.items()]
         done = subprocess.run(command, capture_output=True, text=True)
-        with wire.held_end({**WIRED, "host": "2"}), wire.held_end({}):
+        with wire.lock_wire_end({**WIRED, "host": "2"}), wire.lock_wire_end({}):
             pass
     assert done.returncode == 4
     assert "busy: lab-wire-pair-host1: measured by process" in done.stderr

@@ -98,8 +98,10 @@ def test_devices_on_a_switch_need_the_lab():
 
 def test_the_queue_of_a_port_is_what_was_asked_for():
     told = {**switch.SETTINGS, "rate": "1gbit", "loss": 1.5}
-    assert " ".join(switch.queue_words(told)) == "netem loss 1.5% rate 1gbit limit 10000"
-    assert switch.queue_words(switch.SETTINGS) == switch.queue_words(collective.SETTINGS) == []
+    assert " ".join(switch.queue_arguments(told)) == "netem loss 1.5% rate 1gbit limit 10000"
+    assert (
+        switch.queue_arguments(switch.SETTINGS) == switch.queue_arguments(collective.SETTINGS) == []
+    )
 
 
 @pytest.mark.parametrize("name", ["verbs", "switch", "collective", "cxl"])

@@ -66,7 +66,7 @@ def test_nesting_is_what_it_looks_like(events):
         )
         for i in range(len(tree.row))
     ]
-    assert tree.own_ticks().tolist() == naive
+    assert tree.self_ticks().tolist() == naive
 
 
 @given(

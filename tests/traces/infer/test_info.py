@@ -57,7 +57,7 @@ def test_of_how_many_ranks_it_is_one_is_said_where_nobody_recorded_it(script, tm
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     info = one(script, world=2, **SAID).read(tmp_path).info()
-    assert str(info.use_named("replay")) == "replay yes: rank 1 was not recorded; set missing_ranks"
+    assert str(info.find_use("replay")) == "replay yes: rank 1 was not recorded; set missing_ranks"
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     ],
 )
 def test_scaling_needs_groups_and_sizes(script, tmp_path, said, why):
-    assert str(one(script, **said).read(tmp_path).info().use_named("scale_to")) == why
+    assert str(one(script, **said).read(tmp_path).info().find_use("scale_to")) == why
 
 
 def test_scaling_needs_collectives(script, tmp_path):
     s = script()
     s.op("aten::mm", 0, 10)
-    assert str(s.read(tmp_path).info().use_named("scale_to")) == (
+    assert str(s.read(tmp_path).info().find_use("scale_to")) == (
         "scale_to no: no collectives, so nothing says what ranks exchange"
     )
 
@@ -82,14 +82,14 @@ def test_scaling_needs_collectives(script, tmp_path):
 def test_one_process_can_be_scaled_by_its_gradients():
     """It was said to exchange nothing, while ``docs/howto.md`` scales exactly this one (B5)."""
     info = read_trace(bundled_trace_folder("foretrace:gpt")).info()
-    assert str(info.use_named("scale_to")) == "scale_to yes"
+    assert str(info.find_use("scale_to")) == "scale_to yes"
 
 
 def test_a_trace_without_launches_can_only_be_serialised(script, tmp_path):
     s = script()
     s.add("kernel", "k", 0, 10, pid=0, tid=7, stream=7)
     info = s.read(tmp_path).info()
-    assert str(info.use_named("replay")) == (
+    assert str(info.find_use("replay")) == (
         "replay no: GPU work without launches; serialise: true keeps recorded order"
     )
 
@@ -122,7 +122,7 @@ def test_ranks_that_do_not_match_still_have_an_info(script, tmp_path):
     b.document["distributedInfo"]["rank"] = 1
     b.launch(500, 510, 80, stream=20, name=NCCL, **SAID)
     info = kineto.read([a.write(tmp_path), b.write(tmp_path)]).info()
-    assert str(info.use_named("replay")) == (
+    assert str(info.find_use("replay")) == (
         "replay no: rank0.json.gz: rank 0 has 1 collectives of group '0', others 2; record the "
         "same steps on every rank"
     )

@@ -32,7 +32,7 @@ def test_a_folder_is_a_start_and_a_step_the_mean_of_its_ranks(tmp_path):
 def test_the_bundled_table_holds_all_starts():
     found = read([DATA / "ddp-gpt"])
     assert len(found.steps) == 19
-    assert len(found.without(2, 5).steps) == 17
+    assert len(found.without_starts(2, 5).steps) == 17
 
 
 @pytest.mark.parametrize(
