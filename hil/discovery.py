@@ -122,7 +122,7 @@ class MachineFacts:
         for gpu in self.of("gpu"):
             near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
             lines.append(
-                f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic that tells'}"
+                f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic of a known node'}"
             )
         return lines if self.of("nic") else []
 

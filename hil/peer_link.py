@@ -63,7 +63,9 @@ class PeerLink:
             raise DriverFault(str(frame["fault"]), str(frame.get("text", "")))
         reply = frame.get("reply")
         if not isinstance(reply, dict):
-            raise DriverFault("protocol", f"peer {self.name}: no reply, but {str(frame)[:80]}")
+            raise DriverFault(
+                "protocol", f"peer {self.name}: expected a reply, got {str(frame)[:80]}"
+            )
         return reply
 
 
@@ -102,12 +104,12 @@ def peer_links(peer: object, exchange: Exchange | None) -> list[PeerLink]:
     --------
     >>> peer_links({"agent": "b"}, None)
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: peer b is on another host, and nobody here ...
+    foretrace.sim.errors.DriverFault: unsupported: peer b is on another host, and no client ...
     """
     far = far_peers(peer)
     if far and exchange is None:
         raise DriverFault(
-            "unsupported", f"peer {far[0]['agent']} is on another host, and nobody here can ask "
+            "unsupported", f"peer {far[0]['agent']} is on another host, and no client here reaches "
             "both agents; measure from where both are reached"
         )  # fmt: skip
     return [PeerLink(k, one["agent"], exchange) for k, one in enumerate(far) if exchange]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .event_columns import TABLES, EventColumn
 
 Ints = NDArray[np.int64]
-"""A column of whole numbers: ticks, or rows of another table."""
+"""Column of integers: ticks, or rows of another table."""
 
 
 class ColumnTable:

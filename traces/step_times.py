@@ -153,7 +153,7 @@ def _recorded_steps(file: Path) -> Iterator[tuple[str, int, str, Seconds]]:
             yield row.get("start", str(file.parent)), number, row["phase"], seconds
     except (OSError, KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise TraceError(
-            f"{file}: is no table of steps ({error!r}); bring the one that 'trace capture' wrote, "
+            f"{file}: is not a table of steps ({error!r}); use the one that 'trace capture' wrote, "
             "or move it away"
         ) from error
 
@@ -176,8 +176,8 @@ def stretch_factor(graph: Graph, starts: StepTimes) -> float:
     whole = starts.cycle_means(turn)
     if not whole.steps:
         raise TraceError(
-            f"{', '.join(starts.files)}: has too few untraced steps: they take turns of {turn}; "
-            "capture more (--untraced 10)"
+            f"{', '.join(starts.files)}: has too few untraced steps: they alternate in "
+            f"cycles of {turn}; capture more (--untraced 10)"
         )
     return whole.typical / _recorded_median(graph)
 
@@ -195,8 +195,8 @@ def require_same_recording(graph: Graph, beside: StepTimes) -> None:
     files = ", ".join(beside.files)
     if not _has_marked_steps(graph):
         raise TraceError(
-            f"{files}: lies beside {graph.name}, whose steps are not marked, so that its times "
-            "compare with none; move it away"
+            f"{files}: is next to {graph.name}, whose steps are not marked, so its times "
+            "cannot be compared; move it away"
         )
     traced = replace(beside, steps=beside.traced).cycle_means(_steps_of_cycle(graph)).medians
     recorded = _recorded_median(graph)
@@ -204,7 +204,7 @@ def require_same_recording(graph: Graph, beside: StepTimes) -> None:
     if len(traced) and off.min() > ALIKE:
         nearest = traced[off.argmin()]
         raise TraceError(
-            f"{files}: is of another recording than {graph.name}: its traced steps take "
+            f"{files}: belongs to another recording than {graph.name}: its traced steps take "
             f"{nearest * 1e3:.4g} ms, those of the trace {recorded * 1e3:.4g} ms; move it away, or "
             "name the right one (workload.starts)"
         )
@@ -245,7 +245,9 @@ def _steps_of_cycle(graph: Graph) -> int:
 def _recorded_median(graph: Graph) -> Seconds:
     """Median recorded step of a trace, mean over its ranks; where steps alternate, of a turn."""
     if not _has_marked_steps(graph):
-        raise TraceError(f"{graph.name}: its steps are not marked; their times compare with none")
+        raise TraceError(
+            f"{graph.name}: its steps are not marked, so their times cannot be compared"
+        )
     times: Any = graph.facts["step_times"]
     (median,) = StepTimes((np.mean(times, axis=0),)).cycle_means(_steps_of_cycle(graph)).medians
     return float(median)

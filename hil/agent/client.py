@@ -115,7 +115,7 @@ class RemoteDriver(Driver):
         What was told and never heard of is given up by who told it.
         """
         if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.told):
-            raise DriverFault("protocol", f"nobody told anything, and {do[:80]!r} is asked")
+            raise DriverFault("protocol", f"no message was sent before {do[:80]!r}")
         if self.told and do != HEAR:
             self.channel.receive(limit, end)
         if do != HEAR:
@@ -154,7 +154,9 @@ class RemoteDriver(Driver):
 
     def _open_peer(self, name: str, device: str) -> None:
         if self.connect_peer is None:
-            raise DriverFault("unsupported", f"peer {name}: this agent was connected by itself")
+            raise DriverFault(
+                "unsupported", f"peer {name}: this client cannot connect to a second agent"
+            )
         with _named(name):
             peer = self.connect_peer(name)
             self.peers.append((name, peer))
@@ -199,7 +201,7 @@ class RemoteDriver(Driver):
             if self.sharing not in get_args(Sharing):
                 raise ValueError(f"sharing {self.sharing!r}")
         except (KeyError, TypeError, ValueError) as error:
-            raise DriverFault("protocol", f"the agent says of its driver {what!r}") from error
+            raise DriverFault("protocol", f"the agent described its driver as {what!r}") from error
 
 
 @contextmanager

@@ -85,7 +85,7 @@ class Agent:
 
     def _open_driver(self) -> Driver:
         if self.driver is None:
-            raise DriverFault("protocol", "no driver is open; say open first")
+            raise DriverFault("protocol", "no driver is open; send open first")
         return self.driver
 
     def _probe(self, message: protocol.Message) -> Frame:

@@ -186,8 +186,8 @@ class Coupled(Backend):
             return _as_modelled(op, modelled_timing)
         if op.collective and op.system.fabric not in adapter.swap.covers.devices:
             raise ScenarioError(
-                f"hil.swap {adapter.name}: op {op.row} ({op.text}) is a collective across it, of "
-                "which it does only a part; swap the fabric, or expand collectives into sends"
+                f"hil.swap {adapter.name}: op {op.row} ({op.text}) is a collective, of which this "
+                "device does only a part; swap the fabric, or expand collectives into sends"
             )
         if not adapter.swap.can(op.text):
             if adapter.swap.others == "model":
@@ -262,8 +262,8 @@ def _supports_all(adapter: DeviceAdapter, ops: Ops) -> bool:
 def _as_modelled(op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:
     if modelled_timing is None:
         raise ScenarioError(
-            f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
-            "beside"
+            f"coupled: no backend times op {op.row} ({op.ops.kind_names[op.row]}); bind a "
+            "model to its component"
         )
     work = 0.0 if modelled_timing.work is None else float(modelled_timing.work[op.row])
     return DeviceAnswer(float(modelled_timing.fixed[op.row]), work, dict(op.used), True)

@@ -100,7 +100,7 @@ class JournalReader:
         self._entries = [e for e in entries if e.component == component]
         if not self._entries:
             raise RecordingError(
-                f"journal: holds no answer of {component}; it is of another scenario"
+                f"journal: has no entries for {component}; it belongs to another scenario"
             )
         self.clock, self.source = self._entries[0].clock, source
         self._next = 0

@@ -81,7 +81,7 @@ def placement(ops: Ops) -> OpPlacement:
         The graph was not placed.
     """
     if ops.at is None:
-        raise ScenarioError("coupled: asked without a machine; place the graph first")
+        raise ScenarioError("coupled: the graph is not placed on a machine; place it first")
     return ops.at
 
 
@@ -128,5 +128,8 @@ def op_signature(ops: Ops, row: int) -> str:
         return text
     kind = str(kind_names()[ops.kind[row]])
     if not ops.bytes[row] >= 0:
-        raise BackendError(f"op {row} ({kind}): has neither signature nor bytes to ask a device by")
+        raise BackendError(
+            f"op {row} ({kind}): has neither a signature nor bytes, so no device can time it; give it "
+            "one of them"
+        )
     return str(Signature(kind, kind, (Operand("uint8", (int(ops.bytes[row]),)),)))

@@ -112,7 +112,7 @@ class PerFlowRates:
             if lane not in self.flights:
                 raise SimulationError(
                     "lanes",
-                    f"{self.name}: a stopped op goes on, but the device has forgotten it; "
+                    f"{self.name}: a stopped op was resumed, but the device no longer has it; "
                     "resume it with keep=False, or do not stop ops of a coupled device",
                 )
             self.in_flight.append(lane)

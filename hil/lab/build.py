@@ -121,6 +121,8 @@ def boot_test_report(machine: str) -> str:
         message = f"lab: {machine} does not boot: {fault.message}; {CURES[machine]}"
         raise DriverFault(fault.kind, message) from fault
     if isinstance(state, Missing):
-        raise HardwareUnavailable(f"lab: {machine} boots, but {state.reason}; say lab up --again")
+        raise HardwareUnavailable(
+            f"lab: {machine} boots, but {state.reason}; run foretrace lab up --again"
+        )
     facts = ", ".join(f"{k} {v}" for k, v in state.facts.items())
     return f"boots; {len(state.devices)} RDMA devices: {facts}"

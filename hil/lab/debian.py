@@ -42,7 +42,8 @@ def run_build_step(command: Sequence[str], *, env: dict[str, str] | None = None,
     if done.returncode:
         tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise HardwareUnavailable(
-            f"lab: {doing or command[0]} failed: {' | '.join(tail)}; mend that, then lab up again"
+            f"lab: {doing or command[0]} failed: {' | '.join(tail)}; fix "
+            "that, then run foretrace lab up again"
         )
     return done.stdout
 

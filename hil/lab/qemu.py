@@ -101,7 +101,7 @@ def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
     """Refuse what a host at a wire has not."""
     if counted:
         raise DriverFault("unsupported", "lab: two machines that count instructions share no time; "
-                          "say clock=wall beside wire")  # fmt: skip
+                          "set clock=wall together with wire")  # fmt: skip
     if lost := [name for name in ("ends", "addresses", "vlan") if name in settings]:
         raise DriverFault("unsupported", "lab: a host at a wire has one device with one address; "
                           f"leave out {lost[0]}")  # fmt: skip

@@ -93,7 +93,7 @@ class RecordingPlan:
             return cls(tuple(_piece(one, place) for one in told["pieces"]), int(told["rounds"]))
         except (ValueError, TypeError, KeyError) as error:
             raise RecordingError(
-                f"{place}: is no plan ({error}); write one with 'foretrace hil plan gpu'"
+                f"{place}: is not a plan ({error}); write one with 'foretrace hil plan gpu'"
             ) from error
 
     @classmethod

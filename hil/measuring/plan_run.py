@@ -158,7 +158,7 @@ def _measure_piece(
             raise recording.fault
         if recording.ended:
             raise SimulationError(
-                "unfinished", f"{piece.name}: {recording.ended}; begin again to go on"
+                "unfinished", f"{piece.name}: {recording.ended}; start again to continue"
             )
         journal(under_way, share).end(list(recording.failed), time.monotonic() - begin)
     except DriverFault:

@@ -46,7 +46,7 @@ def record_work(
     except KeyboardInterrupt:
         if under_way.samples:
             partial = under_way.recording("interrupted").write_into(folder)
-            on_progress(f"what was measured before is in {partial}")
+            on_progress(f"samples measured so far are in {partial}")
         answers.remove()
         raise
     except DriverFault:  # before anything was measured
@@ -61,4 +61,4 @@ def _keep_abandoned(folder: Path, on_progress: Tell) -> None:
     for path in abandoned_logs(folder, KEY):
         for recording in read_log(path)[1].values():
             kept = recording.write_into(folder)
-            on_progress(f"what was measured before the last one was killed is in {kept}")
+            on_progress(f"samples that a killed process had measured are in {kept}")

@@ -126,7 +126,7 @@ def _warn_if_tracing_slows(table: Path) -> None:
     if ratio > SLOW:
         log.warning(
             "%s: a traced step takes %.2f times an untraced one; on CPUs an allocator that keeps "
-            "small and large blocks apart (LD_PRELOAD jemalloc) often cures it",
+            "small and large blocks apart (LD_PRELOAD jemalloc) often helps",
             table,
             ratio,
         )

@@ -98,7 +98,7 @@ def capture_meta(
     facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))["foretrace"]["meta"]
     for place, times in facts["guessed"].items():
         log.warning(
-            "%s: asked %d times for a value that nobody computed, and got 0; what it decides may "
+            "%s: read %d values that were not computed, and got 0; its decisions may "
             "not be what a real step does", place, times,
         )  # fmt: skip
     return path, facts

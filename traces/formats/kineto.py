@@ -155,7 +155,7 @@ def _decode_chunk(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
         raise TraceError(f"{file}: {_json_error_place(str(e), chunk)}; {_DAMAGED}") from e
 
 
-_DAMAGED = "the file is damaged or no profiler trace, record it again"
+_DAMAGED = "the file is damaged or not a profiler trace, record it again"
 
 
 def _number_event_in_message(message: str, seen: int) -> str:

@@ -144,7 +144,7 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
     if has_no_launch_links(inferred) and not serialise:
         raise TraceError(
             f"{place}: none of {inferred.facts['launched']} GPU ops can be joined to the call that "
-            "launched it, so nothing says what waits for what; record with CPU activities too, or "
+            "launched it, so dependencies are unknown; record with CPU activities too, or "
             "allow the recorded order to be kept (serialise: true)"
         )
     return inferred

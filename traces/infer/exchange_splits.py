@@ -69,7 +69,7 @@ def uneven_all_to_all(
     else:
         if sum(sent) != sum(received):
             raise TraceError(
-                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and got "
+                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and received "
                 f"{sum(received)}; record the same steps on every rank"
             )
         name = split_name(send=_in_lowest_terms(sent)[0], receive=_in_lowest_terms(received)[0])

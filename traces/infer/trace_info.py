@@ -86,7 +86,7 @@ class Info:
             ("device", self.device or "none"),
             self._size_line(),
             ("steps", self._steps_text()),
-            *[("host time", f"{host} (shares of its threads' time)")] * bool(host),
+            *[("host time", f"{host} (fractions of its threads' time)")] * bool(host),
             ("network", f"{self.collectives} collectives, backend {self.backend or 'unknown'}"),
             ("memory", f"peak {peak or 'unknown'}"),
             ("usable for", "; ".join(map(str, self.uses))),
@@ -95,7 +95,7 @@ class Info:
         return lines + [("note", n) for n in self.notes]
 
     def _ranks_of_world(self) -> str:
-        return f" of {self.world}" if self.world else "; of how many is not recorded"
+        return f" of {self.world}" if self.world else "; the number of ranks is not recorded"
 
     def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:
@@ -251,7 +251,7 @@ def _gradients_known(trace: RecordedEvents) -> bool:
 def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
     """Whether collectives can be made those of a larger group: if there are any, with sizes."""
     if not any_collective:
-        return TraceUse("scale_to", False, "no collectives, so nothing says what ranks exchange")
+        return TraceUse("scale_to", False, "no collectives, so it is unknown what ranks exchange")
     return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
@@ -259,7 +259,7 @@ def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:
     """Note on a trace of which no operator has shapes and element types."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
-    told = "no shapes, so that models know few ops; record with record_shapes=True"
+    told = "no shapes, so models can time few ops; record with record_shapes=True"
     return () if known.any() else (told,)
 
 

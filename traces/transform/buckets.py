@@ -60,7 +60,7 @@ def resize_buckets(
             sizes = ", ".join(f"{ops.bytes[r]:.0f} B" for r in own[:4])
             raise TraceError(
                 f"{graph.name}: its collectives ({sizes}) are not the buckets of its gradients in "
-                f"their order, so nobody knows what they would be; {AGAIN}"
+                f"their order, so their new sizes are unknown; {AGAIN}"
             )
         _refuse_other_buckets(graph.name, [shard[m] for m in held], cap)
         for row, members in zip(own, held, strict=True):
@@ -126,7 +126,7 @@ def _refuse_other_buckets(name: str, buckets: list[Sizes], cap: Bytes | None) ->
         if not sizes.sum() - sizes[-1] < limit <= sizes.sum():
             raise TraceError(
                 f"{name}: bucket {number} of {len(buckets)} would hold {sizes.sum():.0f} B on each "
-                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; say the "
-                f"cap that it recorded recorded with (workload.scale_to.bucket), or {AGAIN}"
+                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; set the "
+                f"cap that it was recorded with (workload.scale_to.bucket), or {AGAIN}"
             )
         limit = BUCKET if cap is None else cap

@@ -85,9 +85,9 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
     ]
     if len(read) != 1:
         raise ValueError(
-            f"its {total} matrix products do not read as one forward pass and its backward pass"
+            f"its {total} matrix products cannot be read as one forward pass and its backward pass"
             + (" in one way only" if read else "")
-            + " (recomputation, frozen layers and several micro-batches a step are not followed)"
+            + " (recomputation, frozen layers and several micro-batches per step are not supported)"
         )
     ((count, gradients),) = read
     return [

@@ -93,7 +93,7 @@ class LinearPair(NamedTuple):
         if self.heads.length in (self.heads.query, self.heads.key):
             raise ValueError(
                 f"its attention has as many heads as tokens ({self.heads.length}), so sizes do "
-                "not tell them apart"
+                "not distinguish them"
             )
         return (*shape[: at[-1]], shape[at[-1]] // degree, *shape[at[-1] + 1 :])
 
@@ -110,7 +110,7 @@ def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
         if "conv" in operator.name:
             raise ValueError(f"{operator} is a convolution; only linear layers are split, in pairs")
     if not parameter_shapes(operators):
-        raise ValueError("it has no backward pass: no gradient is done in it (AccumulateGrad)")
+        raise ValueError("it has no backward pass: it completes no gradient (AccumulateGrad)")
     layers = linear_layers(operators)
     pairs: list[LinearPair] = []
     alone: list[tuple[int, str]] = []
@@ -186,7 +186,7 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise _SizeMismatchError(f"the next, {row}, is of other rows")
+        raise _SizeMismatchError(f"the next, {row}, has another number of rows")
     parameters = parameter_shapes(operators)
     between = [
         o
@@ -215,7 +215,7 @@ def _heads(
         raise ValueError(f"{len(attention)} attentions lie between it and the next")
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
-        raise ValueError(f"{attention[0]} is not of samples, heads, tokens, width")
+        raise ValueError(f"{attention[0]} does not have the shape (samples, heads, tokens, width)")
     samples, heads, length, width = query
     made = sum(c.outputs for c in columns)
     used = heads * width + key[1] * width + value[1] * value[3]
@@ -238,8 +238,8 @@ def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
         )
     if row.inputs in (columns[0].inputs, row.outputs):
         raise ValueError(
-            f"tensors between it and the next have {row.inputs} columns, as those around them; "
-            "sizes do not tell them apart"
+            f"tensors between it and the next have {row.inputs} columns, like those around them; "
+            "sizes do not distinguish them"
         )
 
 
@@ -263,7 +263,7 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     if operator.name.startswith(ATTENTION):
         large = []  # a mask is of no head
     if tensors and (not any(share) or large):
-        raise ValueError(f"{operator} {where}: sizes do not tell what of it would be split")
+        raise ValueError(f"{operator} {where}: sizes do not show which part of it would be split")
 
 
 def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPair:
@@ -275,12 +275,14 @@ def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPai
         The backward pass is not that of the pair.
     """
     if pair.row.input_gradient < 0:
-        raise ValueError("the gradient of the next layer's input is not made")
+        raise ValueError("the gradient of the next layer's input is not computed")
     if not all(c.certain for c in pair.columns):
-        raise ValueError("sizes do not tell the gradient of its weight from that of its input")
+        raise ValueError(
+            "sizes do not distinguish the gradient of its weight from that of its input"
+        )
     made = [c.input_gradient >= 0 for c in pair.columns]
     if any(made) != all(made):
-        raise ValueError("gradients of the input of some of these layers are not made")
+        raise ValueError("the input gradients of some of these layers are not computed")
     if not all(made):
         return pair
     added, consumer = 0, -1
@@ -292,7 +294,7 @@ def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPai
             break
     if added + 1 < len(pair.columns):
         raise ValueError(
-            f"the gradients of {len(pair.columns)} layers behind each other are not added up, so "
+            f"the gradients of {len(pair.columns)} consecutive layers are not added up, so "
             "they do not share their input"
         )
     return pair._replace(consumer=consumer)

@@ -85,8 +85,8 @@ def _refuse_unknown(
     bare = [not parse_signature(text).operands for text in ops.signatures]
     bare_op = assumed & np.array([*bare, False])[ops.signature]
     for rows, why in (
-        (apart, "is joined to no operator, so nothing says what it works on"),
-        (bare_op, "has no operands that were recorded, so nothing says how large its share is"),
+        (apart, "belongs to no operator, so its operands are unknown"),
+        (bare_op, "has no recorded operands, so its new size is unknown"),
     ):
         if rows.any():
             row = int(np.flatnonzero(rows)[0])
@@ -158,9 +158,9 @@ class _Reductions:
         )
         if not rows:
             raise TraceError(
-                f"{self.source.name}: an operator that computes has no op of its own, so nothing "
-                "says where its ranks would meet; record larger sizes, or make the step without "
-                "running it (trace capture --meta)"
+                f"{self.source.name}: an operator that computes has no op of its own, so it is "
+                "unknown where its ranks would synchronise; record larger sizes, or record the step "
+                "without running it (trace capture --meta)"
             )
         rank = self.source.ops.rank
         for r in sorted({int(rank[row]) for row in rows}):

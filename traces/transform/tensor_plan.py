@@ -120,7 +120,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
                 shares = tensor_shards(operators, pairs, degree)
             except ValueError as error:
                 raise TraceError(
-                    f"{place}: cannot be shared among {degree} tensor-parallel ranks: {error}; "
+                    f"{place}: cannot be split over {degree} tensor-parallel ranks: {error}; "
                     "describe the model instead (workload.type: training)"
                 ) from error
             texts.write(events, operators, shares)
@@ -204,10 +204,8 @@ class _Texts:
         for at, new in shares.operators.items():
             operator = operators[at]
             self._put(int(events.rows[operator.row]), new.shapes, new.types, new.name)
-            for row in operator.inner:
-                if is_computing_operator(
-                    events.text(row)
-                ):  # what only calls others stays as recorded
+            for row in operator.inner:  # an operator that only calls others stays as recorded
+                if is_computing_operator(events.text(row)):
                     self._put_inner(events, row, new)
 
     def _put_inner(self, events: RankTrace, row: int, new: ShardedOperator) -> None:

@@ -249,11 +249,11 @@ class _Sharder:
             if both := sorted(whole.intersection(touched)):
                 raise ValueError(
                     f"{operator}: of the parameters of {_sized(both[0])} some would be split and "
-                    "some not, and sizes do not tell which is which"
+                    "some not, and sizes do not show which"
                 )
             if operator.name.removeprefix("_foreach_") not in OF_WEIGHTS:
                 raise ValueError(
-                    f"{operator} is of a weight that would be split, and may mix its parts (a "
+                    f"{operator} works on a weight that would be split, and may mix its parts (a "
                     "norm over all of it is a sum over all ranks)"
                 )
             element = next(iter(words)) if len(words) == 1 else ""
@@ -263,7 +263,9 @@ class _Sharder:
         """Whether an operator is of weights, not of activations of the same sizes."""
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):
-            raise ValueError(f"{operator} is of a weight or of an activation: sizes do not tell")
+            raise ValueError(
+                f"{operator} works on a weight or an activation; sizes do not show which"
+            )
         return operator.name != "sum" and "backward" not in operator.name
 
 

@@ -33,9 +33,9 @@ class ClockOffset:
     Examples
     --------
     >>> ClockOffset(86_400e9, 20_500.0).text("host3")
-    'host3 86400.000000000 s (+- 20.5 us): a clock of its own'
+    'host3 86400.000000000 s (+- 20.5 us): a different clock'
     >>> ClockOffset(400.0, 20_500.0).text("host2")
-    'host2 0.000000400 s (+- 20.5 us): no other clock within that'
+    'host2 0.000000400 s (+- 20.5 us): the same clock within that uncertainty'
     """
 
     ns: float
@@ -48,7 +48,9 @@ class ClockOffset:
 
     def text(self, host: str) -> str:
         """One line of it."""
-        what = "a clock of its own" if self.is_other_clock else "no other clock within that"
+        what = (
+            "a different clock" if self.is_other_clock else "the same clock within that uncertainty"
+        )
         return f"{host} {self.ns / SECOND:.9f} s (+- {self.error_ns / 1e3:.3g} us): {what}"
 
     def facts(self) -> dict[str, Any]:

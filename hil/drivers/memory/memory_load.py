@@ -149,7 +149,10 @@ class MemoryDriver(Driver):
             raise DriverFault("unsupported", f"{size} B; a multiple of {PIECE} B up to "
                               f"{self.settings['cap']} B is allowed")  # fmt: skip
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; streams are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; streams are always warm",
+            )
         streams = [self._stream(size, reads) for _ in range(threads)]
         facts: dict[str, Any] = {}
         if under_load:

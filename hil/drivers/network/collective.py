@@ -101,8 +101,8 @@ class CollectiveDriver(Driver):
             return
         ports = {k for k in ("rate", "delay_us", "loss") if self.settings[k]}
         if ports:
-            raise DriverFault("unsupported", f"{', '.join(sorted(ports))}: of gloo's bridge; NCCL "
-                              "takes what is between the GPUs")  # fmt: skip
+            raise DriverFault("unsupported", f"{', '.join(sorted(ports))}: is for gloo's bridge; "
+                              "NCCL uses the links between the GPUs: leave it out")  # fmt: skip
         with ExitStack() as held:
             for number in range(count):
                 held.enter_context(lock_device(f"nccl-cuda{number}"))

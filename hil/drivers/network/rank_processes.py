@@ -74,7 +74,7 @@ class NcclOnGpus:
         found = torch.cuda.device_count()
         if found < count:
             raise RuntimeError(
-                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; "
+                f"{count} ranks need {count} GPUs, there are {found}, and NCCL cannot share one; "
                 "set ranks"
             )
         torch.cuda.set_device(rank)

@@ -40,7 +40,7 @@ BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"
 SHAPING = ("rate", "delay_us", "loss", "reorder", "queue", "limit", "datapath", "spines", "hosts",
            "mtu")  # fmt: skip
 LONG = "10s"  # a queue does not drop for being long
-NO_ENDPOINTS = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
+NO_ENDPOINTS = ("a switch alone cannot be timed: an op is timed at its two ends; "
          "open it with ends: verbs or ends: sockets")  # fmt: skip
 
 
@@ -120,7 +120,7 @@ class SocketSwitch(Driver):
         rounds = min(r.n for r in requests)
         settings = [_name_and_bytes(r) for r in requests]
         if {name for name, _ in settings} != {"stream"}:
-            raise DriverFault("unsupported", "only streams are sent at once")
+            raise DriverFault("unsupported", "only streams can run concurrently")
         sizes = [size for _, size in settings]
         ns = np.array([self.sockets.stream(sizes) for _ in range(rounds + 1)], np.float64)[1:]
         return [Sample(r.signature, ns[:, i], self.clock, "completion", r.key[1])
@@ -296,4 +296,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         raise DriverFault("unsupported", "counters: gnmi needs ends: verbs, and ports: to read")
     changed = [k for k in SHAPING if settings[k] != SETTINGS[k]]
     if settings["counters"] == GNMI and changed:
-        raise DriverFault("unsupported", f"{changed[0]}: a switch that is read is not changed")
+        raise DriverFault(
+            "unsupported",
+            f"{changed[0]}: cannot be set on a switch that is only read; leave it out",
+        )

@@ -104,7 +104,7 @@ class TcpDriver(Driver):
     def describe(self) -> dict[str, str]:
         """Provenance: hosts, what of the network is inside a sample, and their clocks."""
         if self.far is not None:
-            return {"device": self.settings["device"], "inside": "the far end of another host's"}
+            return {"device": self.settings["device"], "inside": "the far end for another host"}
         ends = zip(self.ends, self.offsets, strict=True)
         return {
             "device": "-".join(["tcp", *(end.address for end in self.ends)]),
@@ -132,7 +132,9 @@ class TcpDriver(Driver):
     def peer(self, message: Message) -> Message:
         """Serve another host."""
         if self.far is None:
-            raise DriverFault("protocol", "tcp: opened as a near end; it asks, and is not asked")
+            raise DriverFault(
+                "protocol", "tcp: this is the near end, which sends requests and accepts none"
+            )
         return self.far.answer(message)
 
     def close(self) -> None:
@@ -152,9 +154,14 @@ class TcpDriver(Driver):
     def _time_op(self, request: Request) -> Sample:
         facts, size = parse_op(request.signature, self.metric)
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; its streams are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; streams are always warm",
+            )
         if not self.ends:
-            raise DriverFault("unsupported", "this is the far end; ask the driver of the near one")
+            raise DriverFault(
+                "unsupported", "this is the far end; send requests to the driver of the near end"
+            )
         ns, told = METHODS[self.metric](self, size, facts, request.n)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1], facts=told)  # fmt: skip

@@ -64,13 +64,17 @@ class FarEnd:
         """
         verb = self.verbs.get(str(message.get("do")))
         if verb is None:
-            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+            raise DriverFault(
+                "protocol", f"a far end has no command {str(message.get('do'))[:80]!r}"
+            )
         try:
             return verb(message)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+            raise DriverFault(
+                "protocol", f"a far end got a malformed message {str(message)[:200]}"
+            ) from error
         except TimeoutError as error:
-            raise DriverFault("hung", f"nothing came for {PATIENCE:g} s") from error
+            raise DriverFault("hung", f"nothing was received for {PATIENCE:g} s") from error
         except OSError as error:
             raise DriverFault("broken", f"{self.address}: {error}; name an address of that host "
                               "as the peer's device") from error  # fmt: skip
@@ -219,8 +223,8 @@ class NearEnd:
             made.sendall(bytes.fromhex(str(self.there["word"])))
         except OSError as error:
             raise DriverFault(
-                "missing", f"peer {self.link.name}: {self.address}: {error}; is that an address of "
-                "that host, and the way to it open?"
+                "missing", f"peer {self.link.name}: {self.address}: {error}; check "
+                "that this is an address of that host and that the network path is open"
             ) from error  # fmt: skip
         disable_nagle(made)
         self.link.request({"do": "accept"})
@@ -286,7 +290,9 @@ def _ready(poller: Any, connections: Sequence[socket.socket]) -> list[socket.soc
     """
     fds = {fd for fd, _ in poller.poll(PATIENCE * 1e3)}
     if not fds:
-        raise DriverFault("hung", f"nothing arrived for {PATIENCE:g} s; is the way open?")
+        raise DriverFault(
+            "hung", f"nothing arrived for {PATIENCE:g} s; check that the network path is open"
+        )
     return [each for each in connections if each.fileno() in fds]
 
 

@@ -90,7 +90,7 @@ class TorchDriver(Driver):
             for name in names:
                 torch.mm(*(torch.ones(4, 4, device=name) for _ in range(2))).sum().item()
         except Exception as error:
-            return Missing("broken", f"torch: {error}", "see what torch says of this device")
+            return Missing("broken", f"torch: {error}", "see torch's message about this device")
         return Ready(
             tuple(names), {"torch": torch.__version__, **conditions.constant_machine_facts()}
         )
@@ -148,7 +148,7 @@ class TorchDriver(Driver):
         if self.settings["sharing"] != "concurrent":
             return super().together(requests)
         if any(r.key[1] != WARM for r in requests):
-            message = "ops in flight together are warm; say ops: {context: warm}"
+            message = "concurrent ops are always warm; set ops: {context: warm}"
             raise DriverFault("unsupported", message)
         calls = [self._build(r.signature) for r in requests]
         with self.gpu.record_facts() as state:
@@ -186,7 +186,10 @@ class TorchDriver(Driver):
         allowed = os.sched_getaffinity(0)
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
         if self.core not in allowed:
-            raise DriverFault("missing", f"core {self.core} is not ours; take one of {allowed}")
+            raise DriverFault(
+                "missing",
+                f"core {self.core} is not available to this process; use one of {allowed}",
+            )
         self.stack.enter_context(lock_device(self._uuid() or f"core{self.core}"))
         os.sched_setaffinity(0, {self.core})
         self.stack.callback(os.sched_setaffinity, 0, allowed)

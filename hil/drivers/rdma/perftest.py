@@ -119,7 +119,7 @@ class PerftestDriver(Driver):
         """Choose and lock devices; programs are started per op."""
         if far := far_peers(spec.get("peer")):
             raise DriverFault("unsupported", f"peer {far[0]['agent']}: the programs of perftest "
-                              "meet at a port of their own, which nobody here opens between hosts; "
+                              "need a TCP port of their own, which is not opened between hosts; "
                               "take verbs")  # fmt: skip
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
@@ -164,7 +164,10 @@ class PerftestDriver(Driver):
     def _time_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; its ops are always warm",
+            )
         told = {}
         if self.metric in ("message_rate", "bandwidth"):
             ns = [self._time_per_message(name, facts, size) for _ in range(request.n)]
@@ -179,8 +182,8 @@ class PerftestDriver(Driver):
     def _latency(self, name: str, size: int, n: int) -> list[float]:
         program = LATENCY.get((name, self.metric))
         if program is None:
-            raise DriverFault("unsupported", f"{self.metric} of {name}: perftest tells half_rtt of "
-                              "rdma-send and rdma-write; take completion")  # fmt: skip
+            raise DriverFault("unsupported", f"{self.metric} of {name}: perftest measures half_rtt "
+                              "of rdma-send and rdma-write; take completion")  # fmt: skip
         asleep = self.settings["completions"] == SLEEP
         if asleep and program == "ib_write_lat":
             raise DriverFault("unsupported", "ib_write_lat polls memory and cannot sleep; take "
@@ -189,7 +192,7 @@ class PerftestDriver(Driver):
         text = self._run_pair([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
         times = parse_latencies(text)[WARMING:]
         if len(times) < n:
-            raise DriverFault("broken", f"{program} told {len(times)} of {n} times")
+            raise DriverFault("broken", f"{program} printed {len(times)} of {n} times")
         return [us * 1e3 for us in times[:n]]
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:

@@ -199,7 +199,9 @@ class VerbsDriver(Driver):
     def peer(self, message: Message) -> Message:
         """Serve another host."""
         if self.far is None:
-            raise DriverFault("protocol", "verbs: opened as a near end; it asks, and is not asked")
+            raise DriverFault(
+                "protocol", "verbs: this is the near end, which sends requests and accepts none"
+            )
         return self.far.answer(message)
 
     @classmethod
@@ -236,7 +238,9 @@ class VerbsDriver(Driver):
     def _measure_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if self.far is not None:
-            raise DriverFault("unsupported", "this is the far end; ask the driver of the near one")
+            raise DriverFault(
+                "unsupported", "this is the far end; send requests to the driver of the near end"
+            )
         if request.signature.startswith("host:"):
             if self.hosts:
                 raise DriverFault("unsupported", f"{name} is a call of one host; take no peer "

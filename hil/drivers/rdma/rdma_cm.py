@@ -104,7 +104,7 @@ def _event(channel: Any, wanted: str) -> Iterator[Any]:
         said = event.event_str()
         said = said.decode() if isinstance(said, bytes) else str(said)
         if said != f"RDMA_CM_EVENT_{wanted}":
-            raise DriverFault("broken", f"rdma_cm: {said} where {wanted} was to come; look at the "
+            raise DriverFault("broken", f"rdma_cm: {said} instead of {wanted}; look at the "
                               "addresses and routes of both interfaces")  # fmt: skip
         yield event
     finally:

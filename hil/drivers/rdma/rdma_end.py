@@ -167,7 +167,7 @@ def refuse_failed_ops(failed: int, of: int, status: int) -> None:
     """Raise where some of the ops failed, the first with that completion status."""
     if failed:
         raise DriverFault("broken", f"{failed} of {of} ops failed, the first with completion "
-                          f"status {status}: the peer or the way to it failed")  # fmt: skip
+                          f"status {status}: the peer or the path to it failed")  # fmt: skip
 
 
 def _event_channel_descriptors() -> set[int]:

@@ -73,11 +73,15 @@ class FarEndpoints:
         """
         verb = self.verbs.get(str(message.get("do")))
         if verb is None:
-            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+            raise DriverFault(
+                "protocol", f"a far end has no command {str(message.get('do'))[:80]!r}"
+            )
         try:
             return verb(message)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+            raise DriverFault(
+                "protocol", f"a far end got a malformed message {str(message)[:200]}"
+            ) from error
 
     def close(self) -> None:
         """Destroy all endpoints."""

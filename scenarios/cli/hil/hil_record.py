@@ -96,7 +96,7 @@ def _shortfall_error(
     path: str, recording: Recording, new: bool
 ) -> RecordingError | DriverFault | SimulationError:
     """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
-    kept = f"; what was measured before is in {path}"
+    kept = f"; samples measured so far are in {path}"
     if not new:
         return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")
     if (fault := recording.fault) is not None:

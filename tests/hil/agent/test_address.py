@@ -86,7 +86,7 @@ def test_a_list_that_others_may_write_is_refused(listed, tmp_path, mode):
 @pytest.mark.parametrize("key", ["load: [mine.py]", "python: /bin/python", "environment: {A: b}"])
 def test_what_a_machine_of_the_lab_does_not_hear_is_refused(listed, key):
     listed(f"agents: {{virtual: {{lab: uml, {key}}}}}")
-    with pytest.raises(ScenarioError, match=f"hears nothing of {key.partition(':')[0]}; take"):
+    with pytest.raises(ScenarioError, match=f"ignores {key.partition(':')[0]}; remove"):
         listed_agents()
 
 
@@ -149,7 +149,7 @@ def test_a_socket_serves_this_user_and_this_token_only(listening):
         remote.open({})
         assert remote.timing([Request("host:chase uint8[4096]", 2)])[0].ns.min() > 0
         remote.close()
-    with pytest.raises(DriverFault, match=r"^denied: the token is another one"):
+    with pytest.raises(DriverFault, match=r"^denied: the token is wrong"):
         RemoteDriver(connect_unix_socket(socket, "x" * 20), "host")
 
 

@@ -241,9 +241,9 @@ def ask_bytes(channel, text, data=b"", head=None):
     ("text", "why"),
     [
         (b"[" * 100_000 + b"]" * 100_000, "recursion"),
-        (b'{"verb": "timing", "n": 1e999, "arrays": []}', "1e999 is no finite number"),
-        (b'{"verb": "timing", "n": NaN, "arrays": []}', "NaN is no finite number"),
-        (b'{"verb": "probe", "arrays": [1e999]}', "1e999 is no finite number"),
+        (b'{"verb": "timing", "n": 1e999, "arrays": []}', "1e999 is not a finite number"),
+        (b'{"verb": "timing", "n": NaN, "arrays": []}', "NaN is not a finite number"),
+        (b'{"verb": "probe", "arrays": [1e999]}', "1e999 is not a finite number"),
         (b'{"verb": "probe", "arrays": [0.5]}', "cannot be interpreted as an integer"),
         (b'{"verb": "probe"}', "arrays"),
         (b"nonsense", "Expecting value"),

@@ -59,7 +59,7 @@ def test_an_answer_that_lacks_a_field_is_refused_by_the_name_of_the_field(what, 
     number, field = FOUND[what]
     tree = [dict(message) for message in damage.TOLD]
     del tree[number][field]
-    with pytest.raises(DriverFault, match=rf"^protocol: (peer b: )?an answer without '{field}'"):
+    with pytest.raises(DriverFault, match=rf"^protocol: (peer b: )?a reply without '{field}'"):
         damage.answers(tree, tmp_path)
 
 

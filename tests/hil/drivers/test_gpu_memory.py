@@ -68,7 +68,7 @@ def test_a_range_is_exported_by_whole_pages_and_given_back():
 @pytest.mark.parametrize(
     ("library", "match"),
     [
-        (Library(able=0), "unsupported: GPU 0: its driver exports no memory; dma-buf needs "
+        (Library(able=0), "unsupported: GPU 0: its driver does not export memory; dma-buf needs "
          "NVIDIA's open kernel modules"),
         (Library(export=801), "unsupported: GPU 0: CUDA says error 801; dma-buf needs"),
     ],
@@ -88,7 +88,7 @@ def test_without_a_gpu_it_is_missing(monkeypatch):
 
 
 def test_a_gpu_that_gives_no_memory_is_broken():
-    with pytest.raises(DriverFault, match=r"broken: GPU 0: CUDA gives not 65536 B of it"), (
+    with pytest.raises(DriverFault, match=r"broken: GPU 0: CUDA refuses 65536 B of it"), (
         exported_gpu_memory(64, Library(memory=2))
     ):  # fmt: skip
         pass

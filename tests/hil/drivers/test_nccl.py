@@ -62,7 +62,7 @@ def test_what_the_host_does_and_what_gloos_bridge_has_is_refused(torch):
     with pytest.raises(DriverFault, match="the host does it, no GPU; take library: gloo"):
         driver.timing([Request("collective:barrier fp32[1]")])
     driver.close()
-    with pytest.raises(DriverFault, match="delay_us: of gloo's bridge"):
+    with pytest.raises(DriverFault, match="delay_us: is for gloo's bridge"):
         opened(delay_us=5.0)
     with pytest.raises(DriverFault, match="library 'mpi'; gloo or nccl"):
         opened(library="mpi")

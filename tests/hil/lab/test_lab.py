@@ -184,7 +184,7 @@ def test_two_machines_at_a_wire_send_to_each_others_socket_and_nowhere_else(buil
 @pytest.mark.parametrize(("said", "why"), [
     ({"clock": "icount"}, "share no time; say clock=wall"),
     ({"host": "3"}, "say host=1 in one, host=2 in the other"),
-    ({"wire": "../elsewhere"}, "a wire of a plain name"),
+    ({"wire": "../elsewhere"}, "a wire has a plain name"),
     ({"vlan": "100"}, "one device with one address; leave out vlan"),
 ])  # fmt: skip
 def test_a_wire_that_makes_no_sense_is_refused_before_anything_is_booted(built, said, why):

@@ -167,7 +167,7 @@ def test_a_device_is_free_again_once_its_driver_is_closed():
 
 def test_a_command_that_is_not_there_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DriverFault, match="missing: no ip here; apt install iproute2"):
+    with pytest.raises(DriverFault, match="missing: ip is not installed; apt install iproute2"):
         netns.run_command("ip", "link")
 
 

@@ -53,7 +53,7 @@ def test_what_the_catalog_does_not_know_is_told_not_guessed(sysfs):
                     "0000_18_00.0": {**NIC, "current_link_speed": "Unknown"}})  # fmt: skip
     told = discover("box", root, lists=()).yaml()
     assert "# gpu: 1 of 0x10de:0x9999, which no catalog names" in told
-    assert "# gpu 0000:17:00.0 is nearest to no nic that tells" in told
+    assert "# gpu 0000:17:00.0 is nearest to no nic of a known node" in told
     assert "# nic 0000:18:00.0 0x15b3:0x1021 numa 1\n" in told
 
 

@@ -275,7 +275,7 @@ def test_a_script_is_recorded_and_a_guessed_value_named(tmp_path, caplog):
     path, facts = capture_meta(script(tmp_path), tmp_path / "out")
     assert facts["parameters"] == 10
     assert list(facts["guessed"]) == ["train.py:7"]
-    assert "train.py:7: asked 2 times for a value that nobody computed" in caplog.text
+    assert "train.py:7: read 2 values that were not computed" in caplog.text
     assert len(kineto.read(path).graph()) > 5
     with pytest.raises(TraceError, match="already holds a recording"):
         capture_meta(script(tmp_path), tmp_path / "out")

@@ -45,7 +45,7 @@ def step(number, ts):
     return [{**mark, "ts": ts, "dur": 100}, {**EVENT, "ts": ts + 1, "dur": 90}]
 
 
-DAMAGED = "the file is damaged or no profiler trace, record it again"
+DAMAGED = "the file is damaged or not a profiler trace, record it again"
 GIVE = "give the profiler's .json or .json.gz"
 RECORD = "the file is damaged, record it again"
 BUNDLED = (
@@ -125,16 +125,16 @@ EVENTS = {
     ),
     "a number that is none": (
         {"t.json": told(**{"Sequence number": "third"})},
-        f"t.json: args: sequence is 'third', which is no 64-bit integer; {RECORD}",
+        f"t.json: args: sequence is 'third', which is not a 64-bit integer; {RECORD}",
     ),
     "a number of 70 bits": (
         {"t.json": told(**{"External id": str(2**70)})},
-        "t.json: args: external is '1180591620717411303424', which is no 64-bit integer; "
+        "t.json: args: external is '1180591620717411303424', which is not a 64-bit integer; "
         + RECORD,
     ),
     "begin and end apart": (
         {"t.json": trace({**EVENT, "ph": "B"})},
-        "t.json: event 0 ('aten::mm'): begins or ends apart; record complete events (ph X)",
+        "t.json: event 0 ('aten::mm'): is split into begin and end; record complete events (ph X)",
     ),
     "a rank beyond all jobs": (
         {"t.json": of_rank(2**40, EVENT)},

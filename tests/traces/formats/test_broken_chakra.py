@@ -40,10 +40,10 @@ def twice():
 
 
 MESSAGE = (
-    "is damaged or ends in the middle; this is no Chakra trace, or it was cut short: export it "
+    "is damaged or ends in the middle; this is not a Chakra trace, or it was cut short: export it "
     "again"
 )
-JSON = "this is no Chakra trace in JSON form, export it again"
+JSON = "this is not a Chakra trace in JSON form, export it again"
 AGAIN = "export the trace again"
 
 NODES = {
@@ -206,12 +206,12 @@ def test_a_rank_without_a_file_is_refused(exported, tmp_path):
     put(tmp_path, [[node(1)], [], [], [node(1)]])
     for rank in (1, 2):
         (tmp_path / f"x.{rank}.et").unlink()
-    assert exported() == "x: no file of ranks [1, 2]; a Chakra trace wants one of every rank"
+    assert exported() == "x: no file of ranks [1, 2]; a Chakra trace needs one file per rank"
 
 
 def test_a_rank_beyond_all_jobs_is_refused_at_once(exported, tmp_path):
     put(tmp_path, [[node(1)]])
     (tmp_path / "x.0.et").rename(tmp_path / "x.99999999999.et")
     assert exported() == (
-        "x: no file of ranks [0, 1, 2, 3, 4]; a Chakra trace wants one of every rank"
+        "x: no file of ranks [0, 1, 2, 3, 4]; a Chakra trace needs one file per rank"
     )

@@ -24,7 +24,7 @@ def number(value):
     return document({**NODE, "attrs": [{"name": "rf_id", "value": value}]})
 
 
-NONE = "this is no execution trace of PyTorch, or it is damaged"
+NONE = "this is not an execution trace of PyTorch, or it is damaged"
 NOBODY = (
     "none of its {0} operators is in the trace of rank 0; take both in the same steps, with "
     "PyTorch 2.1 or later"

@@ -90,7 +90,7 @@ TABLE = {
     ),
     "a rank beyond all jobs": (
         said(processes=[[2**40, "rank0.json", 2, "", "", []]]),
-        "t: rank0.json is of rank 1099511627776 of 2; a job has ranks from 0, and at most "
+        "t: rank0.json has rank 1099511627776 of 2; a job has ranks from 0, and at most "
         "1048576: record it again",
     ),
     "events of a rank that is not there": (

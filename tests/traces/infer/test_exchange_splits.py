@@ -105,7 +105,7 @@ def test_a_rank_that_was_not_recorded_leaves_parts_equal(script, tmp_path):
         ((32, 16, "[-1, 3]"), (8, 24, "[1, 0]"), "add up to 2, and 32 elements are sent"),
         ((32, 16, "[1, 3]"), (8, 23, "[1, 0]"),
          "rank1.json.gz: rank 1: gets 23 elements of an all-to-all, and others sent it 24; record"),
-        ((32, 16), (8, 23), "of an all-to-all 2 ranks sent 40 elements and got 39; record"),
+        ((32, 16), (8, 23), "of an all-to-all 2 ranks sent 40 elements and received 39; record"),
         ((32, 16, "[1, x]"), (8, 24, "[1, 0]"),
          r"rank0.json.gz: splits of an all-to-all are '\[1, x\]', which is no list of numbers"),
     ],

@@ -34,13 +34,13 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
         "device     A GPU",
         "events     6 in 0.004 s",
         "steps      3 to 4, median 2 ms",
-        "host time  work 1, wait 0, poll 0, unknown 0 (shares of its threads' time)",
+        "host time  work 1, wait 0, poll 0, unknown 0 (fractions of its threads' time)",
         "network    1 collectives, backend nccl",
         "memory     peak unknown",
         "usable for replay yes; scale_to yes; memory no: no memory events with totals; record with "
         "profile_memory=True",
     ]
-    note = "note       no shapes, so that models know few ops; record with record_shapes=True"
+    note = "note       no shapes, so models can time few ops; record with record_shapes=True"
     assert str(info).splitlines()[-1] == note
     assert info.step_times == pytest.approx((1e-3, 3e-3))
     assert info.facts["gap_share"] == 0
@@ -52,7 +52,7 @@ def test_of_how_many_ranks_it_is_one_is_said_where_nobody_recorded_it(script, tm
     recorded.step(3, 0, 1000)
     recorded.op("aten::mm", 0, 1000)
     info = replace(recorded.read(tmp_path).info(), world=None)
-    assert str(info).splitlines()[0] == "ranks      0; of how many is not recorded"
+    assert str(info).splitlines()[0] == "ranks      0; the number of ranks is not recorded"
 
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
@@ -75,7 +75,7 @@ def test_scaling_needs_collectives(script, tmp_path):
     s = script()
     s.op("aten::mm", 0, 10)
     assert str(s.read(tmp_path).info().find_use("scale_to")) == (
-        "scale_to no: no collectives, so nothing says what ranks exchange"
+        "scale_to no: no collectives, so it is unknown what ranks exchange"
     )
 
 

@@ -42,7 +42,7 @@ def test_the_bundled_table_holds_all_starts():
         (HEAD, "has no untraced steps"),
         ("step,phase\n0,untraced\n", "is no table of steps"),
         (HEAD + "0,untraced,0,soon,0\n", "soon"),
-        (HEAD + "0,untraced\n", r"is no table .*; bring the one that 'trace"),
+        (HEAD + "0,untraced\n", r"is no table .*; use the one that 'trace"),
         (HEAD + "0,untraced,0,0,0\n", "a step of 0 s"),
         (HEAD + "0,untraced,0,\u00e8,0\n", "is no table of steps"),
     ],

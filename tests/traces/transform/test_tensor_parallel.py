@@ -211,7 +211,7 @@ def test_what_may_mix_columns_between_two_layers_makes_no_pair(between, why):
 
 
 def test_layers_as_wide_as_what_lies_between_are_no_pair_because_sizes_do_not_tell():
-    with pytest.raises(ValueError, match="sizes do not tell them apart"):
+    with pytest.raises(ValueError, match="sizes do not distinguish them"):
         linear_pairs(perceptron([op("gelu", (10, 8))], inner=8))
 
 
