@@ -129,7 +129,7 @@ def op_signature(ops: Ops, row: int) -> str:
     kind = str(kind_names()[ops.kind[row]])
     if not ops.bytes[row] >= 0:
         raise BackendError(
-            f"op {row} ({kind}): has neither a signature nor bytes, so no device can time it; give it "
-            "one of them"
+            f"op {row} ({kind}): has neither a signature nor bytes, so no device can time it; "
+            "give it one of them"
         )
     return str(Signature(kind, kind, (Operand("uint8", (int(ops.bytes[row]),)),)))

@@ -84,13 +84,13 @@ def test_a_list_that_others_may_write_is_refused(listed, tmp_path, mode):
 
 
 @pytest.mark.parametrize("key", ["load: [mine.py]", "python: /bin/python", "environment: {A: b}"])
-def test_what_a_machine_of_the_lab_does_not_hear_is_refused(listed, key):
+def test_settings_that_a_lab_machine_ignores_are_refused(listed, key):
     listed(f"agents: {{virtual: {{lab: uml, {key}}}}}")
     with pytest.raises(ScenarioError, match=f"ignores {key.partition(':')[0]}; remove"):
         listed_agents()
 
 
-def test_what_ssh_hands_to_a_shell_is_quoted():
+def test_the_command_that_ssh_runs_is_shell_quoted():
     far = Address("far", ssh="me@box", agent="a b; reboot", environment={"X": "$(id)"})
     assert far.command()[:5] == ["ssh", "-T", "-o", "BatchMode=yes", "--"]
     assert far.command()[-1] == "env 'X=$(id)' python3 'a b; reboot' --stdio"
@@ -215,7 +215,7 @@ def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
         path_with_rank(Path("/run/ft-{rank}.sock"))
 
 
-def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):
+def test_a_missing_socket_is_reported_as_no_agent_listening(tmp_path):
     with pytest.raises(DriverFault, match=r"missing: .*No such file.*hil agent --listen"):
         connect_unix_socket(tmp_path / "none", TOKEN)
 

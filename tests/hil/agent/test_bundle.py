@@ -35,7 +35,7 @@ def bare(tmp_path_factory):
     return folder, [sys.executable, "-S", str(folder / "foretrace-agent.pyz")], environment
 
 
-def test_the_file_needs_nothing_but_numpy(bare):
+def test_the_bundle_needs_only_numpy(bare):
     _, command, environment = bare
     remote = RemoteDriver(start_agent_process([*command, "--stdio"], environment), "host")
     remote.open({})
@@ -143,7 +143,7 @@ def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
     assert "no.json: is no work list" in done.stderr
 
 
-def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
+def test_the_bundle_is_reproducible_and_cached_once(tmp_path, monkeypatch):
     assert bundle_bytes() == bundle_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cached_bundle() == cached_bundle()

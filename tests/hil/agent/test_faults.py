@@ -168,7 +168,7 @@ def patiently(ask):
     return asked
 
 
-def test_every_fault_is_on_the_page():
+def test_every_fault_kind_is_documented():
     assert set(SWAPS) < set(FAULTS)
     assert len(FAULTS) == len(SWAPS) + 4
 

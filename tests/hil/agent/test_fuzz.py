@@ -33,7 +33,7 @@ def refusal(read, value, folder):
 
 
 @pytest.mark.parametrize("name", damage.TARGETS)
-def test_what_is_whole_is_taken_and_what_is_damaged_is_taken_or_refused_by_name(name, tmp_path):
+def test_intact_messages_are_accepted_and_damaged_ones_accepted_or_refused_by_name(name, tmp_path):
     """The same 200 changes every time; anything but a refusal in words is raised here."""
     (tree, text), read = damage.TARGETS[name]
     read(tree, tmp_path)

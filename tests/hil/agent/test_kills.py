@@ -226,7 +226,7 @@ def test_what_a_work_list_had_measured_before_it_was_killed_is_kept_by_the_next_
     assert not list(tmp_path.glob(".answers*"))
 
 
-def test_a_log_that_another_process_takes_for_abandoned_is_begun_again(tmp_path, monkeypatch):
+def test_a_log_that_another_process_removes_as_abandoned_is_started_again(tmp_path, monkeypatch):
     """Between the instants at which it is there and at which it is locked."""
     lock, log = fcntl.flock, AnswerLog(tmp_path, "key")
 

@@ -186,7 +186,7 @@ def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, re
     assert host3.endswith("a different clock")
 
 
-def test_a_clock_of_its_own_is_told_by_round_trips_and_taken_off_one_way_times(near):
+def test_another_hosts_clock_offset_is_measured_and_subtracted_from_one_way_times(near):
     """Both hosts are on this machine, so the clock of one of them is surely known: ours, or a day
     ahead of it; what was measured holds the truth, and never mixes the two."""
     for peer, truth in zip(PEERS, (0.0, DAY * 1e9), strict=True):

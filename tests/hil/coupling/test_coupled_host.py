@@ -96,6 +96,6 @@ def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
         driver.close()
 
 
-def test_a_way_of_sharing_that_is_none_is_refused():
+def test_an_unknown_sharing_mode_is_refused():
     with pytest.raises(DriverFault, match="sharing is 'half'; one of exclusive, solo, concurrent"):
         HostDriver().open({"sharing": "half"})

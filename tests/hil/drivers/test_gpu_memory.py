@@ -116,7 +116,7 @@ def pyverbs(monkeypatch):
     return install
 
 
-def test_the_nic_is_given_the_file(pyverbs):
+def test_the_nic_registers_the_dma_buf_file(pyverbs):
     pyverbs()
     assert register_gpu_memory("pd", 7, PAGE, 15) == ("pd", PAGE, 15, 7, 0)
 
@@ -134,6 +134,6 @@ def test_registering_is_an_op_of_verbs():
     assert VerbsDriver().answers("host:verbs-reg-gpu uint8[1048576]")
 
 
-def test_what_cuda_tells_of_a_gpu_is_told_and_the_rest_left_out():
+def test_cuda_attributes_are_reported_and_missing_ones_omitted():
     assert device_attributes(Library(), 0) == {"gpu_processors": "132", "gpu_copy_engines": "3"}
     assert set(ATTRIBUTES.values()) == {13, 16, 36, 37, 38, 40, 75, 76}  # cuda.h

@@ -41,7 +41,7 @@ def opened(**spec):
     return driver
 
 
-def test_a_collective_takes_what_the_gpu_that_came_last_took(torch):
+def test_a_collective_takes_the_time_of_the_gpu_that_arrived_last(torch):
     driver = opened()
     (sample,) = driver.timing([Request("collective:all-reduce fp32[262144]", 4)])
     told = driver.describe()
@@ -68,7 +68,7 @@ def test_what_the_host_does_and_what_gloos_bridge_has_is_refused(torch):
         opened(library="mpi")
 
 
-def test_a_torch_without_nccl_is_told_so(torch):
+def test_a_torch_without_nccl_is_reported(torch):
     torch.distributed.is_nccl_available = lambda: False
     with pytest.raises(DriverFault, match="this torch has no NCCL; install one with CUDA"):
         opened()

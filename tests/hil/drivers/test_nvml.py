@@ -86,7 +86,7 @@ def test_a_batch_that_was_slowed_at_either_end_or_between_was_slowed(library):
     assert (between["throttled"], between["gpu_slowed_ns"]) == (1, 3_000_000)
 
 
-def test_a_gpu_with_company_is_busy(library):
+def test_a_gpu_used_by_other_processes_is_busy(library):
     library(running=(os.getpid(),))
     Gpu("GPU-1").require_exclusive()
     library(running=(os.getpid(), 7))
@@ -94,7 +94,7 @@ def test_a_gpu_with_company_is_busy(library):
         Gpu("GPU-1").require_exclusive()
 
 
-def test_what_a_gpu_does_not_tell_is_left_out(library):
+def test_values_a_gpu_does_not_report_are_omitted(library):
     library(refused=("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksThrottleReasons"))
     assert set(Gpu("GPU-1").facts()) == {"gpu_mhz", "gpu_memory_mhz", "gpu_celsius"}
 
@@ -107,7 +107,7 @@ def test_the_provenance_has_the_driver_and_the_limits(library):
     }  # fmt: skip
 
 
-def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
+def test_in_a_container_one_unknown_process_id_is_taken_as_this_process(library):
     nowhere = 1 << 22  # Linux numbers processes below it (PID_MAX_LIMIT)
     library(running=(nowhere,))
     Gpu("GPU-1").require_exclusive()
@@ -119,7 +119,7 @@ def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
         Gpu("GPU-1").require_exclusive()
 
 
-def test_without_the_library_or_the_gpu_nothing_is_said(library, monkeypatch):
+def test_without_nvml_or_a_gpu_all_facts_are_empty(library, monkeypatch):
     library()
     assert Gpu("GPU-2").facts() == {}
     monkeypatch.setitem(sys.modules, "pynvml", None)

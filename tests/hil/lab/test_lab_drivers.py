@@ -83,7 +83,7 @@ def test_datagrams_are_not_written(monkeypatch):
         verbs.timing([Request("send:rdma-write uint8[64]")])
 
 
-def test_a_switch_never_answers_for_time_alone():
+def test_a_switch_alone_cannot_be_timed():
     driver = make_driver("switch")
     driver.open({})
     with pytest.raises(DriverFault, match=r"does not answer for time alone: .* begins and ends"):

@@ -26,7 +26,7 @@ def next_of(tree, packages=BOTH):
     return told(tree, packages)["next"].command
 
 
-def test_of_nothing_it_says_so_and_names_the_lab(tree):
+def test_a_machine_without_devices_is_pointed_to_the_lab(tree):
     tree.modules("numpy")
     found = told(tree)
     assert {n: f.state for n, f in found.items()} == {
@@ -39,7 +39,7 @@ def test_of_nothing_it_says_so_and_names_the_lab(tree):
     ("kind", "name"),
     [("connectx-5", "ConnectX-5"), ("connectx-6", "ConnectX-6"), ("connectx-7", "ConnectX-7")],
 )
-def test_a_card_is_followed_from_its_slot_to_a_message_one_command_at_a_time(tree, kind, name):
+def test_a_nic_is_diagnosed_step_by_step_from_slot_to_first_message(tree, kind, name):
     tree.modules("numpy")
     tree.card(kind, driver="")
     assert f"{name} at 0000:17:00.0: no driver has it" in told(tree)["nic"].observation
@@ -101,7 +101,7 @@ def test_each_distribution_installs_by_its_own_packages(tmp_path, release, insta
     assert told(tree)["python"].command == python
 
 
-def test_the_python_that_is_there_is_told_with_what_it_lacks(tmp_path):
+def test_the_installed_python_is_reported_with_what_it_lacks(tmp_path):
     old = Tree(tmp_path / "old", "rhel 9")
     assert told(old)["python"].observation == "RHEL 9.4: Python 3.9, the agent needs 3.11"
     bare = Tree(tmp_path / "bare", "ubuntu 24.04")
@@ -120,9 +120,7 @@ def test_the_python_that_is_there_is_told_with_what_it_lacks(tmp_path):
         ("ubuntu 22.04", "3.11", f"{Path.home()}/ft/lib", "ft/bin/python"),
     ],
 )
-def test_what_the_cure_of_an_old_python_brought_is_seen_and_named(
-    tmp_path, release, version, site, named
-):
+def test_a_python_installed_by_an_earlier_advice_is_found(tmp_path, release, version, site, named):
     """The system's own stays as old as it was: RHEL 9's is 3.9 for its whole life."""
     tree = Tree(tmp_path, release)
     assert told(tree)["python"].state == "bad"
@@ -144,7 +142,7 @@ def test_pyverbs_of_a_python_that_runs_no_agent_is_not_asked_for(tmp_path):
     assert next_of(tree) == READY["nic"]
 
 
-def test_a_gpu_is_followed_from_its_slot_to_the_plan_that_records_it(tree):
+def test_a_gpu_is_diagnosed_step_by_step_from_slot_to_recording_plan(tree):
     tree.modules("numpy")
     for address in ("0000:1b:00.0", "0000:43:00.0"):
         tree.gpu(address, driver="nouveau")
@@ -159,7 +157,7 @@ def test_a_gpu_is_followed_from_its_slot_to_the_plan_that_records_it(tree):
     assert next_of(tree) == "foretrace hil plan gpu --out work"
 
 
-def test_whether_a_nic_may_register_a_gpus_memory_is_told_by_its_kernel_modules(tree):
+def test_open_kernel_modules_decide_if_a_nic_can_register_gpu_memory(tree):
     tree.gpu()
     tree.file("dev/nvidia0")
     assert told(tree)["dma-buf"].state == "off"
@@ -169,13 +167,13 @@ def test_whether_a_nic_may_register_a_gpus_memory_is_told_by_its_kernel_modules(
     assert told(tree)["dma-buf"].state == "ok"
 
 
-def test_a_gpu_that_the_catalog_lacks_is_told_by_its_number(tree):
+def test_a_gpu_missing_in_the_catalog_is_reported_by_its_pci_id(tree):
     tree.gpu(device="0x9999")
     tree.file("dev/nvidia0")
     assert told(tree)["gpu"].observation == "1 of 0x10de:0x9999: driver nvidia"
 
 
-def test_an_expander_is_followed_from_its_slot_to_a_node_of_memory(tmp_path):
+def test_a_cxl_expander_is_diagnosed_step_by_step_from_slot_to_numa_node(tmp_path):
     tree = Tree(tmp_path, "ubuntu 24.04")
     tree.modules("numpy")
     tree.node(0, "0-51", 64167)
@@ -194,14 +192,14 @@ def test_an_expander_is_followed_from_its_slot_to_a_node_of_memory(tmp_path):
     assert next_of(tree) == "foretrace drivers cxl"
 
 
-def test_a_node_without_memory_is_no_expander_that_works(tmp_path):
+def test_a_numa_node_without_memory_is_not_a_working_expander(tmp_path):
     tree = Tree(tmp_path, "ubuntu 24.04")
     tree.file("sys/bus/cxl/devices/mem0/uevent")
     tree.node(2, "", 0)
     assert told(tree)["cxl"].state == "bad"
 
 
-def test_the_first_thing_in_the_way_is_the_next_command(tmp_path):
+def test_the_next_command_removes_the_first_obstacle(tmp_path):
     """Of a host with everything: the machine, the adapter, then the GPU."""
     tree = Tree(tmp_path, "rhel 9")
     tree.two_hosts_ready()

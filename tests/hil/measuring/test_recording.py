@@ -32,7 +32,7 @@ def kept(tmp_path):
     return path
 
 
-def test_a_recording_comes_back_as_it_was(kept):
+def test_a_recording_survives_writing_and_reading(kept):
     found = read(kept)
     assert [s.flags for s in found.samples] == [("throttled",), ()]
     assert [s.start for s in found.samples] == [0, 1]
@@ -115,13 +115,13 @@ def answers(how, n=3, **rest):
     return remembers.timing([Request(COPY, n)])[0].ns.tolist()
 
 
-def test_a_median_is_over_all_that_may_be_fitted():
+def test_the_median_uses_only_unflagged_samples():
     assert answers("median", 2) == [25.0, 25.0]
     hot = recording(sample(), sample((9e9,), flags=("throttled",)))
     assert RecordingDriver.of(hot).timing([Request(COPY)])[0].ns.tolist() == [20.0]
 
 
-def test_a_sequence_is_what_was_taken_once_in_its_order():
+def test_a_sequence_returns_each_sample_once_in_recorded_order():
     remembers = RecordingDriver.of(recording(), "sequence")
     assert remembers.timing([Request(COPY, 2)])[0].ns.tolist() == [30.0, 10.0]
     assert remembers.timing([Request(COPY)])[0].ns.tolist() == [20.0]
@@ -129,13 +129,13 @@ def test_a_sequence_is_what_was_taken_once_in_its_order():
         remembers.timing([Request(COPY)])
 
 
-def test_draws_follow_the_seed():
+def test_random_draws_depend_only_on_the_seed():
     assert answers("draw", 20, seed=4) == answers("draw", 20, seed=4)
     assert answers("draw", 20, seed=4) != answers("draw", 20, seed=5)
     assert set(answers("draw", 50)) <= {10.0, 20.0, 30.0, 40.0}
 
 
-def test_what_was_not_seen_is_refused():
+def test_an_op_missing_in_the_recording_is_refused():
     remembers = RecordingDriver.of(recording())
     with pytest.raises(RecordingError, match=r"has not seen 'copy:h2h uint8.64.' .warm.; record"):
         remembers.timing([Request("copy:h2h uint8[64]")])
@@ -145,7 +145,7 @@ def test_what_was_not_seen_is_refused():
     assert not remembers.answers("copy:h2h uint8[64]")
 
 
-def test_an_unknown_way_of_answering_is_refused():
+def test_an_unknown_answer_mode_is_refused():
     with pytest.raises(RecordingError, match="answer is 'mean'; it is one of sequence, median"):
         RecordingDriver.of(recording(), "mean")
 

@@ -294,7 +294,7 @@ def test_too_few_steps_are_refused(tmp_path):
         capture_meta(script(tmp_path, steps=1), tmp_path / "out")
 
 
-def test_what_is_no_script_is_refused(tmp_path):
+def test_a_command_that_is_no_script_is_refused(tmp_path):
     with pytest.raises(TraceError, match=r"torchrun train\.py: is neither a script nor a function"):
         capture_meta(["torchrun", "train.py"], tmp_path)
 

@@ -196,7 +196,7 @@ def test_a_number_without_end_is_refused(exported, tmp_path):
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, exported, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, exported, tmp_path):
     content, message = TABLE[case]
     put(tmp_path, content)
     assert exported() == message

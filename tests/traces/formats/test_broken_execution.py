@@ -70,7 +70,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     content, message = TABLE[case]
     (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": [EVENT]}))
     if content is not None:

@@ -144,7 +144,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     native.write(
         Trace.of(strings=("a", "b"), name=[0, 1], kind=0, ts=[0, 5], dur=[2, 2]), tmp_path / "t"
     )

@@ -127,7 +127,7 @@ def per_step(graph, rows):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["fused", "gated"])
-def test_a_step_made_without_running_it_is_shared_as_megatron_writes_it(kind, tmp_path):
+def test_a_step_recorded_without_running_is_split_like_megatron(kind, tmp_path):
     function = {"fused": "make", "gated": "gated"}[kind]
     path, _ = capture_meta([f"{GPT}:{function}"], tmp_path / "meta")
     graph = resized(kineto.read([path]))
@@ -150,7 +150,7 @@ def apart(ops):
 
 
 @pytest.mark.nightly
-def test_a_recorded_step_of_one_process_is_shared_as_megatron_writes_it(tmp_path):
+def test_a_recorded_step_of_one_process_is_split_like_megatron(tmp_path):
     trace = kineto.read(recorded(tmp_path / "one", 1, 1))
     theirs = first_step(dispatched_ops(kineto.read(recorded(tmp_path / "hand", 2, 2)[:1])))
     ours = first_step(dispatched_ops(tensor_plan(trace, 2).sharded_trace))
@@ -166,7 +166,7 @@ def test_a_recorded_step_of_one_process_is_shared_as_megatron_writes_it(tmp_path
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_recorded_data_parallel_ranks_are_shared_as_megatron_writes_them(replicas, tmp_path):
+def test_recorded_data_parallel_ranks_are_split_like_megatron(replicas, tmp_path):
     files = recorded(tmp_path / "ddp", replicas, 1)
     hand = recorded(tmp_path / "hand", 2 * replicas, 2)
     theirs = first_step(dispatched_ops(kineto.read(hand[:1])))

@@ -46,7 +46,7 @@ def test_flop_are_those_that_torch_counts(name, shapes, settings, flop):
     assert called(name, shapes, settings).flop == flop
 
 
-def test_torch_still_counts_them_so():
+def test_torch_still_counts_the_same_flop():
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import (
         FlopCounterMode,
@@ -142,7 +142,7 @@ def test_element_types_have_their_width():
         ("aten::_scaled_dot_product_flash_attention", [[4, 4]] * 3),
     ],
 )
-def test_what_no_rule_fits_is_unknown(name, shapes):
+def test_an_operator_without_a_rule_has_unknown_work(name, shapes):
     assert all(map(isnan, called(name, shapes)))
 
 
@@ -197,7 +197,7 @@ def test_kernels_that_multiply_share_the_work_and_the_others_move_one_tensor():
         ("SubTensorOpWithScalar1d", False),
     ],
 )
-def test_names_tell_kernels_that_multiply_from_those_that_turn_layouts(kernel, products):
+def test_kernel_names_distinguish_gemms_from_layout_transposes(kernel, products):
     assert is_gemm_kernel(kernel) == products
 
 

@@ -47,7 +47,7 @@ def test_the_bundled_table_holds_all_starts():
         (HEAD + "0,untraced,0,\u00e8,0\n", "is no table of steps"),
     ],
 )
-def test_what_is_no_table_is_refused(tmp_path, text, message):
+def test_a_file_that_is_no_step_table_is_refused(tmp_path, text, message):
     if text is not None:
         (tmp_path / "rank0.steps.csv").write_text(text, encoding="utf-8")
     with pytest.raises(TraceError, match=message):

@@ -207,7 +207,7 @@ def put(folder, files):
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     files, message = TABLE[case]
     name = put(tmp_path, files)
     assert refused("trace", "export", name, "--format", "chakra") == message

@@ -8,7 +8,7 @@ from foretrace.sim.errors import DriverFault
 
 
 @pytest.mark.parametrize("name", known_drivers())
-def test_every_driver_keeps_the_rules(name):
+def test_every_driver_follows_the_interface_rules(name):
     made = make_driver(name)
     assert made.name == name
     assert made.clock in CLOCKS
