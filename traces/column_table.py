@@ -45,7 +45,7 @@ class ColumnTable:
         return cls(kind, {k: _filled_column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
 
     @staticmethod
-    def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
+    def concatenate(tables: Sequence[ColumnTable]) -> ColumnTable:
         """Concatenation of tables; the inputs are emptied to save memory."""
         names = list(tables[0]._columns)
         return ColumnTable(

@@ -20,7 +20,7 @@ from .build_cache import (
     lab_folder,
     record_recipe,
 )
-from .debian import Packages
+from .debian import PackageDownloader
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BuildStep:
 
     title: str
     parts: tuple[str, ...]
-    run: Callable[[Packages], object]
+    run: Callable[[PackageDownloader], object]
     inputs: Callable[[], Sequence[str]]
 
     @property
@@ -88,7 +88,7 @@ def build_machines(
         raise DriverFault("missing", f"lab: no machine {unknown[0]!r}; one of {', '.join(STEPS)}")
     steps = [(m, step) for m in wanted for step in STEPS[m] if again or not step.is_built]
     tools.require_packages(list(dict.fromkeys(machine for machine, _ in steps)))
-    packages = Packages(lab_folder() / "apt")
+    packages = PackageDownloader(lab_folder() / "apt")
     if steps:
         packages.update()
     for machine, step in steps:

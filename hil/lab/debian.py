@@ -73,7 +73,7 @@ def debian_mirror() -> str:
     raise HardwareUnavailable("lab: apt has no list of Debian packages; run apt-get update")
 
 
-class Packages:
+class PackageDownloader:
     """Downloader of Debian packages into one folder, with package lists of its own.
 
     Parameters

@@ -18,7 +18,7 @@ from .build_cache import (
     part_path,
     replacing_part,
 )
-from .debian import Packages, package_version, unpack_packages
+from .debian import PackageDownloader, package_version, unpack_packages
 from .staging import stage_agent_files
 from .vm import NOBODY
 from .wire import HOST, WIRE, wire_ends
@@ -36,7 +36,7 @@ CXL = [
 ]  # fmt: skip
 
 
-def unpack_qemu(packages: Packages) -> None:
+def unpack_qemu(packages: PackageDownloader) -> None:
     """Unpack QEMU and the libraries that it was built with."""
     files = packages.fetch([PACKAGE])
     with replacing_part(PROGRAM) as into:

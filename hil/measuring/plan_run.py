@@ -13,7 +13,7 @@ from typing import Any
 from ...sim.errors import DriverFault, SimulationError
 from ..driver import Driver
 from .measurement import Measurement
-from .plan import Piece, RecordingPlan
+from .plan import PlanPiece, RecordingPlan
 from .plan_journal import (
     WHOLE,
     Journal,
@@ -47,7 +47,7 @@ class Progress:
         """Ops that the device failed at; nobody asks for them again."""
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
-    def remaining_work(self, piece: Piece, number: int) -> WorkList | None:
+    def remaining_work(self, piece: PlanPiece, number: int) -> WorkList | None:
         """What is left of a piece in a round; None for nothing."""
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
@@ -59,7 +59,7 @@ class Progress:
         )  # fmt: skip
         return replace(piece.work, requests=left) if left else None
 
-    def remaining_pieces(self) -> Iterator[tuple[int, Piece, WorkList]]:
+    def remaining_pieces(self) -> Iterator[tuple[int, PlanPiece, WorkList]]:
         """Rounds and pieces that are not through, in order, with what is left of each."""
         for number in range(self.plan.rounds):
             for piece in self.plan.pieces:
@@ -134,7 +134,7 @@ def write_recording(progress: Progress, folder: Path) -> Path | None:
 
 
 def _measure_piece(
-    progress: Progress, number: int, piece: Piece, work: WorkList, folder: Path, opener: Opener
+    progress: Progress, number: int, piece: PlanPiece, work: WorkList, folder: Path, opener: Opener
 ) -> None:
     """One start of a process, whose batches go to a journal of its own."""
     begin = time.monotonic()
@@ -179,7 +179,7 @@ def _next_start(progress: Progress, folder: Path) -> int:
     return start
 
 
-def _head(measurement: Measurement, piece: Piece, number: int, share: float) -> dict[str, Any]:
+def _head(measurement: Measurement, piece: PlanPiece, number: int, share: float) -> dict[str, Any]:
     """First line of a journal; ``of`` is the share of the piece that it asks for."""
     now = measurement.recording()
     told = {"driver": now.driver, "device": now.device, "host": now.host, "date": now.date}
@@ -187,7 +187,7 @@ def _head(measurement: Measurement, piece: Piece, number: int, share: float) -> 
     return {**told, "versions": dict(now.versions), "spec": dict(now.spec), **whose}
 
 
-def _is_of(journal: Journal, piece: Piece, number: int) -> bool:
+def _is_of(journal: Journal, piece: PlanPiece, number: int) -> bool:
     return (journal.head["piece"], journal.head["round"]) == (piece.name, number)
 
 

@@ -16,7 +16,7 @@ from .terminal.common import Json, print_json
 
 if TYPE_CHECKING:
     from ...sim.facts.graph import Graph
-    from ...traces.infer.trace_info import Info
+    from ...traces.infer.trace_info import TraceInfo
 
 trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
 app.add_typer(trace)
@@ -190,12 +190,12 @@ def export(
         typer.echo(f"wrote {path}")
 
 
-def _described(files: list[str]) -> tuple[Info, Graph | None]:
+def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
     """Description of recorded files, and their graph; None where there is none."""
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":
-        described: tuple[Info, Graph | None] = _open_trace(files).info_and_graph()
+        described: tuple[TraceInfo, Graph | None] = _open_trace(files).info_and_graph()
         return described
     from ...traces.formats import chakra
     from ...traces.infer.graph_info import graph_info

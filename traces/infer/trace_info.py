@@ -23,7 +23,7 @@ from .ranks.rank_graph import RankGraph
 
 NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
-"""Facts of a graph that are fields of `Info`."""
+"""Facts of a graph that are fields of `TraceInfo`."""
 
 
 class TraceUse(NamedTuple):
@@ -40,7 +40,7 @@ class TraceUse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Info:
+class TraceInfo:
     """A description of a trace; ``str()`` is what ``foretrace trace info`` prints.
 
     Parameters
@@ -129,12 +129,12 @@ def _rounded_text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def info(trace: RecordedEvents) -> Info:
+def info(trace: RecordedEvents) -> TraceInfo:
     """Describe a trace."""
     return info_and_graph(trace)[0]
 
 
-def info_and_graph(trace: RecordedEvents) -> tuple[Info, Graph | None]:
+def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
     """Description of a trace, and its graph in recorded order; None where it has none."""
     ranks = [RankTrace(trace, rank) for rank in trace.ranks]
     graphs = [rank_graph_for_run(events, find_steps(events)) for events in ranks]
@@ -145,7 +145,7 @@ def info_and_graph(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     facts: Mapping[str, Any] = graph.facts if graph else {}
     ts = trace.events["ts"]
     first = trace.processes[0]
-    told = Info(
+    told = TraceInfo(
         ranks=trace.ranks,
         world=max(p.world for p in trace.processes),
         backend=first.backend,

@@ -68,7 +68,7 @@ class _Loop(ctypes.Structure):
     )  # fmt: skip
 
 
-class Outcome(NamedTuple):
+class LoopOutcome(NamedTuple):
     """What a loop did: ns until all completed, posted, failed, first status, errno of a post."""
 
     ns: int
@@ -189,13 +189,13 @@ class MessageLoop:
             ctypes.addressof(self.lanes), 0, depth, len(pairs), batch,
         )  # fmt: skip
 
-    def run(self, count: int) -> Outcome:
+    def run(self, count: int) -> LoopOutcome:
         """Post so many messages, poll for all of them; none polls once."""
         loop = self.loop
         loop.count = count
         loop.posted = loop.failed = loop.status = loop.refused = 0
         ns = _machine_code()(ctypes.addressof(loop))
-        return Outcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
+        return LoopOutcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
 
     def _chain(self, work: WorkTemplate, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
         """WorkTemplate requests of one post, each of which completes."""

@@ -79,10 +79,10 @@ def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) ->
     """
     if pair[0].settings.compiled and name != "rdma-send":
         return loop_time(pair, name, size, count)
-    return Stream(pair, name, size, depth).run(count)
+    return MessageStream(pair, name, size, depth).run(count)
 
 
-class Stream:
+class MessageStream:
     """Messages under way on each lane, posted as others complete, by Python."""
 
     def __init__(self, pair: Ends, name: str, size: int, depth: int):

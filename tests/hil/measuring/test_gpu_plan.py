@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
-from foretrace.hil.measuring.plan import Piece, RecordingPlan
+from foretrace.hil.measuring.plan import PlanPiece, RecordingPlan
 from foretrace.hil.measuring.plan_journal import journal_path, read_journals, recording_of_journals
 from foretrace.hil.measuring.plan_run import Progress, run_plan
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
@@ -105,7 +105,7 @@ TEXTS = [f"compute:aten::add bf16[{n}] bf16[{n}]" for n in (64, 256, 1024)]
 def small(rounds=3, names=("one", "two")):
     """A plan of two pieces of three ops, four batches of each."""
     pieces = (
-        Piece(
+        PlanPiece(
             WorkList("torch", tuple(Request(t, 5) for t in TEXTS), {"device": "cuda:0"}, starts=1,
                      most_starts=1, blocks=4, busy=99.0, note=name), 10.0)
         for name in names
@@ -269,7 +269,7 @@ def of_host(folder):
     """A plan for memory of this machine, and what does it."""
     ops = tuple(Request(f"copy:h2h uint8[{n}]", 3) for n in (4096, 65536))
     work = WorkList("host", ops, starts=1, most_starts=1, blocks=2, busy=99.0, note="copies")
-    (folder / "plan.json").write_text(RecordingPlan((Piece(work, 1.0),), 2).text())
+    (folder / "plan.json").write_text(RecordingPlan((PlanPiece(work, 1.0),), 2).text())
     write_bundle(folder / "foretrace-agent.pyz")
     return [sys.executable, "foretrace-agent.pyz", "--plan", "plan.json", "--out", "kept"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.hil.measuring.plan import Piece, RecordingPlan
+from foretrace.hil.measuring.plan import PlanPiece, RecordingPlan
 from foretrace.hil.measuring.plan_run import run_plan
 from foretrace.hil.recording import read
 from foretrace.hil.sample import AFTER, Request
@@ -38,7 +38,7 @@ def quick(names, repeats=20, blocks=6, rounds=1):
     """Pieces of the plan, in one round: a made-up GPU starts as it did before."""
     return RecordingPlan(
         tuple(
-            Piece(replace(p.work, blocks=blocks, busy=99.0, requests=tuple(
+            PlanPiece(replace(p.work, blocks=blocks, busy=99.0, requests=tuple(
                 replace(r, n=repeats) for r in p.work.requests)), p.seconds)
             for p in gpu_plan("cuda:0").pieces if not names or p.name in names
         ),

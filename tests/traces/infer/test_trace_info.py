@@ -116,7 +116,7 @@ def test_unmarked_steps_are_said_to_be_one(script, tmp_path):
 
 
 def test_ranks_that_do_not_match_still_have_an_info(script, tmp_path):
-    """Info reports what is wrong where a graph is refused."""
+    """TraceInfo reports what is wrong where a graph is refused."""
     a, b = one(script, **SAID), one(script, **SAID)
     b.rank = 1
     b.document["distributedInfo"]["rank"] = 1
