@@ -66,7 +66,7 @@ def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
         ("agents: {a: {ssh: b}}", "'ssh' and 'agent' go together"),
         ("agents: {a: {ssh: -oProxyCommand=x, agent: c}}", "write user@host"),
         ("agents: {a: {ssh: 'b; rm -r x', agent: c}}", "write user@host"),
-        ("agents: {a: [", "is no YAML"),
+        ("agents: {a: [", "is not valid YAML"),
     ],
 )
 def test_a_list_that_is_wrong_says_where(listed, text, said):
@@ -79,7 +79,7 @@ def test_a_list_that_is_wrong_says_where(listed, text, said):
 def test_a_list_that_others_may_write_is_refused(listed, tmp_path, mode):
     listed("agents: {torch: {python: ~/bin/python}}")
     (tmp_path / "foretrace" / "agents.yaml").chmod(mode)
-    with pytest.raises(ScenarioError, match="others may write it; chmod go-w it"):
+    with pytest.raises(ScenarioError, match="other users may write it; chmod go-w it"):
         listed_agents()
 
 

@@ -73,7 +73,7 @@ def test_a_device_that_is_taken_or_forbidden_cannot_be_opened(odd, kind):
         ("absurd", "absurd", "longer than an hour"),
         ("stood", "absurd", "the clock did not move"),
         ("unrequested", "unrequested", "asked for .'host:idle', 'warm'., answered .'host:other'"),
-        ("too-many", "unrequested", "2 answers to 1 questions"),
+        ("too-many", "unrequested", "2 samples for 1 requests"),
         ("too-long", "unrequested", "4 repeats of host:idle, asked for 3"),
         ("too-short", "unrequested", "2 repeats of host:idle, asked for 3"),
         ("clock", "clock", "answered by clock 'device', declared 'wall'"),

@@ -140,7 +140,7 @@ def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
     done = subprocess.run([*command, "--record", "no.json"], cwd=folder, env=environment,
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2
-    assert "no.json: is no work list" in done.stderr
+    assert "no.json: is not a work list" in done.stderr
 
 
 def test_the_bundle_is_reproducible_and_cached_once(tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def test_a_request_with_a_field_of_another_type_is_refused_and_not_asked_of_a_dr
     ("facts", None), ("flags", [5]), ("clock", 5), ("start", "x"), ("metric", None),
 ])  # fmt: skip
 def test_a_sample_with_a_field_of_another_type_is_refused(field, value):
-    with pytest.raises(DriverFault, match=r"^protocol: an answer is malformed"):
+    with pytest.raises(DriverFault, match=r"^protocol: samples are malformed"):
         protocol.decode_samples([{**damage.SAMPLE, field: value}], [[5.0, 5.0]])
 
 
@@ -90,7 +90,7 @@ class Odd:
 
 
 @pytest.mark.parametrize(("reply", "why"), [
-    ({"text": "x" * (protocol.MESSAGE + 1)}, "oversized"), ({"facts": {1, 2}}, "none that can be"),
+    ({"text": "x" * (protocol.MESSAGE + 1)}, "oversized"), ({"facts": {1, 2}}, "cannot be encoded"),
 ])  # fmt: skip
 def test_an_answer_that_cannot_be_sent_is_named_and_the_agent_goes_on(reply, why):
     frame = protocol.pack_frame({"verb": "describe"})

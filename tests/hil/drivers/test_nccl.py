@@ -53,7 +53,9 @@ def test_a_collective_takes_the_time_of_the_gpu_that_arrived_last(torch):
 
 
 def test_more_ranks_than_gpus_are_refused(torch):
-    with pytest.raises(DriverFault, match="3 ranks need 3 GPUs, there are 2, and NCCL shares none"):
+    with pytest.raises(
+        DriverFault, match="3 ranks need 3 GPUs, there are 2, and NCCL cannot share one"
+    ):
         opened(ranks=3)
 
 

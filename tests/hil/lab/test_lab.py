@@ -182,8 +182,8 @@ def test_two_machines_at_a_wire_send_to_each_others_socket_and_nowhere_else(buil
 
 
 @pytest.mark.parametrize(("said", "why"), [
-    ({"clock": "icount"}, "share no time; say clock=wall"),
-    ({"host": "3"}, "say host=1 in one, host=2 in the other"),
+    ({"clock": "icount"}, "share no time; set clock=wall"),
+    ({"host": "3"}, "set host=1 in one and host=2 in the other"),
     ({"wire": "../elsewhere"}, "a wire has a plain name"),
     ({"vlan": "100"}, "one device with one address; leave out vlan"),
 ])  # fmt: skip

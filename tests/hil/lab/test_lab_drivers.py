@@ -86,7 +86,7 @@ def test_datagrams_are_not_written(monkeypatch):
 def test_a_switch_alone_cannot_be_timed():
     driver = make_driver("switch")
     driver.open({})
-    with pytest.raises(DriverFault, match=r"does not answer for time alone: .* begins and ends"):
+    with pytest.raises(DriverFault, match=r"alone cannot be timed: .* at its two ends"):
         driver.timing([Request("send:rdma-write uint8[64]")])
     driver.close()
 

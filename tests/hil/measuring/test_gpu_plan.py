@@ -245,7 +245,7 @@ def test_a_folder_holds_recordings_of_one_gpu_only(gpu, tmp_path, monkeypatch):
     monkeypatch.setattr(
         MadeUpGpu, "describe", lambda self: {**TorchDriver.describe(self), "device": "another"}
     )
-    with pytest.raises(RecordingError, match="torch another and torch stand-in said"):
+    with pytest.raises(RecordingError, match="torch another and torch stand-in"):
         run(small(rounds=2), tmp_path)
 
 
@@ -254,14 +254,14 @@ def test_a_damaged_line_is_named_and_nothing_is_measured_over_it(gpu, tmp_path):
     path = journal_path(tmp_path, 0)
     lines = path.read_text().split("\n")
     path.write_text("\n".join([lines[0], lines[1][:-9], *lines[2:]]))
-    with pytest.raises(RecordingError, match=r"start-0000.jsonl:2: is damaged .*take the file"):
+    with pytest.raises(RecordingError, match=r"start-0000.jsonl:2: is damaged .*remove the file"):
         run(small(rounds=1), tmp_path)
 
 
 def test_a_plan_of_another_version_is_refused(tmp_path):
     file = tmp_path / "plan.json"
     file.write_text(small().text().replace('"schema": 1', '"schema": 2', 1))
-    with pytest.raises(RecordingError, match=r"is no plan .*write one with 'foretrace hil plan"):
+    with pytest.raises(RecordingError, match=r"is not a plan .*write one with 'foretrace hil plan"):
         RecordingPlan.read(file)
 
 

@@ -251,9 +251,9 @@ def test_a_work_list_survives_writing_and_reading_and_refuses_invalid_values(tmp
     assert WorkList.read(tmp_path / "work.json") == asked
     assert touched_bytes(A) == 200
     for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
-        with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
+        with pytest.raises(RecordingError, match=r"x\.json: is not a work list"):
             WorkList.read_text(text, "x.json")
     with pytest.raises(RecordingError, match="No such file"):
         WorkList.read(tmp_path / "none.json")
-    with pytest.raises(ValueError, match="ask each op once"):
+    with pytest.raises(ValueError, match="request each op once"):
         WorkList("host", (A, A))

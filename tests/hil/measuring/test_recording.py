@@ -54,7 +54,7 @@ def test_a_partial_recording_says_so(tmp_path):
 @pytest.mark.parametrize("keep", [0, 5, 40, -1])
 def test_a_truncated_recording_is_refused(kept, keep):
     kept.write_bytes(kept.read_bytes()[:keep])
-    with pytest.raises(RecordingError, match=r"is truncated or no recording|is no recording"):
+    with pytest.raises(RecordingError, match=r"is truncated or not a recording|is not a recording"):
         read(kept)
 
 
@@ -78,10 +78,10 @@ def test_a_recording_that_lost_a_line_is_refused(kept):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda head: {**head, "form": "other"}, "is no recording of foretrace"),
+        (lambda head: {**head, "form": "other"}, "is not a recording of foretrace"),
         (lambda head: {**head, "schema": 99}, "has schema 99, this version reads 1"),
         (lambda head: {**head, "extra": 1}, "is damaged"),
-        (lambda head: [head], "is no recording of foretrace"),
+        (lambda head: [head], "is not a recording of foretrace"),
     ],
 )
 def test_a_foreign_recording_is_refused(kept, change, text):
@@ -103,10 +103,10 @@ def test_a_recording_of_impossible_samples_is_refused(tmp_path, bad):
 
 
 def test_a_file_that_is_not_there_or_huge_is_refused(tmp_path, monkeypatch, kept):
-    with pytest.raises(RecordingError, match="is not there; record it first"):
+    with pytest.raises(RecordingError, match="does not exist; record it first"):
         read(tmp_path / "none.rec.gz")
     monkeypatch.setattr(form, "LARGEST", 10)
-    with pytest.raises(RecordingError, match="this is no recording"):
+    with pytest.raises(RecordingError, match="this is not a recording"):
         read(kept)
 
 

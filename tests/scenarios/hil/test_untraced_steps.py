@@ -105,7 +105,7 @@ def test_a_table_that_cannot_be_read_is_named(recording, cli):
     (recording / "rank0.steps.csv").write_text(HEAD + "0,untraced,0,soon,0\n")
     code, _, err = cli("run", "a.yaml")
     assert code != 0
-    assert "rank0.steps.csv: is no table of steps" in " ".join(err.split())
+    assert "rank0.steps.csv: is not a table of steps" in " ".join(err.split())
     assert "not used: " in cli("trace", "info", "run/rank0.json.gz")[1]
 
 

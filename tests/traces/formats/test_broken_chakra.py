@@ -53,7 +53,7 @@ NODES = {
     ),
     "the same id twice": (
         [[node(1), node(1)]],
-        f"x.0.et: node 1 (unnamed) has the id of another one; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) has the same id as another node; {AGAIN}",
     ),
     "a message that nobody sends": (
         [[node(1, NodeType.COMM_RECV, comm_src=1, comm_tag=2)], []],
@@ -100,11 +100,11 @@ NODES = {
     ),
     "a kind of ours that is none": (
         [[node(1, foretrace__kind="thinking")]],
-        f"x.0.et: node 1 (unnamed) is of kind 'thinking', which is none; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) is of kind 'thinking', which does not exist; {AGAIN}",
     ),
     "a kind of ours that is empty": (
         [[node(1, foretrace__kind="")]],
-        f"x.0.et: node 1 (unnamed) is of kind '', which is none; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) is of kind '', which does not exist; {AGAIN}",
     ),
     "a kind of ours that contradicts": (
         [[node(1, foretrace__kind="collective")]],

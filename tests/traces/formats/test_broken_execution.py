@@ -62,7 +62,7 @@ TABLE = {
     "another process": (
         document(NODE, pid=77),
         "is of process 77, which no rank of the trace is (processes 1); give those of the same "
-        "run, one a rank",
+        "run, one per rank",
     ),
     "other steps": (number(500), NOBODY.format(1)),
     "numbers that are none": (number("five"), NOBODY.format(0)),

@@ -143,14 +143,14 @@ EVENTS = {
     ),
     "a kernel without its launch": (
         {"t.json": trace(EVENT, KERNEL)},
-        "t.json: none of 1 GPU ops can be joined to the call that launched it, so nothing says "
-        "what waits for what; record with CPU activities too, or allow the recorded order to be "
-        "kept (serialise: true)",
+        "t.json: none of 1 GPU ops can be joined to the call that launched it, so "
+        "dependencies are unknown; record with CPU activities too, or allow the recorded order "
+        "to be kept (serialise: true)",
     ),
     "ranks that were not recorded": (
         {"t.json": of_rank(3, *collective(ranks="[0, 1, 2, 3]"), world=4)},
         "t.json: collectives involve ranks 0, 1, 2, which were not recorded; add their files, or "
-        "say what stands for them (missing_ranks: like_recorded | recorded_waits)",
+        "choose what replaces them (missing_ranks: like_recorded | recorded_waits)",
     ),
 }  # fmt: skip
 

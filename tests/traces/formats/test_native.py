@@ -75,7 +75,7 @@ def test_a_folder_that_is_no_trace_is_never_overwritten(trace, tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "precious.txt").write_text("mine")
     with pytest.raises(
-        TraceError, match="exists and is no trace; choose another name or remove it"
+        TraceError, match="exists and is not a trace; choose another name or remove it"
     ):
         native.write(trace, tmp_path / "t")
 

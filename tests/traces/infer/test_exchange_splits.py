@@ -123,7 +123,7 @@ def test_unequal_parts_of_replicas_cannot_be_resized():
     build.collective(members, bytes=4e6, signature=uneven, name="tokens")
     graph = build.graph()
     assert scale(graph, Layout(data=2), 2).ranks == 2
-    said = r"pair: op 0 \(tokens\) exchanges unequal parts among 2 ranks \(receive\); nobody knows"
+    said = r"pair: op 0 \(tokens\) exchanges unequal parts among 2 ranks \(receive\); the parts"
     with pytest.raises(TraceError, match=said):
         scale(graph, Layout(data=2), 8)
 

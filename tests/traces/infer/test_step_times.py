@@ -40,11 +40,11 @@ def test_the_bundled_table_holds_all_starts():
     [
         (None, "has no steps.csv or rank"),
         (HEAD, "has no untraced steps"),
-        ("step,phase\n0,untraced\n", "is no table of steps"),
+        ("step,phase\n0,untraced\n", "is not a table of steps"),
         (HEAD + "0,untraced,0,soon,0\n", "soon"),
-        (HEAD + "0,untraced\n", r"is no table .*; use the one that 'trace"),
+        (HEAD + "0,untraced\n", r"is not a table .*; use the one that 'trace"),
         (HEAD + "0,untraced,0,0,0\n", "a step of 0 s"),
-        (HEAD + "0,untraced,0,\u00e8,0\n", "is no table of steps"),
+        (HEAD + "0,untraced,0,\u00e8,0\n", "is not a table of steps"),
     ],
 )
 def test_a_file_that_is_no_step_table_is_refused(tmp_path, text, message):

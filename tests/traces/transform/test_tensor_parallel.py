@@ -202,7 +202,7 @@ def test_a_pair_is_found_by_its_sizes_and_shared_with_its_weights():
         ([op("_softmax", (2, 5, 12))], "_softmax .* may mix"),
         ([op("my_op", (2, 5, 12))], "my_op .* may mix"),
         ([op("gelu")], "no recorded shapes"),
-        ([op("mul", (2, 5, 12), (12,))], "sizes do not tell"),
+        ([op("mul", (2, 5, 12), (12,))], "sizes do not show"),
     ],
 )
 def test_what_may_mix_columns_between_two_layers_makes_no_pair(between, why):
