@@ -15,7 +15,7 @@ from ..sim.errors import DriverFault
 Message = dict[str, Any]
 Exchange = Callable[[Message], Message]
 ASK, TELL, HEAR = "ask", "tell", "hear"
-FAR = "far"  # setting ``end`` of a driver that is asked by another one
+FAR = "far"  # value of setting ``end``: this driver serves the requests of another one
 
 
 @dataclass(frozen=True)

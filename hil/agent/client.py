@@ -59,7 +59,7 @@ class RemoteDriver(Driver):
         self.channel, self.remote, self.limit = channel, driver, limit
         self.connect_peer = connect_peer
         self.peers: list[tuple[str, RemoteDriver]] = []
-        self.told = False  # something, as a far end, whose reply nobody has heard
+        self.reply_pending = False  # the reply to a relayed message was not received yet
         try:
             self.hello = self._read_hello()
         except BaseException:
@@ -114,13 +114,13 @@ class RemoteDriver(Driver):
 
         What was told and never heard of is given up by who told it.
         """
-        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.told):
+        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.reply_pending):
             raise DriverFault("protocol", f"no message was sent before {do[:80]!r}")
-        if self.told and do != HEAR:
+        if self.reply_pending and do != HEAR:
             self.channel.receive(limit, end)
         if do != HEAR:
             self.channel.send({"verb": "peer", "message": message}, limit, end)
-        self.told = do == TELL
+        self.reply_pending = do == TELL
         if do == TELL:
             return {}
         reply, _ = self.channel.receive(limit, end)

@@ -68,7 +68,7 @@ class Agent:
             return verb(message)
         except (DriverFault, RecordingError) as error:
             return protocol.encode_error(error), []
-        except Exception as error:  # of a driver's library: told to who asked
+        except Exception as error:  # of a driver's library: reported to the client
             log.exception("driver failed")
             return protocol.encode_error(error), []
 

@@ -21,7 +21,7 @@ from . import protocol
 from .dispatcher import Agent
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
-GRACE = 5.0  # s that a driver has to close once nobody listens
+GRACE = 5.0  # s for a driver to close after the client has gone
 Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
@@ -81,7 +81,7 @@ def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
         return protocol.pack_frame(*agent.reply(message))
     except DriverFault as fault:
         return protocol.pack_frame(protocol.encode_error(fault))
-    except (TypeError, ValueError) as error:  # of a driver that told what is no JSON
+    except (TypeError, ValueError) as error:  # the driver returned something that is not JSON
         why = f"its reply cannot be encoded ({error})"
         return protocol.pack_frame(protocol.encode_error(DriverFault("broken", why)))
 
@@ -188,7 +188,7 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
             _send(sink, protocol.encode_error(fault))
             return
         except (EOFError, OSError):
-            return  # nobody is there any more, or says nothing
+            return  # the client has gone, or sends nothing
         if not hmac.compare_digest(str(message.get("token", "")).encode(), token.encode()):
             _send(sink, protocol.encode_error(DriverFault("denied", "the token is wrong")))
             return

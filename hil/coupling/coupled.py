@@ -26,7 +26,7 @@ from .coverage import device_of_component
 from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
 from .op_path import OpPath, op_paths, op_signature, placement
 
-JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
+JOINS = ("nic", "switch", "link")  # ops that use these are timed by the fabric's backend
 
 
 @dataclass(frozen=True)

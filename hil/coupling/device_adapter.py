@@ -163,7 +163,7 @@ class DeviceAdapter:
             return DeviceAnswer(seconds)
         if self.unit == "1":
             return DeviceAnswer(fixed, rest, {self.shared: 1.0})
-        if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
+        if bytes < SLOWEST * rest:  # so slow that concurrent ops do not matter
             return DeviceAnswer(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
         weight = SHARED * rest / bytes  # alone it takes `rest` seconds
         return DeviceAnswer(fixed, bytes, {self.shared: weight, **residual.usage})

@@ -164,7 +164,7 @@ def _measure_piece(
     except DriverFault:
         if under_way.samples or not under_way.failed:
             raise
-        failed = list(under_way.recording().failed)  # of all that it was asked
+        failed = list(under_way.recording().failed)  # ops of all requests
         journal(under_way, 0.0).end(failed, time.monotonic() - begin)
     finally:
         for one in writer:

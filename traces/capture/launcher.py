@@ -30,7 +30,7 @@ import importlib.util, sys
 sys.path.remove({folder!r})
 ours = sys.modules.pop("sitecustomize")
 try:
-    import sitecustomize  # the one that ours was put in front of
+    import sitecustomize  # the user's own, which ours hides
 except ModuleNotFoundError:
     sys.modules["sitecustomize"] = ours  # the import system insists on finding it
 spec = importlib.util.spec_from_file_location("_foretrace_capture", {hook!r})

@@ -186,7 +186,7 @@ class _Sharder:
                 self._sum(pair, at, behind=at > first)
             elif at > first and is_input_sum(pair, operator):
                 continue
-            elif at > last:  # no gradient of the input is asked for
+            elif at > last:  # the gradient of the input is not computed
                 break
             else:
                 require_split(pair, operator, f"in the backward pass of {pair}")

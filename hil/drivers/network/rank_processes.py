@@ -159,7 +159,7 @@ def _rank_main(pipe: socket.socket, place: RankPlace, rank: int, count: int) -> 
             _send(pipe, {})
             while replies := _receive(pipe):
                 _send(pipe, _run_op(work, replies))
-    except Exception as error:  # whatever torch raises is told to who asked
+    except Exception as error:  # any error of torch is sent to the driver
         _send(pipe, {"error": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(0)

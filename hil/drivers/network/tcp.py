@@ -34,7 +34,7 @@ ATTRIBUTES = {  # of an op, by metric
     "one_way": (),
 }
 ALONE = "half_rtt"  # the metric of one message of one flow
-DEPTH, BATCH = 16, 32  # messages asked for ahead; in a row for a rate, as of ``verbs``
+DEPTH, BATCH = 16, 32  # messages requested in advance; messages per rate sample, as for ``verbs``
 WARMING = 2  # rounds that are not counted
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 NETWORK = Path("/proc/self/ns/net")

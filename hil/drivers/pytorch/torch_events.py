@@ -102,7 +102,7 @@ class EventTimer:
         pairs = [[self.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]
         self.cuda.synchronize(self.device)
         if hold:
-            self.cuda._sleep(hold)  # the only kernel of torch that lasts as long as it is told
+            self.cuda._sleep(hold)  # the only kernel of torch with a settable duration
         for begin, end in pairs:
             if restore is not None:
                 restore()
