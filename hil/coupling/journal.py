@@ -70,9 +70,7 @@ class JournalWriter:
         self.component, self._timer = component, timer
         self.clock, self.source = timer.clock, timer.source
         self.entries: list[JournalEntry] = []
-        self.on_entry: Callable[[JournalEntry], object] = lambda entry: (
-            None
-        )
+        self.on_entry: Callable[[JournalEntry], object] = lambda entry: None
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
