@@ -38,7 +38,7 @@ def test_a_driver_that_does_not_say_how_is_a_mistake_of_its_writer():
     for verb in ("probe", "timing"):
         with pytest.raises(TypeError, match=rf"has no {verb}\(\)"):
             Driver().probe() if verb == "probe" else Driver().timing([])
-    with pytest.raises(DriverFault, match="does one op at a time"):
+    with pytest.raises(DriverFault, match="times only one op at a time"):
         Driver().together([])
 
 
