@@ -52,7 +52,7 @@ class PciDevice:
     part: str = ""
 
     @property
-    def described(self) -> str:
+    def ids_and_name(self) -> str:
         """Its ids, with the name that the system's list has."""
         return f"{self.ids} ({self.model})" if self.model else self.ids
 
@@ -111,7 +111,8 @@ class MachineFacts:
             elif found and names[0]:
                 yield f"    {kind}: {{model: {names[0]}, count: {len(found)}}}"
             elif found:
-                yield f"    # {kind}: {len(found)} of {found[0].described}, which no catalog names"
+                name = found[0].ids_and_name
+                yield f"    # {kind}: {len(found)} of {name}, which no catalog names"
         if not self.of("gpu"):
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
@@ -121,7 +122,7 @@ class MachineFacts:
         for gpu in self.of("gpu"):
             near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
             lines.append(
-                f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic that tells'}"
+                f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic of a known node'}"
             )
         return lines if self.of("nic") else []
 
@@ -224,4 +225,4 @@ def nvlinks() -> dict[tuple[str, str], int]:
 def _device_comment(device: PciDevice) -> str:
     lines = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
     rest = ", ".join(t for t in lines if t)
-    return f"# {device.kind} {device.address} {device.described} {rest}".rstrip()
+    return f"# {device.kind} {device.address} {device.ids_and_name} {rest}".rstrip()

@@ -114,7 +114,7 @@ class Driver:
 
     def probe(self) -> Ready | Missing:
         """Find out by doing one real op whether this driver works here; must not raise."""
-        raise TypeError(f"{type(self).__name__} does not say whether it works: write probe()")
+        raise TypeError(f"{type(self).__name__} has no probe(); implement it")
 
     def describe(self) -> dict[str, str]:
         """Provenance: device, and versions of the software between it and this process."""
@@ -137,17 +137,20 @@ class Driver:
 
     def time_op(self, request: Request) -> Sample:
         """Sample of one op executed ``n`` times alone."""
-        raise TypeError(f"{type(self).__name__} does not time ops: write time_op()")
+        raise TypeError(f"{type(self).__name__} has no time_op(); implement it")
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops in flight at once, ``n`` rounds; for ``sharing = "concurrent"``."""
         raise DriverFault(
-            "unsupported", f"{self.name}: does one op at a time; declare sharing 'solo' instead"
+            "unsupported",
+            f"{self.name}: times only one op at a time; declare sharing 'solo' instead",
         )
 
     def peer(self, message: Message) -> Message:
         """Do the far end's part of a transfer, as the driver on another host asks."""
-        raise DriverFault("unsupported", f"{self.name}: is no end of a transfer from another host")
+        raise DriverFault(
+            "unsupported", f"{self.name}: cannot be the far end of a transfer from another host"
+        )
 
     def sample(self, request: Request, ns: ArrayLike, **more: Any) -> Sample:
         """Sample of an op with these times; ``more`` are its flags and facts."""

@@ -20,12 +20,12 @@ _REGISTERS = re.compile(r'^@driver\("([a-z-]+)"\)', re.MULTILINE)
 
 
 @cache
-def homes() -> dict[str, str]:
+def driver_modules() -> dict[str, str]:
     """Module of this folder that registers each driver of ours, as the text of its file says.
 
     Nothing is imported: a driver's libraries may be missing here.
 
-    >>> homes()["recorded"]
+    >>> driver_modules()["recorded"]
     'drivers.recording_driver'
     """
     found = {
@@ -53,7 +53,7 @@ def known_drivers() -> tuple[str, ...]:
     True
     """
     theirs = sorted({e.name for e in entry_points(group=GROUP)} | set(DRIVERS))
-    return (*homes(), *(name for name in theirs if name not in homes()))
+    return (*driver_modules(), *(name for name in theirs if name not in driver_modules()))
 
 
 def make_driver(name: str) -> Driver:
@@ -70,8 +70,8 @@ def make_driver(name: str) -> Driver:
 
 
 def _import_driver(name: str) -> None:
-    if name in homes():
-        import_module(f".{homes()[name]}", __package__)
+    if name in driver_modules():
+        import_module(f".{driver_modules()[name]}", __package__)
         return
     for entry in entry_points(group=GROUP, name=name):
         try:

@@ -15,7 +15,7 @@ from ..sim.errors import DriverFault
 Message = dict[str, Any]
 Exchange = Callable[[Message], Message]
 ASK, TELL, HEAR = "ask", "tell", "hear"
-FAR = "far"  # setting ``end`` of a driver that is asked by another one
+FAR = "far"  # value of setting ``end``: this driver serves the requests of another one
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PeerLink:
     Examples
     --------
     >>> link = PeerLink(0, "gpu-node-02", lambda frame: {"reply": {"did": frame["message"]["do"]}})
-    >>> link.ask({"do": "listen"})
+    >>> link.request({"do": "listen"})
     {'did': 'listen'}
     """
 
@@ -39,7 +39,7 @@ class PeerLink:
     name: str
     exchange: Exchange
 
-    def ask(self, message: Mapping[str, Any]) -> Message:
+    def request(self, message: Mapping[str, Any]) -> Message:
         """Reply of the driver there.
 
         Raises
@@ -49,11 +49,11 @@ class PeerLink:
         """
         return self._exchange(ASK, message)
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Start something there that goes on meanwhile; ``hear`` has its reply."""
         self._exchange(TELL, message)
 
-    def hear(self) -> Message:
+    def receive(self) -> Message:
         """Reply to what was told."""
         return self._exchange(HEAR, {})
 
@@ -63,7 +63,9 @@ class PeerLink:
             raise DriverFault(str(frame["fault"]), str(frame.get("text", "")))
         reply = frame.get("reply")
         if not isinstance(reply, dict):
-            raise DriverFault("protocol", f"peer {self.name}: no reply, but {str(frame)[:80]}")
+            raise DriverFault(
+                "protocol", f"peer {self.name}: expected a reply, got {str(frame)[:80]}"
+            )
         return reply
 
 
@@ -124,12 +126,12 @@ def peer_links(peer: object, exchange: Exchange | None) -> list[PeerLink]:
     --------
     >>> peer_links({"agent": "b"}, None)
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: peer b is on another host, and nobody here ...
+    foretrace.sim.errors.DriverFault: unsupported: peer b is on another host, and no client ...
     """
     far = far_peers(peer)
     if far and exchange is None:
         raise DriverFault(
-            "unsupported", f"peer {far[0]['agent']} is on another host, and nobody here can ask "
+            "unsupported", f"peer {far[0]['agent']} is on another host, and no client here reaches "
             "both agents; measure from where both are reached"
         )  # fmt: skip
     return [PeerLink(k, one["agent"], exchange) for k, one in enumerate(far) if exchange]

@@ -100,7 +100,7 @@ class Recording:
         partial.write_bytes(gzip.compress(_json_line(head) + body, 9, mtime=0))
         partial.replace(path)
 
-    def keep(self, folder: Path) -> Path:
+    def write_into(self, folder: Path) -> Path:
         """Write into ``folder`` as ``DRIVER-DATE.rec.gz``, beside others; returns the path."""
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{self.driver}-{self.date.replace(':', '')}"
@@ -137,12 +137,14 @@ def _decompress(path: Path) -> bytes:
         with gzip.open(path) as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError as error:
-        raise RecordingError(f"{path}: is not there; record it first") from error
+        raise RecordingError(f"{path}: does not exist; record it first") from error
     except (OSError, EOFError, zlib.error) as error:
-        why = f"is truncated or no recording ({error}); copy it again"
+        why = f"is truncated or not a recording ({error}); copy it again"
         raise RecordingError(f"{path}: {why}") from error
     if len(data) > LARGEST:
-        raise RecordingError(f"{path}: holds more than {LARGEST >> 20} MiB; this is no recording")
+        raise RecordingError(
+            f"{path}: holds more than {LARGEST >> 20} MiB; this is not a recording"
+        )
     return data
 
 
@@ -150,9 +152,9 @@ def _parse_header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         head = json.loads(line)
     except ValueError as error:
-        raise RecordingError(f"{path}: is no recording of foretrace ({error})") from error
+        raise RecordingError(f"{path}: is not a recording of foretrace ({error})") from error
     if not isinstance(head, dict) or head.pop("form", "") != FORM:
-        raise RecordingError(f"{path}: is no recording of foretrace; give one of 'hil record'")
+        raise RecordingError(f"{path}: is not a recording of foretrace; give one of 'hil record'")
     schema = head.pop("schema", None)
     if schema != SCHEMA:
         raise RecordingError(f"{path}: has schema {schema}, this version reads {SCHEMA}")

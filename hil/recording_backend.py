@@ -58,5 +58,5 @@ class RecordingBackend(Backend):
     @property
     def _opened(self) -> RecordingDriver:
         if self._driver is None:
-            raise ValueError(f"{self.source}: asked before it was opened")
+            raise ValueError(f"{self.source}: used before it was opened")
         return self._driver

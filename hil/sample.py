@@ -54,7 +54,7 @@ class Request:
         if self.n < 1:
             raise ValueError(f"{self.signature}: n is {self.n}; ask for at least 1")
         if self.context not in CONTEXTS:
-            raise ValueError(f"{self.signature}: context {self.context!r} is none of {CONTEXTS}")
+            raise ValueError(f"{self.signature}: context {self.context!r} is not one of {CONTEXTS}")
         if bool(self.preceding) != (self.context == AFTER):
             raise ValueError(f"{self.signature}: context 'after', and only it, has preceding ops")
 

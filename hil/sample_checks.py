@@ -40,7 +40,7 @@ def check_samples(
     if len(requests) != len(samples):
         raise DriverFault(
             "unrequested",
-            f"{who}: {len(samples)} answers to {len(requests)} questions; mend the driver",
+            f"{who}: {len(samples)} samples for {len(requests)} requests; fix the driver",
         )
     for request, sample in zip(requests, samples, strict=True):
         _check_request(request, sample, who)
@@ -55,10 +55,10 @@ def _check_request(request: Request, sample: Sample, who: str) -> None:
     """Check that a sample matches its request: key, metric and number of repeats."""
     if sample.key != request.key:
         raise DriverFault(
-            "unrequested", f"{who}: asked for {request.key}, answered {sample.key}; mend the driver"
+            "unrequested", f"{who}: asked for {request.key}, answered {sample.key}; fix the driver"
         )
     if sample.metric not in METRICS:
-        raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is none of {METRICS}")
+        raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is not one of {METRICS}")
     if sample.metric == ONE_WAY and not {OFFSET, OFFSET_ERROR} <= set(sample.facts):
         raise DriverFault(
             "clock", f"{who}: {request.signature} one way, without the offset of the two clocks; "

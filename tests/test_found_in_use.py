@@ -13,7 +13,7 @@ import pytest
 TESTS = Path(__file__).parent
 HELD = {
     "A1: a watchdog that asks every 100 ms bounds a step": (
-        "traces/data/test_what_if.py::test_a_watchdog_bounds_no_step",
+        "traces/data/test_what_if.py::test_a_watchdog_thread_does_not_bound_the_step",
         "traces/infer/test_waits.py::test_a_thread_that_nothing_waits_for_bounds_nothing",
     ),
     "A2: a moved op keeps the time of the place it left": (
@@ -33,7 +33,7 @@ HELD = {
     ),
     "A5: steps of two optimizers, and the correction for tracing": (
         "traces/infer/test_waits.py::test_steps_of_two_optimizers_are_one_iteration",
-        "traces/infer/test_starts.py::test_steps_that_alternate_are_compared_by_whole_turns",
+        "traces/infer/test_step_times.py::test_steps_that_alternate_are_compared_by_whole_turns",
     ),
     "A6: 4.04 times the work of four ranks": (
         "reports/run/test_answer.py::test_the_work_of_a_larger_job_is_exact_where_periods_alternate",
@@ -54,7 +54,7 @@ HELD = {
         "reports/run/test_timeline_source.py::test_merged_bars_keep_all_time_and_all_ops",
     ),
     "A11: the median step of eight ranks is rank 0's": (
-        "traces/infer/test_info.py::test_the_median_of_several_ranks_says_whose_it_is",
+        "traces/infer/test_trace_info.py::test_the_median_of_several_ranks_says_whose_it_is",
     ),
     "A12: the rank that others wait for is not named": (
         "sim/analysis/test_arrivals.py::test_the_answer_names_the_straggler",
@@ -116,7 +116,7 @@ HELD = {
         "scenarios/workloads/test_trace_answers.py::test_a_run_answers_as_trace_info_says",
     ),
     "B5: one process cannot be scaled, says trace info": (
-        "traces/infer/test_info.py::test_one_process_can_be_scaled_by_its_gradients",
+        "traces/infer/test_trace_info.py::test_one_process_can_be_scaled_by_its_gradients",
     ),
     "B6: oversubscription without a spine": (
         "scenarios/library/test_fabrics.py::"
@@ -284,9 +284,9 @@ HELD = {
         "models/compute/test_carried.py::test_an_op_is_scaled_with_the_most_accurate_method",
     ),
     "built 2: what ops are": (
-        "traces/infer/test_work.py::"
+        "traces/infer/test_op_work.py::"
         "test_kernels_that_multiply_share_the_work_and_the_others_move_one_tensor",
-        "traces/infer/test_work.py::test_winograd_in_several_kernels_needs_a_quarter_of_the_products",
+        "traces/infer/test_op_work.py::test_winograd_in_several_kernels_needs_a_quarter_of_the_products",
         "models/compute/test_op_shape.py::test_each_op_has_its_family_and_axes",
         "models/compute/test_op_database.py::"
         "test_attention_lies_between_lengths_but_not_between_widths_of_heads",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .event_columns import TABLES, EventColumn
 
 Ints = NDArray[np.int64]
-"""A column of whole numbers: ticks, or rows of another table."""
+"""Column of integers: ticks, or rows of another table."""
 
 
 class ColumnTable:
@@ -45,7 +45,7 @@ class ColumnTable:
         return cls(kind, {k: _filled_column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
 
     @staticmethod
-    def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
+    def concatenate(tables: Sequence[ColumnTable]) -> ColumnTable:
         """Concatenation of tables; the inputs are emptied to save memory."""
         names = list(tables[0]._columns)
         return ColumnTable(

@@ -80,7 +80,7 @@ EVENTS: dict[str, EventColumn] = {
 }
 
 COLLECTIVES: dict[str, EventColumn] = {
-    "event": EventColumn("i8", -1, "row of the event that says so"),
+    "event": EventColumn("i8", -1, "row of the event that it belongs to"),
     "name": EventColumn("i4", -1, f"collective; {_TEXT}"),
     "dtype": EventColumn("i4", -1, f"element type; {_TEXT}"),
     "sent": EventColumn("i8", 0, "elements of the input buffer"),
@@ -93,8 +93,8 @@ COLLECTIVES: dict[str, EventColumn] = {
 }
 
 SYNCS: dict[str, EventColumn] = {
-    "event": EventColumn("i8", -1, "row of the event that says so"),
-    "kind": EventColumn("i4", -1, f"what waits for what; {_TEXT}"),
+    "event": EventColumn("i8", -1, "row of the event that it belongs to"),
+    "kind": EventColumn("i4", -1, f"kind of synchronisation; {_TEXT}"),
     "stream": EventColumn("i8", -1, "stream that waits, or that the host waits for"),
     "awaited_stream": EventColumn("i8", -1, "stream that is waited for"),
     "awaited_record": EventColumn(

@@ -116,7 +116,7 @@ class RecordedEvents:
         """Convert ticks to seconds."""
         return np.asarray(ticks / self.resolution, np.float64)
 
-    def absolute(self, row: int) -> int:
+    def absolute_start(self, row: int) -> int:
         """Start of an event on the recording's own clock, ticks: exact, however large."""
         return self.origin + int(self.events["ts"][row])
 

@@ -59,16 +59,16 @@ class StepTimes:
         """Geometric mean of the medians, s."""
         return float(np.exp(np.log(self.medians).mean()))
 
-    def turns(self, steps: int) -> StepTimes:
+    def cycle_means(self, steps: int) -> StepTimes:
         """Mean step times of whole turns, where steps alternate: a median would be one mode's.
 
-        >>> StepTimes((np.array([35.0, 69.0, 36.0, 70.0, 35.0]),)).turns(2).steps[0].tolist()
+        >>> StepTimes((np.array([35.0, 69.0, 36.0, 70.0, 35.0]),)).cycle_means(2).steps[0].tolist()
         [52.0, 53.0]
         """
         whole = (s[: len(s) // steps * steps].reshape(-1, steps).mean(1) for s in self.steps)
         return replace(self, steps=tuple(s for s in whole if len(s)))
 
-    def without(self, *left_out: int) -> StepTimes:
+    def without_starts(self, *left_out: int) -> StepTimes:
         """Step times without those of some starts, given by position."""
         kept = tuple(s for k, s in enumerate(self.steps) if k not in left_out)
         return replace(self, steps=kept)
@@ -97,7 +97,7 @@ def read(folders: Iterable[Path]) -> StepTimes:
     return times
 
 
-def tables_beside(trace: Sequence[Path]) -> list[Path]:
+def tables_next_to(trace: Sequence[Path]) -> list[Path]:
     """Tables of step times beside a trace: in its folder, or of each of its files; [] for none.
 
     ``rank0.steps.csv`` is that of ``rank0.json.gz``; ``steps.csv`` that of all files of a folder.
@@ -110,7 +110,7 @@ def tables_beside(trace: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def read_beside(trace: Sequence[Path]) -> StepTimes | None:
+def read_next_to(trace: Sequence[Path]) -> StepTimes | None:
     """Step times that lie beside a trace; None without a table, or without untraced steps in it.
 
     Raises
@@ -118,7 +118,7 @@ def read_beside(trace: Sequence[Path]) -> StepTimes | None:
     TraceError
         A table that cannot be read.
     """
-    times = _read_tables(tables_beside(trace))
+    times = _read_tables(tables_next_to(trace))
     return times if times.steps else None
 
 
@@ -153,7 +153,7 @@ def _recorded_steps(file: Path) -> Iterator[tuple[str, int, str, Seconds]]:
             yield row.get("start", str(file.parent)), number, row["phase"], seconds
     except (OSError, KeyError, ValueError, TypeError, OverflowError, csv.Error) as error:
         raise TraceError(
-            f"{file}: is no table of steps ({error!r}); bring the one that 'trace capture' wrote, "
+            f"{file}: is not a table of steps ({error!r}); use the one that 'trace capture' wrote, "
             "or move it away"
         ) from error
 
@@ -172,12 +172,12 @@ def stretch_factor(graph: Graph, starts: StepTimes) -> float:
     TraceError
         The steps of the trace are not marked, or too few steps are untraced.
     """
-    turn = _steps_of_turn(graph)
-    whole = starts.turns(turn)
+    turn = _steps_of_cycle(graph)
+    whole = starts.cycle_means(turn)
     if not whole.steps:
         raise TraceError(
-            f"{', '.join(starts.files)}: has too few untraced steps: they take turns of {turn}; "
-            "capture more (--untraced 10)"
+            f"{', '.join(starts.files)}: has too few untraced steps: they alternate in "
+            f"cycles of {turn}; capture more (--untraced 10)"
         )
     return whole.typical / _recorded_median(graph)
 
@@ -195,33 +195,33 @@ def require_same_recording(graph: Graph, beside: StepTimes) -> None:
     files = ", ".join(beside.files)
     if not _has_marked_steps(graph):
         raise TraceError(
-            f"{files}: lies beside {graph.name}, whose steps are not marked, so that its times "
-            "compare with none; move it away"
+            f"{files}: is next to {graph.name}, whose steps are not marked, so its times "
+            "cannot be compared; move it away"
         )
-    traced = replace(beside, steps=beside.traced).turns(_steps_of_turn(graph)).medians
+    traced = replace(beside, steps=beside.traced).cycle_means(_steps_of_cycle(graph)).medians
     recorded = _recorded_median(graph)
     off = np.abs(traced / recorded - 1)
     if len(traced) and off.min() > ALIKE:
         nearest = traced[off.argmin()]
         raise TraceError(
-            f"{files}: is of another recording than {graph.name}: its traced steps take "
+            f"{files}: belongs to another recording than {graph.name}: its traced steps take "
             f"{nearest * 1e3:.4g} ms, those of the trace {recorded * 1e3:.4g} ms; move it away, or "
             "name the right one (workload.starts)"
         )
 
 
-def untraced_steps_told(trace: Sequence[Path], graph: Graph | None) -> dict[str, Any]:
+def untraced_steps_summary(trace: Sequence[Path], graph: Graph | None) -> dict[str, Any]:
     """What is known of untraced steps beside a trace, as plain data; {} without a table.
 
     ``files``; with untraced steps in them ``process_starts``, ``typical`` (s), and
     ``times_multiplied_by`` in a run; where they cannot be used, ``problem``.
     """
-    tables = tables_beside(trace)
+    tables = tables_next_to(trace)
     if not tables:
         return {}
     told: dict[str, Any] = {"files": [f"{t.parent.name}/{t.name}" for t in tables]}
     try:
-        times = read_beside(trace)
+        times = read_next_to(trace)
         if times is None:
             return told | {"problem": "no step in it is untraced"}
         told |= {"process_starts": len(times.steps), "typical": times.typical}
@@ -237,7 +237,7 @@ def _has_marked_steps(graph: Graph) -> bool:
     return graph.facts.get("steps", (0,)) != (0,) and bool(graph.facts.get("step_times"))
 
 
-def _steps_of_turn(graph: Graph) -> int:
+def _steps_of_cycle(graph: Graph) -> int:
     turn: Any = graph.facts.get("steps_per_iteration", 1)
     return int(turn)
 
@@ -245,9 +245,11 @@ def _steps_of_turn(graph: Graph) -> int:
 def _recorded_median(graph: Graph) -> Seconds:
     """Median recorded step of a trace, mean over its ranks; where steps alternate, of a turn."""
     if not _has_marked_steps(graph):
-        raise TraceError(f"{graph.name}: its steps are not marked; their times compare with none")
+        raise TraceError(
+            f"{graph.name}: its steps are not marked, so their times cannot be compared"
+        )
     times: Any = graph.facts["step_times"]
-    (median,) = StepTimes((np.mean(times, axis=0),)).turns(_steps_of_turn(graph)).medians
+    (median,) = StepTimes((np.mean(times, axis=0),)).cycle_means(_steps_of_cycle(graph)).medians
     return float(median)
 
 

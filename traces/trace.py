@@ -56,10 +56,10 @@ class Trace(RecordedEvents):
             communication=tuple(communication),
         )
 
-    def info(self) -> trace_info.Info:
+    def info(self) -> trace_info.TraceInfo:
         """Describe the trace: what was recorded, and what it can be used for."""
         return trace_info.info(self)
 
-    def described(self) -> tuple[trace_info.Info, Graph | None]:
+    def info_and_graph(self) -> tuple[trace_info.TraceInfo, Graph | None]:
         """Its description, and its graph in recorded order; None where it has none."""
-        return trace_info.described(self)
+        return trace_info.info_and_graph(self)

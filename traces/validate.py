@@ -61,7 +61,7 @@ def _refuse_ranks(trace: RecordedEvents, place: str) -> None:
     for p in trace.processes:
         if not 0 <= p.rank < (p.world or MOST_RANKS) <= MOST_RANKS:
             raise TraceError(
-                f"{place}: {p.file or 'a process'} is of rank {p.rank} of {p.world or 'unknown'}; "
+                f"{place}: {p.file or 'a process'} has rank {p.rank} of {p.world or 'unknown'}; "
                 f"a job has ranks from 0, and at most {MOST_RANKS}: record it again"
             )
     if list(ranks) != sorted(set(ranks)) or not np.isin(trace.events["rank"], ranks).all():

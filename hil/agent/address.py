@@ -83,8 +83,8 @@ class Address:
         ignored = [key for key in beside if self.lab and getattr(self, key)]
         if ignored:
             raise ScenarioError(
-                f"agent {self.name}: 'lab' boots a machine with drivers of its own, which hears "
-                f"nothing of {', '.join(ignored)}; take that out, or 'lab'"
+                f"agent {self.name}: 'lab' boots a machine with drivers of its own, which "
+                f"ignores {', '.join(ignored)}; remove that, or 'lab'"
             )
 
     def command(self) -> list[str]:
@@ -137,8 +137,8 @@ def listed_agents() -> AgentAddresses:
     status = agents_file_path().stat()
     if status.st_mode & 0o022 or status.st_uid not in (os.getuid(), 0):
         raise ScenarioError(
-            f"{agents_file_path()}: says which programs are started, and others may write it; "
-            "chmod go-w it, and own it"
+            f"{agents_file_path()}: decides which programs are started, but other users may write "
+            "it; chmod go-w it, and own it"
         )
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -146,7 +146,7 @@ def listed_agents() -> AgentAddresses:
     try:
         entries = YAML(typ="safe").load(agents_file_path()) or {}
     except YAMLError as error:
-        raise ScenarioError(f"{agents_file_path()}: is no YAML ({error})") from error
+        raise ScenarioError(f"{agents_file_path()}: is not valid YAML ({error})") from error
     agents = (
         entries.get("agents") if isinstance(entries, dict) and set(entries) <= {"agents"} else None
     )

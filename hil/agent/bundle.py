@@ -11,15 +11,9 @@ import os
 import zipfile
 from pathlib import Path
 
+from .import_closure import import_closure
+
 ROOT = Path(__file__).resolve().parents[2]
-SIM = (
-    "__init__",
-    "errors",
-    "registry",
-    "units",
-    "facts/__init__",
-    "facts/signature",
-)  # what this folder needs of the engine
 START = b'''"""Start of the agent: any Python can read this file, and is told what it lacks."""
 
 import sys
@@ -60,12 +54,13 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 def bundled_files() -> dict[str, Path]:
     """Files of the bundle: path on disk by name in the archive.
 
+    These are the agent, all drivers, and every file that they import.
+
     >>> "foretrace/hil/agent/command.py" in bundled_files()
     True
     """
-    sim = [ROOT / "sim" / f"{name}.py" for name in SIM]
-    hil = sorted(f for f in (ROOT / "hil").rglob("*.py") if f.parent.name != "lab")
-    return {f"foretrace/{f.relative_to(ROOT)}": f for f in (*sim, *hil)}
+    roots = (file for room in ("agent", "drivers") for file in (ROOT / "hil" / room).rglob("*.py"))
+    return {f"foretrace/{file.relative_to(ROOT)}": file for file in import_closure(roots, ROOT)}
 
 
 def bundle_bytes(extra: dict[str, bytes] | None = None) -> bytes:

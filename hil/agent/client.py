@@ -59,7 +59,7 @@ class RemoteDriver(Driver):
         self.channel, self.remote, self.limit = channel, driver, limit
         self.connect_peer = connect_peer
         self.peers: list[tuple[str, RemoteDriver]] = []
-        self.told = False  # something, as a far end, whose reply nobody has heard
+        self.reply_pending = False  # the reply to a relayed message was not received yet
         try:
             self.hello = self._read_hello()
         except BaseException:
@@ -109,18 +109,18 @@ class RemoteDriver(Driver):
         """Whether the op is on the agent's allow-list; true while the list is unknown."""
         return not self.ops or super().answers(signature)
 
-    def as_far_end(self, do: str, message: Message, limit: float, end: float) -> Message:
+    def relay_to_driver(self, do: str, message: Message, limit: float, end: float) -> Message:
         """What the driver there replies to the one that transfers to it.
 
         What was told and never heard of is given up by who told it.
         """
-        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.told):
-            raise DriverFault("protocol", f"nobody told anything, and {do[:80]!r} is asked")
-        if self.told and do != HEAR:
+        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.reply_pending):
+            raise DriverFault("protocol", f"no message was sent before {do[:80]!r}")
+        if self.reply_pending and do != HEAR:
             self.channel.receive(limit, end)
         if do != HEAR:
             self.channel.send({"verb": "peer", "message": message}, limit, end)
-        self.told = do == TELL
+        self.reply_pending = do == TELL
         if do == TELL:
             return {}
         reply, _ = self.channel.receive(limit, end)
@@ -154,7 +154,9 @@ class RemoteDriver(Driver):
 
     def _open_peer(self, name: str, device: str) -> None:
         if self.connect_peer is None:
-            raise DriverFault("unsupported", f"peer {name}: this agent was connected by itself")
+            raise DriverFault(
+                "unsupported", f"peer {name}: this client cannot connect to a second agent"
+            )
         with _named(name):
             peer = self.connect_peer(name)
             self.peers.append((name, peer))
@@ -174,7 +176,7 @@ class RemoteDriver(Driver):
         name, peer = self.peers[int(number)]
         try:
             with _named(name):
-                reply = peer.as_far_end(str(asked.get("do")), message, self.limit, end)
+                reply = peer.relay_to_driver(str(asked.get("do")), message, self.limit, end)
         except DriverFault as fault:
             if peer.channel.broken:
                 self.channel.end()
@@ -199,7 +201,7 @@ class RemoteDriver(Driver):
             if self.sharing not in get_args(Sharing):
                 raise ValueError(f"sharing {self.sharing!r}")
         except (KeyError, TypeError, ValueError) as error:
-            raise DriverFault("protocol", f"the agent says of its driver {what!r}") from error
+            raise DriverFault("protocol", f"the agent described its driver as {what!r}") from error
 
 
 @contextmanager

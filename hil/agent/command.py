@@ -36,7 +36,7 @@ def load_driver_file(path: Path) -> None:
     """Load a file that registers a driver of the user's own."""
     spec = spec_from_file_location(f"foretrace_driver_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise DriverFault("missing", f"{path}: is no Python file; name the file of a driver")
+        raise DriverFault("missing", f"{path}: is not a Python file; name the file of a driver")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -51,14 +51,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--listen",
         type=Path,
         metavar="SOCKET",
-        help="a Unix socket of this user; {rank} is that of torchrun or srun",
+        help="Unix socket to create for this user; {rank} becomes the rank of torchrun or srun",
     )
-    how.add_argument("--record", type=Path, metavar="WORK", help="do a work list, offline")
+    how.add_argument("--record", type=Path, metavar="WORK", help="measure a work list, offline")
     how.add_argument(
-        "--plan", type=Path, help="do what is left of a plan; begin it again after any stop"
+        "--plan",
+        type=Path,
+        help="measure the remaining pieces of a plan; run it again after any interruption",
     )
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the recordings")
-    parser.add_argument("--token-file", type=Path, help="needed to listen; mode 0600")
+    parser.add_argument(
+        "--token-file", type=Path, help="file of the token; required to listen; mode 0600"
+    )
     parser.add_argument("--allow", action="append", default=[], metavar="DRIVER")
     parser.add_argument("--load", action="append", default=[], type=Path, metavar="FILE")
     parser.add_argument("--die-with-parent", action="store_true")
@@ -73,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error {error}\n")
         return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
     except KeyboardInterrupt:
-        sys.stderr.write("stopped; what was measured before is kept\n")
+        sys.stderr.write("stopped; samples measured so far are kept\n")
         return 130
 
 
@@ -83,13 +87,13 @@ def _run_command(options: argparse.Namespace) -> int:
         reply_until_end(options.allow, source, sink)
     elif options.listen is not None:
         if options.token_file is None:
-            raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
+            raise DriverFault("denied", "--listen needs --token-file; write one with mode 0600")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
         serve_unix_socket(options.listen, read_token(options.token_file), options.allow)
     elif options.plan is not None:
-        from .offline import do_plan
+        from .offline import record_plan
 
-        do_plan(options.plan, options.out, options.allow, options.load)
+        record_plan(options.plan, options.out, options.allow, options.load)
     else:
         from .offline import record_work_list
 

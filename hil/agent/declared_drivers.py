@@ -21,7 +21,7 @@ def registered_driver_names(text: str) -> list[str]:
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        return []  # whoever runs it says what is wrong with it
+        return []  # running the file reports what is wrong with it
     return [
         n for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for n in _driver_names(node)
     ]

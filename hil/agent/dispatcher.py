@@ -68,7 +68,7 @@ class Agent:
             return verb(message)
         except (DriverFault, RecordingError) as error:
             return protocol.encode_error(error), []
-        except Exception as error:  # of a driver's library: told to who asked
+        except Exception as error:  # of a driver's library: reported to the client
             log.exception("driver failed")
             return protocol.encode_error(error), []
 
@@ -85,7 +85,7 @@ class Agent:
 
     def _open_driver(self) -> Driver:
         if self.driver is None:
-            raise DriverFault("protocol", "no driver is open; say open first")
+            raise DriverFault("protocol", "no driver is open; send open first")
         return self.driver
 
     def _probe(self, message: protocol.Message) -> Frame:

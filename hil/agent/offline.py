@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...sim.errors import DriverFault, SimulationError
-from ..measuring.kept_recording import record_work
 from ..measuring.plan import RecordingPlan
 from ..measuring.plan_run import run_plan
 from ..measuring.work_list import WorkList
+from ..measuring.work_recording import record_work
 from ..recording import read
 from .local_agent import in_agent_process
 
@@ -49,7 +49,9 @@ def record_work_list(
     return kept
 
 
-def do_plan(path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()) -> Path:
+def record_plan(
+    path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()
+) -> Path:
     """Do what is left of a plan, each start in a new process; returns the path of the recording.
 
     ``allow`` and ``load`` are as of a work list.

@@ -81,7 +81,9 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
     """
     magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
-        raise DriverFault("protocol", f"a frame begins with {magic!r}; the other side is no agent")
+        raise DriverFault(
+            "protocol", f"a frame begins with {magic!r}; the other side is not an agent"
+        )
     _check_size(text, size)
     return _read_exactly(read, text), _read_exactly(read, size)
 
@@ -110,7 +112,7 @@ def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
 def _finite(text: str) -> float:
     """Number of a message; ValueError for ``NaN``, ``Infinity`` and what is too large."""
     if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return value
 
 
@@ -202,7 +204,7 @@ def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[
             for t, ns in zip(fields, arrays, strict=True)
         ]
     except (TypeError, ValueError, KeyError) as error:
-        raise DriverFault("protocol", f"an answer is malformed ({error})") from error
+        raise DriverFault("protocol", f"samples are malformed ({error})") from error
 
 
 def encode_probe_result(state: Ready | Missing) -> Message:
@@ -227,7 +229,7 @@ def decode_probe_result(fields: Message) -> Ready | Missing:
         _require_texts([*rest.values()])
         return Missing(**rest)
     except (TypeError, KeyError, ValueError) as error:
-        raise DriverFault("protocol", f"what probe answered is malformed ({error})") from error
+        raise DriverFault("protocol", f"the probe result is malformed ({error})") from error
 
 
 def encode_error(error: Exception) -> Message:
@@ -255,7 +257,7 @@ def reply_field(reply: Message, name: str, kind: type) -> Any:
     try:
         _require(reply, {name: kind})
     except (TypeError, KeyError) as error:
-        told = f"an answer without {name!r}, a {kind.__name__}: {str(reply)[:80]}"
+        told = f"a reply without {name!r}, a {kind.__name__}: {str(reply)[:80]}"
         raise DriverFault("protocol", told) from error
     return reply[name]
 

@@ -21,7 +21,7 @@ from . import protocol
 from .dispatcher import Agent
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
-GRACE = 5.0  # s that a driver has to close once nobody listens
+GRACE = 5.0  # s for a driver to close after the client has gone
 Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
@@ -70,7 +70,7 @@ def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> prot
     frame = frames.get()
     if isinstance(frame, Exception):
         frames.put(frame)  # the loop ends with it
-        raise DriverFault("died", "who asks both ends is gone")
+        raise DriverFault("died", "the client that connects both ends is gone")
     return protocol.decode_frame(*frame)[0]
 
 
@@ -81,8 +81,8 @@ def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
         return protocol.pack_frame(*agent.reply(message))
     except DriverFault as fault:
         return protocol.pack_frame(protocol.encode_error(fault))
-    except (TypeError, ValueError) as error:  # of a driver that told what is no JSON
-        why = f"its answer is none that can be sent ({error})"
+    except (TypeError, ValueError) as error:  # the driver returned something that is not JSON
+        why = f"its reply cannot be encoded ({error})"
         return protocol.pack_frame(protocol.encode_error(DriverFault("broken", why)))
 
 
@@ -153,7 +153,9 @@ def _remove_stale_socket(path: Path) -> None:
                 return
         except OSError:
             pass
-    raise DriverFault("busy", f"{path}: is there already; another agent listens, or rm it")
+    raise DriverFault(
+        "busy", f"{path}: already exists; another agent listens there, or remove the file"
+    )
 
 
 def _serve_client(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
@@ -186,9 +188,9 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
             _send(sink, protocol.encode_error(fault))
             return
         except (EOFError, OSError):
-            return  # nobody is there any more, or says nothing
+            return  # the client has gone, or sends nothing
         if not hmac.compare_digest(str(message.get("token", "")).encode(), token.encode()):
-            _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
+            _send(sink, protocol.encode_error(DriverFault("denied", "the token is wrong")))
             return
         connection.settimeout(None)
         reply_until_end(allow, source, sink)

@@ -147,7 +147,9 @@ class Channel:
         code = self.child.wait(5.0)
         text = self.stderr_file.read_text(errors="replace").strip() if self.stderr_file else ""
         return (
-            f" (code {code}): {text[-STDERR_TAIL:]}" if text else f" (code {code}) without a word"
+            f" (code {code}): {text[-STDERR_TAIL:]}"
+            if text
+            else f" (code {code}) without any output"
         )
 
 
@@ -179,7 +181,7 @@ def start_agent_process(
         )
     except OSError as error:
         Path(name).unlink()
-        why = f"{command[0]}: {error.strerror}; name a Python that is there"
+        why = f"{command[0]}: {error.strerror}; name a Python that exists"
         raise DriverFault("missing", why) from error
     finally:
         os.close(descriptor)

@@ -26,7 +26,7 @@ from .coverage import device_of_component
 from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
 from .op_path import OpPath, op_paths, op_signature, placement
 
-JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
+JOINS = ("nic", "switch", "link")  # ops that use these are timed by the fabric's backend
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Coupling:
     system : with a component for each lane
     backends : by component name
     processes : they set the rates of lanes
-    ports : one for each swap
+    adapters : one for each swap
     """
 
     system: System
     backends: Mapping[str, Backend]
     processes: tuple[Process, ...]
-    ports: tuple[DeviceAdapter, ...]
+    adapters: tuple[DeviceAdapter, ...]
 
 
 def couple(
@@ -65,12 +65,12 @@ def couple(
     ScenarioError
         No op would ever use one of the devices.
     """
-    ports = tuple(_device_port(system, swap) for swap in swaps)
+    adapters = tuple(_device_adapter(system, swap) for swap in swaps)
     answer = dict(zip((c.name for c in system.components), bind(system, backends), strict=True))
     asked: dict[str, list[DeviceAdapter]] = {}
-    for port in ports:
-        for name in _queried_components(system, port.swap, answer):
-            asked.setdefault(name, []).append(port)
+    for adapter in adapters:
+        for name in _queried_components(system, adapter.swap, answer):
+            asked.setdefault(name, []).append(adapter)
     coupled_by_key: dict[tuple[int, ...], Backend] = {}
     bound: dict[str, Backend] = {n: b for n, b in answer.items() if b is not None}
     for name, here in asked.items():
@@ -80,14 +80,14 @@ def couple(
             key, Coupled(bound.get(name), tuple(here), not early)
         )
     return Coupling(
-        _system_with_lanes(system, ports),
+        _system_with_lanes(system, adapters),
         bound,
-        tuple(p.lanes for p in ports if p.lanes is not None),
-        ports,
+        tuple(p.lanes for p in adapters if p.lanes is not None),
+        adapters,
     )
 
 
-def _device_port(system: System, swap: Swap) -> DeviceAdapter:
+def _device_adapter(system: System, swap: Swap) -> DeviceAdapter:
     own = system.components[system.number(swap.component)] if _is_component(system, swap) else None
     slots = None if own is None else own.slots
     return DeviceAdapter(swap, slots, bytes=slots is None)
@@ -123,10 +123,10 @@ def _runs_ops(component: Component) -> bool:
     return component.kind in ROLES or component.role in ROLES
 
 
-def _system_with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
-    slots = {p.name: p.at_once for p in ports if p.at_once is not None}
+def _system_with_lanes(system: System, adapters: Sequence[DeviceAdapter]) -> System:
+    slots = {p.name: p.slots_needed for p in adapters if p.slots_needed is not None}
     old = (replace(c, slots=slots.get(c.name, c.slots)) for c in system.components)
-    new = (c for p in ports for c in p.components())
+    new = (c for p in adapters for c in p.components())
     return replace(system, components=ComponentList.of((*old, *new)))
 
 
@@ -137,23 +137,23 @@ class Coupled(Backend):
     ----------
     model : Backend or None
         None where devices cover every op.
-    ports : adapters of the devices
+    adapters : adapters of the devices
     online : asked when an op starts, not before the run
     """
 
     def __init__(
-        self, model: Backend | None, ports: tuple[DeviceAdapter, ...], online: bool = True
+        self, model: Backend | None, adapters: tuple[DeviceAdapter, ...], online: bool = True
     ):
-        self.model, self.ports, self.online = model, ports, online
-        sources = [f"{p.name}: {p.swap.asked.source}" + _contention_suffix(p) for p in ports]
+        self.model, self.adapters, self.online = model, adapters, online
+        sources = [f"{p.name}: {p.swap.timer.source}" + _contention_suffix(p) for p in adapters]
         self.source = "; ".join([*sources, *([f"else {model.source}"] if model else [])])
 
     def open(self, system: System) -> None:
         """Open the model and reset the devices for a new run."""
         if self.model is not None:
             self.model.open(system)
-        for port in self.ports:
-            port.reset()
+        for adapter in self.adapters:
+            adapter.reset()
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """One answer per op; equal ops are asked separately."""
@@ -177,29 +177,29 @@ class Coupled(Backend):
 
     def modelled(self, ops: Ops, now: float) -> Timing | None:
         """Timing by the model; None where no op needs it, not even for its residual path."""
-        covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.ports)
+        covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.adapters)
         return None if covered or self.model is None else self.model.timing(ops, now)
 
     def _answer(self, op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:
-        port = self.port(op)
-        if port is None:
+        adapter = self.adapter_of(op)
+        if adapter is None:
             return _as_modelled(op, modelled_timing)
-        if op.collective and op.system.fabric not in port.swap.covers.devices:
+        if op.collective and op.system.fabric not in adapter.swap.covers.devices:
             raise ScenarioError(
-                f"hil.swap {port.name}: op {op.row} ({op.text}) is a collective across it, of "
-                "which it does only a part; swap the fabric, or expand collectives into sends"
+                f"hil.swap {adapter.name}: op {op.row} ({op.text}) is a collective, of which this "
+                "device does only a part; swap the fabric, or expand collectives into sends"
             )
-        if not port.swap.can(op.text):
-            if port.swap.others == "model":
-                port.others += 1
+        if not adapter.swap.can(op.text):
+            if adapter.swap.others == "model":
+                adapter.others += 1
                 return _as_modelled(op, modelled_timing)
-            raise _unsupported_error(port, op.text)
-        return port.answer(op.text, op.bytes, residual_path(op, port))
+            raise _unsupported_error(adapter, op.text)
+        return adapter.answer(op.text, op.bytes, residual_path(op, adapter))
 
-    def port(self, op: OpPath) -> DeviceAdapter | None:
+    def adapter_of(self, op: OpPath) -> DeviceAdapter | None:
         """Adapter of the device that covers an op; None where the model times it."""
         crossed = op.devices
-        matches = [p for p in self.ports if p.swap.covers.answers_for(crossed, op.system.fabric)]
+        matches = [p for p in self.adapters if p.swap.covers.covers_path(crossed, op.system.fabric)]
         if len(matches) > 1:
             names = " and ".join(p.name for p in matches)
             raise ScenarioError(
@@ -209,13 +209,13 @@ class Coupled(Backend):
         return matches[0] if matches else None
 
 
-def residual_path(op: OpPath, port: DeviceAdapter) -> ResidualPath:
+def residual_path(op: OpPath, adapter: DeviceAdapter) -> ResidualPath:
     """Path of an op outside the device that executes it, which stays modelled."""
-    devices = port.swap.covers.devices
-    if device_of_component(op.asked) in devices:
+    devices = adapter.swap.covers.devices
+    if device_of_component(op.component) in devices:
         return ResidualPath()  # who does an op does all of it
     remaining = [op.system[c] for c in sorted(op.crossed) if device_of_component(c) not in devices]
-    latency = sum(c.latency for c in remaining) - port.swap.covers.subtraction(op.devices).time
+    latency = sum(c.latency for c in remaining) - adapter.swap.covers.subtraction(op.devices).time
     return ResidualPath(
         latency, {c: w for c, w in op.used.items() if device_of_component(c) not in devices}
     )
@@ -229,41 +229,41 @@ def unseen_op_error(component: str, text: str) -> RecordingError:
     )
 
 
-def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
+def _unsupported_error(adapter: DeviceAdapter, text: str) -> DriverFault | RecordingError:
     """Error for an op that the device cannot execute where ``others`` is ``fail``."""
-    if port.swap.recorded:
-        return unseen_op_error(port.name, text)
+    if adapter.swap.recorded:
+        return unseen_op_error(adapter.name, text)
     return DriverFault(
         "unsupported",
-        f"{port.name}: the device cannot do {text!r}; set ops: {{others: model}} to let the "
+        f"{adapter.name}: the device cannot do {text!r}; set ops: {{others: model}} to let the "
         "model answer for what it cannot do, or swap another component",
     )
 
 
-def _contention_suffix(port: DeviceAdapter) -> str:
+def _contention_suffix(adapter: DeviceAdapter) -> str:
     """Suffix of the source where contention is modelled."""
-    return " (contention modelled)" if port.swap.sharing == "solo" else ""
+    return " (contention modelled)" if adapter.swap.sharing == "solo" else ""
 
 
-def _covers_all(port: DeviceAdapter, ops: Ops) -> bool:
+def _covers_all(adapter: DeviceAdapter, ops: Ops) -> bool:
     """Whether every op of a table runs on the device's component."""
     at = placement(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
-    return names == {port.name}
+    return names == {adapter.name}
 
 
-def _supports_all(port: DeviceAdapter, ops: Ops) -> bool:
+def _supports_all(adapter: DeviceAdapter, ops: Ops) -> bool:
     """Whether no op of a table is left to the model."""
-    if port.swap.others == "fail":
+    if adapter.swap.others == "fail":
         return True
-    return all(port.swap.can(op_signature(ops, i)) for i in range(len(ops)))
+    return all(adapter.swap.can(op_signature(ops, i)) for i in range(len(ops)))
 
 
 def _as_modelled(op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:
     if modelled_timing is None:
         raise ScenarioError(
-            f"coupled: nobody answers for op {op.row} ({op.ops.kind_names[op.row]}); bind a model "
-            "beside"
+            f"coupled: no backend times op {op.row} ({op.ops.kind_names[op.row]}); bind a "
+            "model to its component"
         )
     work = 0.0 if modelled_timing.work is None else float(modelled_timing.work[op.row])
     return DeviceAnswer(float(modelled_timing.fixed[op.row]), work, dict(op.used), True)

@@ -48,7 +48,7 @@ class SampleCoverage:
     devices: frozenset[str]
     subtract: Mapping[str, Subtraction] = field(default_factory=dict)
 
-    def answers_for(self, crossed: Iterable[str], fabric: str = "") -> bool:
+    def covers_path(self, crossed: Iterable[str], fabric: str = "") -> bool:
         """Whether a sample answers for an op that crosses these devices.
 
         Raises
@@ -59,11 +59,11 @@ class SampleCoverage:
         Examples
         --------
         >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "leaf0", "node1.nic0"}))
-        >>> pair.answers_for(["node0.nic0", "leaf0", "node1.nic0"])
+        >>> pair.covers_path(["node0.nic0", "leaf0", "node1.nic0"])
         True
-        >>> pair.answers_for(["node2.nic0"])
+        >>> pair.covers_path(["node2.nic0"])
         False
-        >>> pair.answers_for(["node0.nic0", "leaf0", "node2.nic0"])
+        >>> pair.covers_path(["node0.nic0", "leaf0", "node2.nic0"])
         Traceback (most recent call last):
         foretrace.sim.errors.ScenarioError: hil.swap node0.nic0: a sample contains node1.nic0, ...
         """

@@ -61,10 +61,10 @@ class Swap:
     Parameters
     ----------
     component : name in the scenario
-    asked : the device, or its journal
+    timer : the device, or its journal
     sharing : ``exclusive``, ``solo`` or ``concurrent``
     covers : components inside a sample
-    most : ops in flight that a concurrent device takes
+    max_in_flight : ops in flight that a concurrent device takes
     context : ``warm``, ``cold``, or ``after``: the last ``preceding`` ops of the device
     preceding : number of preceding ops of context ``after``
     answers : signatures that the device can do, as a predicate
@@ -74,10 +74,10 @@ class Swap:
     """
 
     component: str
-    asked: OpTimer
+    timer: OpTimer
     sharing: Sharing
     covers: SampleCoverage
-    most: int = MOST
+    max_in_flight: int = MOST
     context: str = WARM
     preceding: int = 1
     answers: object = None
@@ -112,16 +112,16 @@ class DeviceAdapter:
     def _make_flow_rates(self) -> PerFlowRates | None:
         if self.swap.sharing == "solo" or (self.swap.sharing == "exclusive" and self.slots):
             return None
-        most = 1 if self.swap.sharing == "exclusive" else self.swap.most
+        most = 1 if self.swap.sharing == "exclusive" else self.swap.max_in_flight
         waiting = 0 if self.slots else QUEUE
         return PerFlowRates(self.name, 2 * (most + waiting), most, self.unit)
 
     @property
-    def at_once(self) -> int | None:
+    def slots_needed(self) -> int | None:
         """Slots that the component shall have; None to leave them unchanged."""
         if self.slots is None or self.swap.sharing == "solo":
             return None
-        return 1 if self.swap.sharing == "exclusive" else self.swap.most
+        return 1 if self.swap.sharing == "exclusive" else self.swap.max_in_flight
 
     def components(self) -> tuple[Component, ...]:
         """Components that are added to the system for the device."""
@@ -138,7 +138,7 @@ class DeviceAdapter:
         self.before: deque[str] = deque(maxlen=self.swap.preceding)
         self._fits: dict[str, tuple[float, ByteRate]] = {}
         if self.lanes is not None:
-            self.lanes.reset(self.swap.asked)
+            self.lanes.reset(self.swap.timer)
 
     def answer(self, signature: str, bytes: float, residual: ResidualPath) -> DeviceAnswer:
         """Timing of an op that starts now."""
@@ -148,7 +148,7 @@ class DeviceAdapter:
             work = max(bytes, 1.0) if self.unit == "B" else 1.0
             lane = self.lanes.take_lane(OpInFlight(request, work, residual.latency))
             return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **residual.usage})
-        seconds = self.swap.asked.alone(request) * NANOSECOND + residual.latency
+        seconds = self.swap.timer.alone(request) * NANOSECOND + residual.latency
         if self.swap.sharing == "exclusive":
             return DeviceAnswer(max(seconds, 0.0))
         return self._shared_answer(signature, bytes, max(seconds, 0.0), residual)
@@ -163,7 +163,7 @@ class DeviceAdapter:
             return DeviceAnswer(seconds)
         if self.unit == "1":
             return DeviceAnswer(fixed, rest, {self.shared: 1.0})
-        if bytes < SLOWEST * rest:  # too slow for anything beside it to matter
+        if bytes < SLOWEST * rest:  # so slow that concurrent ops do not matter
             return DeviceAnswer(fixed, SLOWEST * rest, {self.shared: SHARED / SLOWEST})
         weight = SHARED * rest / bytes  # alone it takes `rest` seconds
         return DeviceAnswer(fixed, bytes, {self.shared: weight, **residual.usage})
@@ -197,7 +197,7 @@ def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
         operand = Operand("uint8", (size,))
         text = str(Signature(parts.kind, parts.name, (operand,)))
         if swap.can(text):
-            rows.append((size, swap.asked.alone(Request(text, 1, WARM)) * NANOSECOND))
+            rows.append((size, swap.timer.alone(Request(text, 1, WARM)) * NANOSECOND))
     if len(rows) < 2:
         return 0.0, float("inf")
     return fit_latency_bandwidth(*zip(*rows, strict=True))

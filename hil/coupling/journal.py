@@ -66,30 +66,30 @@ class JournalWriter:
     (5.0, (('compute:mm', 'warm'),))
     """
 
-    def __init__(self, component: str, asked: OpTimer):
-        self.component, self._asked = component, asked
-        self.clock, self.source = asked.clock, asked.source
+    def __init__(self, component: str, timer: OpTimer):
+        self.component, self._timer = component, timer
+        self.clock, self.source = timer.clock, timer.source
         self.entries: list[JournalEntry] = []
-        self.noted: Callable[[JournalEntry], object] = lambda entry: None  # told each at once
+        self.on_entry: Callable[[JournalEntry], object] = lambda entry: None
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
-        ns = self._asked.alone(request)
+        ns = self._timer.alone(request)
         self._append_entry([request], [ns])
         return ns
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op of a set."""
-        ns = self._asked.together(requests)
+        ns = self._timer.together(requests)
         self._append_entry(requests, ns)
         return ns
 
     def _append_entry(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
         asked = tuple(r.key for r in requests)
         number = len(self.entries)
-        entry = JournalEntry(self.component, number, asked, tuple(ns), self._asked.clock)
+        entry = JournalEntry(self.component, number, asked, tuple(ns), self._timer.clock)
         self.entries.append(entry)
-        self.noted(entry)
+        self.on_entry(entry)
 
 
 class JournalReader:
@@ -100,7 +100,7 @@ class JournalReader:
         self._entries = [e for e in entries if e.component == component]
         if not self._entries:
             raise RecordingError(
-                f"journal: holds no answer of {component}; it is of another scenario"
+                f"journal: has no entries for {component}; it belongs to another scenario"
             )
         self.clock, self.source = self._entries[0].clock, source
         self._next = 0

@@ -19,10 +19,10 @@ ROUNDS = 3  # of a set in flight; the median counts
 
 
 @contextmanager
-def faults_named(where: str) -> Iterator[None]:
+def prefix_faults(where: str) -> Iterator[None]:
     """Context in which faults of a driver begin with where it is in a scenario.
 
-    >>> with faults_named("hil.swap node0.gpu0: odd"):
+    >>> with prefix_faults("hil.swap node0.gpu0: odd"):
     ...     raise DriverFault("negative", "odd: copy:h2h took -1 ns")
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: negative: hil.swap node0.gpu0: odd: copy:h2h took -1 ns
@@ -61,7 +61,7 @@ class LiveDriver:
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op, done once."""
-        with faults_named(self.named):
+        with prefix_faults(self.named):
             samples = self.driver.timing([request])
             check_samples([request], samples, self.source, self.clock)
         return float(samples[0].ns[-1])
@@ -69,7 +69,7 @@ class LiveDriver:
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op while all of them are in flight: the median of three rounds."""
         repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
-        with faults_named(self.named):
+        with prefix_faults(self.named):
             samples: list[Sample] = self.driver.together(repeated)
             check_samples(repeated, samples, self.source, self.clock)
         return [float(np.median(s.ns)) for s in samples]

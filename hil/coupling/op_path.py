@@ -21,19 +21,19 @@ class OpPath:
 
     Parameters
     ----------
-    ops, at, row : its table, placement of the table, its row
+    ops, placement, row : its table, placement of the table, its row
     used : weights by shared component, as the model would use them
     """
 
     ops: Ops
-    at: OpPlacement
+    placement: OpPlacement
     row: int
     used: Mapping[str, float]
 
     @property
     def system(self) -> System:
         """System that the op runs on."""
-        return self.at.system
+        return self.placement.system
 
     @property
     def text(self) -> str:
@@ -51,15 +51,15 @@ class OpPath:
         return bool(self.ops.kind[self.row] == Kind.COLLECTIVE)
 
     @property
-    def asked(self) -> str:
+    def component(self) -> str:
         """Name of the component whose backend times the op."""
-        return self.system.components[int(self.at.component[self.row])].name
+        return self.system.components[int(self.placement.component[self.row])].name
 
     @cached_property
     def crossed(self) -> set[str]:
         """Names of its component, of those on its route, and of those the model would use."""
-        route, crossed_numbers = self.system.route, {int(self.at.component[self.row])}
-        members = self.at.members[self.row].tolist()
+        route, crossed_numbers = self.system.route, {int(self.placement.component[self.row])}
+        members = self.placement.members[self.row].tolist()
         if self.collective:
             crossed_numbers |= {c for a in members for b in members if a != b for c in route(a, b)}
         elif len(members) > 1:
@@ -81,7 +81,7 @@ def placement(ops: Ops) -> OpPlacement:
         The graph was not placed.
     """
     if ops.at is None:
-        raise ScenarioError("coupled: asked without a machine; place the graph first")
+        raise ScenarioError("coupled: the graph is not placed on a machine; place it first")
     return ops.at
 
 
@@ -128,5 +128,8 @@ def op_signature(ops: Ops, row: int) -> str:
         return text
     kind = str(kind_names()[ops.kind[row]])
     if not ops.bytes[row] >= 0:
-        raise BackendError(f"op {row} ({kind}): has neither signature nor bytes to ask a device by")
+        raise BackendError(
+            f"op {row} ({kind}): has neither a signature nor bytes, so no device can time it; "
+            "give it one of them"
+        )
     return str(Signature(kind, kind, (Operand("uint8", (int(ops.bytes[row]),)),)))

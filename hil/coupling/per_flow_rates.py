@@ -3,8 +3,8 @@
 Every op in flight has a lane, a component of its own whose rate is what the device measured for
 it.  Whenever an op enters or leaves, the device is asked about the set that is now in flight and
 the lanes are set anew; the simulation keeps the work that is left, and where an op also uses
-something that others share, the lower rate wins.  Beyond ``most`` ops the latest ones wait: their
-lanes stand still.
+something that others share, the lower rate wins.  Beyond ``max_in_flight`` ops the latest
+ones wait: their lanes stand still.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PerFlowRates:
     count : int
         Lanes that there are: twice as many as ops may run or wait at once, since a lane is given
         out again only after its end was seen.
-    most : int
+    max_in_flight : int
         Ops that the device works on at once.
     unit : str
         ``B``, or ``1`` for ops without bytes.
@@ -62,8 +62,8 @@ class PerFlowRates:
     ['node0.nic0.lane0', 'node0.nic0.lane1']
     """
 
-    def __init__(self, name: str, count: int, most: int, unit: str):
-        self.name, self.count, self.most, self.unit = name, count, most, unit
+    def __init__(self, name: str, count: int, max_in_flight: int, unit: str):
+        self.name, self.count, self.max_in_flight, self.unit = name, count, max_in_flight, unit
         self.names = tuple(f"{name}.lane{k}" for k in range(count))
         self.touches = self.names
         self.__name__ = f"{name} in flight"
@@ -75,9 +75,9 @@ class PerFlowRates:
             Component(n, "lane", rate=0.0, unit=self.unit, max_rate=top) for n in self.names
         )
 
-    def reset(self, asked: OpTimer) -> None:
+    def reset(self, timer: OpTimer) -> None:
         """Free all lanes; called at the start of a run."""
-        self.asked = asked
+        self.timer = timer
         self.free = list(range(self.count))
         self.flights: dict[int, OpInFlight] = {}
         self.in_flight: list[int] = []  # lanes in the order in which their ops came
@@ -112,7 +112,7 @@ class PerFlowRates:
             if lane not in self.flights:
                 raise SimulationError(
                     "lanes",
-                    f"{self.name}: a stopped op goes on, but the device has forgotten it; "
+                    f"{self.name}: a stopped op was resumed, but the device no longer has it; "
                     "resume it with keep=False, or do not stop ops of a coupled device",
                 )
             self.in_flight.append(lane)
@@ -129,8 +129,8 @@ class PerFlowRates:
             self._changed.succeed()
 
     def _set_rates(self, sim: Running) -> None:
-        """Set rates: the device's for the first ``most`` ops in flight, 0 for those waiting."""
-        now, waiting = self.in_flight[: self.most], self.in_flight[self.most :]
+        """Set rates: the device's for the first ``max_in_flight`` ops, 0 for those waiting."""
+        now, waiting = self.in_flight[: self.max_in_flight], self.in_flight[self.max_in_flight :]
         for lane, rate in zip(now, self._rates_of_lanes(now), strict=True):
             sim.set_rate(self.names[lane], rate)
         for lane in waiting:
@@ -140,7 +140,7 @@ class PerFlowRates:
         flights = [self.flights[lane] for lane in lanes]
         if not flights:
             return []
-        if self.most == 1:
+        if self.max_in_flight == 1:
             times_ns = [self._turn_time(lanes[0])]
         else:
             times_ns = self._steady_times([f.request for f in flights])
@@ -153,7 +153,7 @@ class PerFlowRates:
         """Nanoseconds of the op on the device, measured once although the waiting set changes."""
         flight = self.flights[lane]
         if self._current_turn is None or self._current_turn[0] is not flight:
-            self._current_turn = (flight, self.asked.alone(flight.request))
+            self._current_turn = (flight, self.timer.alone(flight.request))
         return self._current_turn[1]
 
     def _steady_times(self, requests: Sequence[Request]) -> list[float]:
@@ -176,7 +176,7 @@ class PerFlowRates:
         order = sorted(range(len(requests)), key=lambda i: requests[i].key)
         key = tuple(requests[i].key for i in order)
         if key not in self.measured_sets:
-            self.measured_sets[key] = self.asked.together([requests[i] for i in order])
+            self.measured_sets[key] = self.timer.together([requests[i] for i in order])
         times = [0.0] * len(requests)
         for i, ns in zip(order, self.measured_sets[key], strict=True):
             times[i] = ns

@@ -92,7 +92,7 @@ def _ops_of_backend(
     for op, row, predicted in zip(
         op_paths(ops, timing), rows.tolist(), times.tolist(), strict=True
     ):
-        port = backend.port(op)
+        port = backend.adapter_of(op)
         if port is None:
             continue
         text, residual = op.text, residual_path(op, port)

@@ -38,8 +38,7 @@ class RecordingDriver(Driver):
     array([30., 10.])
     >>> remembers.timing([Request("copy:h2h uint8[65]")])
     Traceback (most recent call last):
-    foretrace.sim.errors.RecordingError: host cpu0 on box, 2026-01-31: has not seen 'copy:h2h \
-uint8[65]' (warm); record it, or bind a model
+    foretrace.sim.errors.RecordingError: host cpu0 on box, 2026-01-31: has not seen ...
     """
 
     recording: Recording

@@ -17,7 +17,7 @@ def findings(machine: Machine) -> list[Finding]:
     if not cards and not memories:
         return [Finding("cxl", "off", "no CXL memory here")]
     if not memories:
-        return [Finding("cxl", "bad", f"{len(cards)} expanders that no driver has",
+        return [Finding("cxl", "bad", f"{len(cards)} expanders without a driver",
                         "sudo modprobe -a cxl_acpi cxl_pci cxl_port cxl_mem")]  # fmt: skip
     told = ", ".join(memories)
     if bare := [n for n in _nodes(machine) if _is_memory_alone(machine, n)]:
@@ -26,7 +26,7 @@ def findings(machine: Machine) -> list[Finding]:
         return [Finding("cxl", "bad", f"{told}: {dax[0]} is no NUMA node yet", _tool(
             machine, f"sudo daxctl reconfigure-device --mode=system-ram {dax[0]}"))]  # fmt: skip
     decoder = next((n for n in machine.names(BUS) if n.startswith("decoder0.")), "decoder0.0")
-    return [Finding("cxl", "bad", f"{told}: no region is made of it", _tool(
+    return [Finding("cxl", "bad", f"{told}: has no region", _tool(
         machine, f"sudo cxl create-region -m -t ram -d {decoder} {memories[0]}"))]  # fmt: skip
 
 

@@ -16,11 +16,11 @@ class Finding:
     ----------
     name : of the device, or of what it needs
     state : ``ok``; ``off``: not here; ``bad``: here, and something stands in its way
-    told : what was seen
-    next : command to type; "" where nothing is to be done
+    observation : what was seen
+    command : command to type; "" where nothing is to be done
     """
 
     name: str
     state: State
-    told: str
-    next: str = ""
+    observation: str
+    command: str = ""

@@ -50,6 +50,6 @@ def _exports(machine: Machine) -> Finding:
     """Whether a NIC beside may register the GPU's memory."""
     version = machine.text("proc/driver/nvidia/version")
     if OPEN in version:
-        return Finding("dma-buf", "ok", "open kernel modules: a NIC beside may register its memory")
+        return Finding("dma-buf", "ok", "open kernel modules: a NIC can register its memory")
     return Finding("dma-buf", "off", "the kernel modules are NVIDIA's closed ones, or unknown: no "
                    "NIC can register its memory", machine.distribution.nvidia)  # fmt: skip

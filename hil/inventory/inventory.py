@@ -42,10 +42,10 @@ def _next(found: list[Finding]) -> Finding:
     """The one command to type now."""
     there = {f.name for f in found if f.state != "off"}
     if not there & set(READY):
-        return Finding("next", "ok", "no device is here but this machine itself", NOTHING)
+        return Finding("next", "ok", "this machine has no such device", NOTHING)
     blocked = next((f for f in found if f.state == "bad"), None)
     if blocked is not None:
-        return Finding("next", "bad", f"mend {blocked.name} first", blocked.next)
+        return Finding("next", "bad", f"fix {blocked.name} first", blocked.command)
     name = next(n for n in READY if n in there)
     return Finding("next", "ok", f"{name} is ready", READY[name])
 

@@ -16,7 +16,7 @@ LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memo
 
 
 @dataclass(frozen=True)
-class Distribution:
+class LinuxDistribution:
     """How a family of distributions installs what is missing.
 
     Parameters
@@ -38,7 +38,7 @@ class Distribution:
 
 
 VENV = f"python{{v}} -m venv ~/{ENVIRONMENT} && ~/{ENVIRONMENT}/bin/pip install numpy"
-DEBIAN = Distribution(
+DEBIAN = LinuxDistribution(
     "sudo apt install",
     "rdma-core ibverbs-providers ibverbs-utils",
     "perftest",
@@ -49,21 +49,21 @@ DEBIAN = Distribution(
 )
 DISTRIBUTIONS = {
     "debian 12": DEBIAN,
-    "ubuntu 22.04": Distribution(
+    "ubuntu 22.04": LinuxDistribution(
         **{
             **vars(DEBIAN),
             "python": "sudo apt install python3.11 python3.11-venv && " + VENV.format(v="3.11"),
             "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
         }
     ),
-    "ubuntu 24.04": Distribution(
+    "ubuntu 24.04": LinuxDistribution(
         **{
             **vars(DEBIAN),
             "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
             "cxl": "cxl daxctl",
         }
     ),
-    "rhel 9": Distribution(
+    "rhel 9": LinuxDistribution(
         "sudo dnf install",
         "rdma-core libibverbs-utils",
         "perftest",
@@ -119,7 +119,7 @@ class Machine:
         return {k: v.strip('"') for k, _, v in rows if k}
 
     @property
-    def distribution(self) -> Distribution:
+    def distribution(self) -> LinuxDistribution:
         """How it installs packages; as Debian 12 where nobody knows its name."""
         told = self.release()
         family = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".split()

@@ -50,7 +50,7 @@ def _card(machine: Machine, address: str) -> Finding:
         return Finding("nic", "bad", f"{what}: {why}", "sudo modprobe mlx5_core")
     devices = [d for d in machine.names(RDMA) if _address_of(machine, d) == address]
     if not devices:
-        return Finding("nic", "bad", f"{what}: no RDMA device of it", "sudo modprobe mlx5_ib")
+        return Finding("nic", "bad", f"{what}: has no RDMA device", "sudo modprobe mlx5_ib")
     return _device(machine, devices[0], what)
 
 
@@ -104,8 +104,8 @@ def _programs(machine: Machine) -> list[Finding]:
         return [Finding("rdma-core", "bad", f"{' '.join(lacks)} not installed",
                         f"{told.install} {' '.join(lacks)}")]  # fmt: skip
     if not usable:
-        return [Finding("rdma-core", "ok", "libibverbs and perftest are installed; pyverbs is of "
-                        "the system's Python, which runs no agent: take perftest")]  # fmt: skip
+        return [Finding("rdma-core", "ok", "libibverbs and perftest are installed; pyverbs belongs "
+                        "to the system's Python, which runs no agent: take perftest")]  # fmt: skip
     return [Finding("rdma-core", "ok", "libibverbs, perftest and pyverbs are installed")]
 
 

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
         settings = dict(word.split("=", 1) for word in rest)
-        with wire.held_end(settings):
+        with wire.lock_wire_end(settings):
             code = vm.run_machine(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")

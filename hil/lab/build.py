@@ -20,7 +20,7 @@ from .build_cache import (
     lab_folder,
     record_recipe,
 )
-from .debian import Packages
+from .debian import PackageDownloader
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class BuildStep:
 
     title: str
     parts: tuple[str, ...]
-    run: Callable[[Packages], object]
+    run: Callable[[PackageDownloader], object]
     inputs: Callable[[], Sequence[str]]
 
     @property
@@ -73,7 +73,9 @@ CURES = {
 }
 
 
-def build_machines(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> list[str]:
+def build_machines(
+    machines: Sequence[str], again: bool, on_progress: Callable[[str], None]
+) -> list[str]:
     """Run the steps that are missing or outdated; returns the machines that are now built.
 
     Raises
@@ -86,11 +88,11 @@ def build_machines(machines: Sequence[str], again: bool, tell: Callable[[str], N
         raise DriverFault("missing", f"lab: no machine {unknown[0]!r}; one of {', '.join(STEPS)}")
     steps = [(m, step) for m in wanted for step in STEPS[m] if again or not step.is_built]
     tools.require_packages(list(dict.fromkeys(machine for machine, _ in steps)))
-    packages = Packages(lab_folder() / "apt")
+    packages = PackageDownloader(lab_folder() / "apt")
     if steps:
         packages.update()
     for machine, step in steps:
-        tell(f"{machine}: building {step.title}")
+        on_progress(f"{machine}: building {step.title}")
         step.run(packages)
         record_recipe(step.parts[0], step.recipe)
     return wanted
@@ -119,6 +121,8 @@ def boot_test_report(machine: str) -> str:
         message = f"lab: {machine} does not boot: {fault.message}; {CURES[machine]}"
         raise DriverFault(fault.kind, message) from fault
     if isinstance(state, Missing):
-        raise HardwareUnavailable(f"lab: {machine} boots, but {state.reason}; say lab up --again")
+        raise HardwareUnavailable(
+            f"lab: {machine} boots, but {state.reason}; run foretrace lab up --again"
+        )
     facts = ", ".join(f"{k} {v}" for k, v in state.facts.items())
     return f"boots; {len(state.devices)} RDMA devices: {facts}"

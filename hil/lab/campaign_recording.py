@@ -18,7 +18,7 @@ Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 
-def record_campaign(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
+def record_campaign(campaign: Campaign, on_progress: Callable[[str], None] = log.info) -> Recording:
     """Recording of a campaign, measured now; each start boots the machine.
 
     Raises
@@ -28,7 +28,7 @@ def record_campaign(campaign: Campaign, tell: Callable[[str], None] = log.info) 
     """
     work = campaign.work
     return measure(
-        work, lambda: boot_driver(campaign.machine, work.driver, campaign.settings), tell
+        work, lambda: boot_driver(campaign.machine, work.driver, campaign.settings), on_progress
     )
 
 

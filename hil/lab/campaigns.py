@@ -17,7 +17,7 @@ STREAMED = (64, 512, 4096, 16384, 65536, 262144)
 DEPTHS, PAIRS = (1, 2, 4, 8, 16, 32), (1, 2, 4)
 RATES = ("100gbit", "10gbit", "1gbit", "100mbit")
 REDUCED = (262144, 1 << 20, 4 << 20, 16 << 20)  # bytes of a bare all-reduce
-STEPS = (  # of four buckets: much computing beside each, little, almost none
+STEPS = (  # four buckets: with much computing per bucket, little, almost none
     "buckets=4 forward_us=30000 backward_us=15000 update_us=10000",
     "buckets=4 forward_us=10000 backward_us=5000 update_us=2000",
     "buckets=4 forward_us=2000 backward_us=1000 update_us=500",

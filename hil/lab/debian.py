@@ -42,7 +42,8 @@ def run_build_step(command: Sequence[str], *, env: dict[str, str] | None = None,
     if done.returncode:
         tail = (done.stderr or done.stdout).strip().splitlines()[-3:]
         raise HardwareUnavailable(
-            f"lab: {doing or command[0]} failed: {' | '.join(tail)}; mend that, then lab up again"
+            f"lab: {doing or command[0]} failed: {' | '.join(tail)}; fix "
+            "that, then run foretrace lab up again"
         )
     return done.stdout
 
@@ -72,7 +73,7 @@ def debian_mirror() -> str:
     raise HardwareUnavailable("lab: apt has no list of Debian packages; run apt-get update")
 
 
-class Packages:
+class PackageDownloader:
     """Downloader of Debian packages into one folder, with package lists of its own.
 
     Parameters

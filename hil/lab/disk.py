@@ -19,7 +19,7 @@ from .build_cache import (
     replacing_part,
 )
 from .cpio import cpio_archive
-from .debian import Packages, package_version, run_build_step, unpack_packages
+from .debian import PackageDownloader, package_version, run_build_step, unpack_packages
 
 FIRST = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")  # which asks for a checksum
 SPARE = 64  # MiB of the disk beyond its files
@@ -33,7 +33,7 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 """
 
 
-def build_disk(packages: Packages, names: tuple[str, ...]) -> None:
+def build_disk(packages: PackageDownloader, names: tuple[str, ...]) -> None:
     """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
     tree = initramfs.build_root(packages, names, "disk")
     image = _kernel_package(packages)
@@ -48,7 +48,7 @@ def build_disk(packages: Packages, names: tuple[str, ...]) -> None:
     _write_disk(tree)
 
 
-def _kernel_package(packages: Packages) -> Path:
+def _kernel_package(packages: PackageDownloader) -> Path:
     """Package file of the kernel that linux-image-amd64 depends on."""
     for file in packages.fetch(["linux-image-amd64"]):
         if file.name.startswith("linux-image-6"):

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from .build_cache import ROOT, add_versions, lab_folder, replacing_part
-from .debian import Packages, package_version, unpack_packages
+from .debian import PackageDownloader, package_version, unpack_packages
 
 RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
         "busybox-static", "dash", "openvswitch-switch")  # fmt: skip
@@ -20,7 +20,7 @@ APPLETS = (
 FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
 
 
-def build_root(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
+def build_root(packages: PackageDownloader, names: tuple[str, ...], name: str = ROOT) -> Path:
     """Unpack packages and their dependencies into a root folder ``name``; returns its path."""
     fetched = packages.fetch(names)
     with replacing_part(name) as into:

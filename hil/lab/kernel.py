@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
 from .build_cache import UML_KERNEL, add_versions, lab_folder
-from .debian import Packages, package_version, run_build_step
+from .debian import PackageDownloader, package_version, run_build_step
 
 SOURCE = "linux-source-6.12"
 XSTATE = "DEFINE_LONGS(HOST_FP_SIZE, 2696)", "DEFINE_LONGS(HOST_FP_SIZE, 12288)"
@@ -22,7 +22,7 @@ def recipe_inputs() -> tuple[str, ...]:
     return (SOURCE, *XSTATE, (files(__package__) / "uml.config").read_text())
 
 
-def build_kernel(packages: Packages) -> Path:
+def build_kernel(packages: PackageDownloader) -> Path:
     """Build the kernel (about seven minutes of one core); returns its path.
 
     Raises

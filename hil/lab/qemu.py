@@ -18,7 +18,7 @@ from .build_cache import (
     part_path,
     replacing_part,
 )
-from .debian import Packages, package_version, unpack_packages
+from .debian import PackageDownloader, package_version, unpack_packages
 from .staging import stage_agent_files
 from .vm import NOBODY
 from .wire import HOST, WIRE, wire_ends
@@ -36,7 +36,7 @@ CXL = [
 ]  # fmt: skip
 
 
-def unpack_qemu(packages: Packages) -> None:
+def unpack_qemu(packages: PackageDownloader) -> None:
     """Unpack QEMU and the libraries that it was built with."""
     files = packages.fetch([PACKAGE])
     with replacing_part(PROGRAM) as into:
@@ -101,7 +101,7 @@ def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
     """Refuse what a host at a wire has not."""
     if counted:
         raise DriverFault("unsupported", "lab: two machines that count instructions share no time; "
-                          "say clock=wall beside wire")  # fmt: skip
+                          "set clock=wall together with wire")  # fmt: skip
     if lost := [name for name in ("ends", "addresses", "vlan") if name in settings]:
         raise DriverFault("unsupported", "lab: a host at a wire has one device with one address; "
                           f"leave out {lost[0]}")  # fmt: skip

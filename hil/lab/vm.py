@@ -58,7 +58,7 @@ def _run_emulator(command: list[str], scratch: Path, environment: dict[str, str]
         ctypes.CDLL(None).prctl(MORTAL, signal.SIGKILL, 0, 0, 0)
         os.execve(command[0], command, environment)
     except OSError as error:
-        sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; say foretrace lab up\n")
+        sys.stderr.write(f"error lab: {command[0]}: {error.strerror}; run foretrace lab up\n")
     os._exit(127)
 
 

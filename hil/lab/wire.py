@@ -37,8 +37,9 @@ def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
     """
     name, host = settings[WIRE], settings.get(HOST, "")
     if not PLAIN.fullmatch(name) or host not in OTHER:
-        raise DriverFault("unsupported", f"lab: wire={name} host={host}; a wire of a plain name "
-                          "joins two machines: say host=1 in one, host=2 in the other")  # fmt: skip
+        raise DriverFault("unsupported", f"lab: wire={name} host={host}; a wire has a plain name "
+                          "and connects two machines: set host=1 in one and host=2 in the other"
+                          )  # fmt: skip
     folder = lab_folder() / "wires" / name
     if len(str(folder)) > LONGEST:
         raise DriverFault("unsupported", f"lab: {folder} is too long for a socket; take a shorter "
@@ -49,7 +50,7 @@ def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
     return folder / host, folder / OTHER[host]
 
 
-def held_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
+def lock_wire_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
     """Lock of a machine's end of a wire while it runs; nothing where it has none.
 
     Raises

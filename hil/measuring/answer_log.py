@@ -80,7 +80,7 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], dict[str, Recording]]:
     heads: dict[str, dict[str, Any]] = {}
     samples: dict[str, list[Sample]] = {}
     whole = path.read_text().rpartition("\n")[0]
-    with damage_named(path):
+    with name_file_in_errors(path):
         for told in map(json.loads, whole.splitlines()):
             if "component" in told:
                 heads[told["component"]] = told["head"]
@@ -92,7 +92,7 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], dict[str, Recording]]:
 
 
 @contextmanager
-def damage_named(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Block that reads lines of a log; what does not fit names the file.
 
     Raises

@@ -52,5 +52,5 @@ def _lock_folder() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise DriverFault("denied", f"{folder}: belongs to others; set XDG_RUNTIME_DIR")
+        raise DriverFault("denied", f"{folder}: belongs to another user; set XDG_RUNTIME_DIR")
     return folder

@@ -41,16 +41,16 @@ class Measurement:
     ----------
     work : Work
     opener : starts a driver, each time in a new process
-    tell : called with lines of progress
+    on_progress : called with lines of progress
     now : clock of the time limit, s
-    noted : called with each batch that counts
+    on_sample : called with each batch that counts
     """
 
     work: WorkList
     opener: Opener
-    tell: Tell = log.info
+    on_progress: Tell = log.info
     now: Callable[[], float] = time.monotonic
-    noted: Callable[[Sample], object] = lambda sample: None
+    on_sample: Callable[[Sample], object] = lambda sample: None
     samples: list[Sample] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     failed: dict[tuple[str, str], DriverFault] = field(default_factory=dict)
@@ -117,24 +117,24 @@ class Measurement:
         return [r for r in self.work.requests if r.key not in self.failed]
 
     @contextmanager
-    def _failing_alone(self, request: Request) -> Iterator[None]:
-        """Block of which a fault of the op alone is noted."""
+    def _record_op_fault(self, request: Request) -> Iterator[None]:
+        """Context manager that records a fault of this op and lets the measurement go on."""
         try:
             yield
         except DriverFault as fault:
             if fault.kind not in OF_ONE_OP:
                 raise
             self.failed[request.key] = fault
-            self.tell(f"{request.signature}: {fault}")
+            self.on_progress(f"{request.signature}: {fault}")
 
     def _measure_start(self, start: int, order: random.Random) -> None:
         with open_driver(self.opener, self.work) as driver:
             self.facts = self.facts or driver.describe()
-            self.tell(f"start {start + 1}: warming up {len(self.work.requests)} ops")
+            self.on_progress(f"start {start + 1}: warming up {len(self.work.requests)} ops")
             for request in self._requests():
-                with self._failing_alone(request):
+                with self._record_op_fault(request):
                     self._warm_up(driver, request)
-            self.tell(f"start {start + 1}: measuring")
+            self.on_progress(f"start {start + 1}: measuring")
             self._measure_blocks(driver, start, order)
 
     def _warm_up(self, driver: Driver, request: Request) -> None:
@@ -149,10 +149,10 @@ class Measurement:
         for _ in range(self.work.blocks):
             order.shuffle(unresolved)
             for request in unresolved:
-                with self._failing_alone(request):
+                with self._record_op_fault(request):
                     sample = self._measure_batch(driver, request)
                     self.samples.append(replace(sample, start=start))
-                    self.noted(self.samples[-1])
+                    self.on_sample(self.samples[-1])
                     medians.setdefault(request.key, []).append(sample.median)
             unresolved = [
                 r
@@ -168,14 +168,14 @@ class Measurement:
         left = self.work.seconds - (since - self.begin)
         if left < 0:
             raise TimeoutError
-        driver.limit = math.ceil(self._patience(left))
+        driver.limit = math.ceil(self._answer_limit(left))
         (sample,) = driver.timing([request])
         self.longest = max(self.longest, self.now() - since)
         self.moved_bytes += touched_bytes(request) * int(sample.facts.get("inner", 1))
         self._wait_for_rate()
         return sample
 
-    def _patience(self, left: float) -> float:
+    def _answer_limit(self, left: float) -> float:
         """Seconds that an answer may take: what is left, or what was usual where that is more."""
         return max(left, SLOWER * self.longest, min(self.work.seconds, GRACE))
 
@@ -206,7 +206,7 @@ class Measurement:
         )
 
 
-def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
+def measure(work: WorkList, opener: Opener, on_progress: Tell = log.info) -> Recording:
     """Recording of a work list, measured now.
 
     Raises
@@ -223,7 +223,7 @@ def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
     >>> sorted({s.start for s in kept.samples})
     [0, 1]
     """
-    return Measurement(work, opener, tell).run()
+    return Measurement(work, opener, on_progress).run()
 
 
 @contextmanager

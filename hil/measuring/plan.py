@@ -19,7 +19,7 @@ FORM, SCHEMA = "foretrace-plan", 1
 
 
 @dataclass(frozen=True)
-class Piece:
+class PlanPiece:
     """One work list of a plan.
 
     Parameters
@@ -50,12 +50,12 @@ class RecordingPlan:
     --------
     >>> from ..sample import Request
     >>> work = WorkList("host", (Request("copy:h2h uint8[4096]", 5),), note="copies", starts=1)
-    >>> plan = RecordingPlan((Piece(work, 2.0),), rounds=3)
+    >>> plan = RecordingPlan((PlanPiece(work, 2.0),), rounds=3)
     >>> plan.seconds, RecordingPlan.read_text(plan.text(), "here") == plan
     (6.0, True)
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[PlanPiece, ...]
     rounds: int = 3
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class RecordingPlan:
             return cls(tuple(_piece(one, place) for one in told["pieces"]), int(told["rounds"]))
         except (ValueError, TypeError, KeyError) as error:
             raise RecordingError(
-                f"{place}: is no plan ({error}); write one with 'foretrace hil plan gpu'"
+                f"{place}: is not a plan ({error}); write one with 'foretrace hil plan gpu'"
             ) from error
 
     @classmethod
@@ -118,6 +118,6 @@ def is_plan(path: Path) -> bool:
     return isinstance(told, dict) and told.get("form") == FORM
 
 
-def _piece(told: Mapping[str, Any], place: str) -> Piece:
+def _piece(told: Mapping[str, Any], place: str) -> PlanPiece:
     work = WorkList.read_text(json.dumps(told["work"]), place)
-    return Piece(work, float(told["seconds"]))
+    return PlanPiece(work, float(told["seconds"]))

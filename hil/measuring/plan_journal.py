@@ -101,7 +101,7 @@ def read_journals(folder: Path) -> dict[int, Journal]:
     kinds = {tuple(j.head.get(k) for k in SAME) for j in found.values()}
     if len(kinds) > 1:
         told = " and ".join(sorted(" ".join(map(str, k)) for k in kinds))
-        raise RecordingError(f"{folder}: holds what {told} said; give each device its own folder")
+        raise RecordingError(f"{folder}: holds samples of {told}; give each device its own folder")
     return found
 
 
@@ -138,7 +138,7 @@ def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError as error:
             raise RecordingError(
-                f"{path}:{number}: is damaged ({error}); take the file away to measure it again"
+                f"{path}:{number}: is damaged ({error}); remove the file to measure it again"
             ) from error
 
 
@@ -155,5 +155,5 @@ def _journal(path: Path, lines: list[dict[str, Any]]) -> Journal:
         return made
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(
-            f"{path}: is damaged ({error}); take the file away to measure it again"
+            f"{path}: is damaged ({error}); remove the file to measure it again"
         ) from error

@@ -13,7 +13,7 @@ from typing import Any
 from ...sim.errors import DriverFault, SimulationError
 from ..driver import Driver
 from .measurement import Measurement
-from .plan import Piece, RecordingPlan
+from .plan import PlanPiece, RecordingPlan
 from .plan_journal import (
     WHOLE,
     Journal,
@@ -47,7 +47,7 @@ class Progress:
         """Ops that the device failed at; nobody asks for them again."""
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
-    def rest(self, piece: Piece, number: int) -> WorkList | None:
+    def remaining_work(self, piece: PlanPiece, number: int) -> WorkList | None:
         """What is left of a piece in a round; None for nothing."""
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
@@ -59,11 +59,11 @@ class Progress:
         )  # fmt: skip
         return replace(piece.work, requests=left) if left else None
 
-    def left(self) -> Iterator[tuple[int, Piece, WorkList]]:
+    def remaining_pieces(self) -> Iterator[tuple[int, PlanPiece, WorkList]]:
         """Rounds and pieces that are not through, in order, with what is left of each."""
         for number in range(self.plan.rounds):
             for piece in self.plan.pieces:
-                work = self.rest(piece, number)
+                work = self.remaining_work(piece, number)
                 if work is not None:
                     yield number, piece, work
 
@@ -77,12 +77,13 @@ class Progress:
         told = sum(planned[j.head["piece"]] for j in whole)
         factor = needed / told if told else 1.0
         return factor * sum(
-            p.seconds * len(work.requests) / len(p.work.requests) for _, p, work in self.left()
+            p.seconds * len(work.requests) / len(p.work.requests)
+            for _, p, work in self.remaining_pieces()
         )
 
-    def line(self) -> str:
+    def status_line(self) -> str:
         """How far it is, in words."""
-        left = len(list(self.left()))
+        left = len(list(self.remaining_pieces()))
         every = self.plan.rounds * len(self.plan.pieces)
         return f"{every - left} of {every} pieces done, about {time_text(self.seconds_left)} left"
 
@@ -91,7 +92,7 @@ def run_plan(
     plan: RecordingPlan,
     folder: Path,
     opener: Callable[[str], Opener],
-    tell: Callable[[str], None] = log.info,
+    on_progress: Callable[[str], None] = log.info,
 ) -> Path:
     """Do what is left of a plan; returns the path of the recording, in that folder.
 
@@ -110,30 +111,30 @@ def run_plan(
         A piece took longer than it may; the next start goes on with it.
     """
     progress = Progress(plan, read_journals(folder))
-    tell(progress.line())
-    while (following := next(progress.left(), None)) is not None:
+    on_progress(progress.status_line())
+    while (following := next(progress.remaining_pieces(), None)) is not None:
         number, piece, work = following
-        tell(f"{piece.name}, round {number + 1} of {plan.rounds}: {len(work.requests)} ops")
+        on_progress(f"{piece.name}, round {number + 1} of {plan.rounds}: {len(work.requests)} ops")
         try:
             _measure_piece(progress, number, piece, work, folder, opener(work.driver))
         finally:
             progress = Progress(plan, read_journals(folder))
-            collect(progress, folder)
-        tell(progress.line())
+            write_recording(progress, folder)
+        on_progress(progress.status_line())
     return folder / WHOLE
 
 
-def collect(progress: Progress, folder: Path) -> Path | None:
+def write_recording(progress: Progress, folder: Path) -> Path | None:
     """Write what was measured until now as one recording; None for nothing."""
     if not any(j.samples for j in progress.journals.values()):
         return None
-    ended = progress.line() if next(progress.left(), None) else ""
+    ended = progress.status_line() if next(progress.remaining_pieces(), None) else ""
     recording_of_journals(progress.journals, ended).write(folder / WHOLE)
     return folder / WHOLE
 
 
 def _measure_piece(
-    progress: Progress, number: int, piece: Piece, work: WorkList, folder: Path, opener: Opener
+    progress: Progress, number: int, piece: PlanPiece, work: WorkList, folder: Path, opener: Opener
 ) -> None:
     """One start of a process, whose batches go to a journal of its own."""
     begin = time.monotonic()
@@ -150,20 +151,20 @@ def _measure_piece(
 
     share = len(work.requests) / len(piece.work.requests)
     under_way = Measurement(work, opener, log.info)
-    under_way.noted = lambda sample: journal(under_way, share).sample(sample)
+    under_way.on_sample = lambda sample: journal(under_way, share).sample(sample)
     try:
         recording = under_way.run()
         if recording.fault is not None:
             raise recording.fault
         if recording.ended:
             raise SimulationError(
-                "unfinished", f"{piece.name}: {recording.ended}; begin again to go on"
+                "unfinished", f"{piece.name}: {recording.ended}; start again to continue"
             )
         journal(under_way, share).end(list(recording.failed), time.monotonic() - begin)
     except DriverFault:
         if under_way.samples or not under_way.failed:
             raise
-        failed = list(under_way.recording().failed)  # of all that it was asked
+        failed = list(under_way.recording().failed)  # ops of all requests
         journal(under_way, 0.0).end(failed, time.monotonic() - begin)
     finally:
         for one in writer:
@@ -178,7 +179,7 @@ def _next_start(progress: Progress, folder: Path) -> int:
     return start
 
 
-def _head(measurement: Measurement, piece: Piece, number: int, share: float) -> dict[str, Any]:
+def _head(measurement: Measurement, piece: PlanPiece, number: int, share: float) -> dict[str, Any]:
     """First line of a journal; ``of`` is the share of the piece that it asks for."""
     now = measurement.recording()
     told = {"driver": now.driver, "device": now.device, "host": now.host, "date": now.date}
@@ -186,7 +187,7 @@ def _head(measurement: Measurement, piece: Piece, number: int, share: float) -> 
     return {**told, "versions": dict(now.versions), "spec": dict(now.spec), **whose}
 
 
-def _is_of(journal: Journal, piece: Piece, number: int) -> bool:
+def _is_of(journal: Journal, piece: PlanPiece, number: int) -> bool:
     return (journal.head["piece"], journal.head["round"]) == (piece.name, number)
 
 

@@ -54,17 +54,18 @@ def start_medians(samples: Iterable[Sample]) -> list[float]:
 
 
 def difference_between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
-    """A/A: relative difference between the medians of odd and even starts, by key; NaN for one start.
+    """A/A difference: relative difference between medians of odd and of even starts, by op.
 
     A lower bound of any model's measurable error: the measurement differs from itself by as much.
 
     Examples
     --------
     >>> ns = np.array
-    >>> two = [Sample("host:idle", ns([100.0]), "cpu"), Sample("host:idle", ns([104.0]), "cpu", start=1)]
+    >>> first = Sample("host:idle", ns([100.0]), "cpu")
+    >>> two = [first, Sample("host:idle", ns([104.0]), "cpu", start=1)]
     >>> round(difference_between_starts(two)["host:idle", "warm"], 3)
     0.04
-    """  # noqa: E501
+    """
     return {
         key: _difference_of_halves(start_medians(group))
         for key, group in samples_by_key(samples).items()

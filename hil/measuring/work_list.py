@@ -60,7 +60,9 @@ class WorkList:
         keys = [r.key for r in self.requests]
         twice = {k for k in keys if keys.count(k) > 1} if len(set(keys)) < len(keys) else ()
         if twice or not keys:
-            raise ValueError(f"a work list asks {sorted(twice) or 'nothing'}; ask each op once")
+            raise ValueError(
+                f"a work list requests {sorted(twice) or 'nothing'}; request each op once"
+            )
 
     def text(self) -> str:
         """JSON text of the list."""
@@ -83,7 +85,7 @@ class WorkList:
             return cls(requests=tuple(Request(**r) for r in requests), **fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RecordingError(
-                f"{place}: is no work list ({error}); write one with 'foretrace hil plan'"
+                f"{place}: is not a work list ({error}); write one with 'foretrace hil plan'"
             ) from error
 
     @classmethod

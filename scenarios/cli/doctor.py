@@ -61,9 +61,9 @@ def _print_hardware(json: bool) -> None:
         print_json({"findings": [asdict(f) for f in found]})
         return
     for one in found:
-        typer.echo(f"{one.state:<6}{one.name:<15}{one.told}")
-        if one.next:
-            typer.echo(f"{'':21}$ {one.next}")
+        typer.echo(f"{one.state:<6}{one.name:<15}{one.observation}")
+        if one.command:
+            typer.echo(f"{'':21}$ {one.command}")
 
 
 def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .terminal.common import Json, command_line, print_json
 
 if TYPE_CHECKING:
     from ...sim.facts.graph import Graph
-    from ...traces.infer.trace_info import Info
+    from ...traces.infer.trace_info import TraceInfo
 
 trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
 app.add_typer(trace)
@@ -87,11 +87,11 @@ def import_(
 ) -> None:
     """Keep Kineto traces in the native form (parquet)."""
     from ...traces.formats import native
-    from ...traces.step_times import tables_beside
+    from ...traces.step_times import tables_next_to
     from ..workloads.trace_files import paths
 
     found = _open_trace(files)
-    beside = tables_beside([path for name in files for path in paths(name)])
+    beside = tables_next_to([path for name in files for path in paths(name)])
     tables = {table.name: table.read_bytes() for table in beside}
     if execution_trace:
         from ...traces.formats.execution_trace import add_execution_traces
@@ -123,12 +123,12 @@ def info(
 
     from ...reports.texts.chain_shares import link_sentences
     from ...reports.texts.untraced_steps import untraced_sentence
-    from ...traces.step_times import untraced_steps_told
+    from ...traces.step_times import untraced_steps_summary
     from ..studies.explaining.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import paths
 
     told, graph = _described(files)
-    untraced = untraced_steps_told([path for name in files for path in paths(name)], graph)
+    untraced = untraced_steps_summary([path for name in files for path in paths(name)], graph)
     chains = link_shares_by_gpu(graph, on, recorded_on) if graph is not None else {}
     if json:
         print_json({**asdict(told), "chains": chains, "untraced": untraced})
@@ -187,12 +187,12 @@ def export(
         typer.echo(f"wrote {path}")
 
 
-def _described(files: list[str]) -> tuple[Info, Graph | None]:
+def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
     """Description of recorded files, and their graph; None where there is none."""
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":
-        described: tuple[Info, Graph | None] = _open_trace(files).described()
+        described: tuple[TraceInfo, Graph | None] = _open_trace(files).info_and_graph()
         return described
     from ...traces.formats import chakra
     from ...traces.infer.graph_info import graph_info
@@ -211,7 +211,7 @@ def _graph_as_recorded(files: list[str]) -> tuple[int, Graph]:
     """
     told, graph = _described(files)
     if graph is None or not graph.facts.get("timed", True):
-        raise TraceError(f"{files[0]}: {told.use_named('replay').why}")
+        raise TraceError(f"{files[0]}: {told.find_use('replay').why}")
     return told.world, graph
 
 

@@ -128,30 +128,30 @@ class Resizing:
 
     def _tensor_parallel(self, graph: Graph, was: Layout, plan: TensorPlan) -> Graph:
         """Graph of the replicas wanted, each of several tensor-parallel ranks."""
-        from ...traces.infer.dependencies import told_graph
+        from ...traces.infer.dependencies import graph_with_texts_of
         from ...traces.infer.ranks.gradients import gradients
         from ...traces.transform.buckets import resize_buckets
         from ...traces.transform.scale import scale
         from ...traces.transform.tensor_parallel import (
-            reshape,
-            tensor_ranks,
-            tensor_reductions,
-            with_reductions,
+            expand_tensor_ranks,
+            is_tensor_all_reduce,
+            reshape_ops,
+            with_all_reduces,
         )
 
         assert self.trace is not None  # noqa: S101  a plan is made of one
         wanted = self.to.parallel
-        told = told_graph(self.trace, plan.told, **self.inference)
+        told = graph_with_texts_of(self.trace, plan.sharded_trace, **self.inference)
         if was.ranks > 1:
             done = gradients(self.trace, self.stretch)
             graph = resize_buckets(graph, done, plan.gradient_bytes, self.to.bucket)
         graph = self._data_parallel(graph, was, plan.gradient_bytes)
-        graph = reshape(graph, plan, told)
+        graph = reshape_ops(graph, plan, told)
         threads = self.gpu.get("core", False)
-        graph = with_reductions(graph, plan, told.operator, threads=threads)
+        graph = with_all_reduces(graph, plan, told.operator, threads=threads)
         if wanted.data != was.data:
-            graph = scale(graph, was, wanted.data, within=tensor_reductions(graph))
-        return tensor_ranks(graph, plan.degree)
+            graph = scale(graph, was, wanted.data, within=is_tensor_all_reduce(graph))
+        return expand_tensor_ranks(graph, plan.degree)
 
 
 def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:

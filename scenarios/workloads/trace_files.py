@@ -72,10 +72,10 @@ def open_process_starts(starts: str | None, trace: str | None = None) -> StepTim
     TraceError
         No step times there, or a table of them that cannot be read.
     """
-    from ...traces.step_times import read, read_beside
+    from ...traces.step_times import read, read_next_to
 
     if starts is None:
-        return None if trace is None else read_beside(paths(trace))
+        return None if trace is None else read_next_to(paths(trace))
     folders = paths(starts)
     if not folders:
         raise ScenarioError(
@@ -100,11 +100,11 @@ def process_starts_of(section: WorkloadSection) -> StepTimes | None:
 
 def files_read(trace: str, starts: str | None) -> tuple[str, ...]:
     """Names of what is read: the trace, the process starts, else the step times beside it."""
-    from ...traces.step_times import tables_beside
+    from ...traces.step_times import tables_next_to
 
     if starts is not None:
         return trace, starts
-    beside = [] if _is_bundled(trace) else tables_beside(paths(trace))
+    beside = [] if _is_bundled(trace) else tables_next_to(paths(trace))
     return trace, *map(str, beside)
 
 

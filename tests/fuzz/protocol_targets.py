@@ -44,7 +44,7 @@ class Fuzzed(Driver):
         return {"device": "fuzzed0"}
 
     def timing(self, requests: Any) -> list[Sample]:
-        heard = [link.ask({"do": "listen"}) for link in self.links]
+        heard = [link.request({"do": "listen"}) for link in self.links]
         return [self._sample(request, heard) for request in requests]
 
     together = timing

@@ -30,7 +30,7 @@ import importlib.util, sys
 sys.path.remove({folder!r})
 ours = sys.modules.pop("sitecustomize")
 try:
-    import sitecustomize  # the one that ours was put in front of
+    import sitecustomize  # the user's own, which ours hides
 except ModuleNotFoundError:
     sys.modules["sitecustomize"] = ours  # the import system insists on finding it
 spec = importlib.util.spec_from_file_location("_foretrace_capture", {hook!r})
@@ -126,7 +126,7 @@ def _warn_if_tracing_slows(table: Path) -> None:
     if ratio > SLOW:
         log.warning(
             "%s: a traced step takes %.2f times an untraced one; on CPUs an allocator that keeps "
-            "small and large blocks apart (LD_PRELOAD jemalloc) often cures it",
+            "small and large blocks apart (LD_PRELOAD jemalloc) often helps",
             table,
             ratio,
         )

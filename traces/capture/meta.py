@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 HOOK = Path(__file__).with_name("meta_hook.py")
 
 
-class Target(NamedTuple):
+class CaptureTarget(NamedTuple):
     """What is recorded: a Python, and a script with its arguments or a function of a module."""
 
     python: str
@@ -26,8 +26,8 @@ class Target(NamedTuple):
     function: bool
 
 
-def parse_target(command: Sequence[str]) -> Target:
-    """Target that a command line names.
+def parse_target(command: Sequence[str]) -> CaptureTarget:
+    """CaptureTarget that a command line names.
 
     Raises
     ------
@@ -43,12 +43,12 @@ def parse_target(command: Sequence[str]) -> Target:
     """
     first, *rest = command or [""]
     if Path(first).name.startswith("python") and not first.endswith(".py"):
-        return Target(first, rest, False)
+        return CaptureTarget(first, rest, False)
     if first.endswith(".py"):
-        return Target(sys.executable, [first, *rest], False)
+        return CaptureTarget(sys.executable, [first, *rest], False)
     module, _, name = first.rpartition(":")
     if module and name.isidentifier() and not rest:
-        return Target(sys.executable, [first], True)
+        return CaptureTarget(sys.executable, [first], True)
     raise TraceError(
         f"{' '.join(command)}: is neither a script nor a function; with --meta write "
         "'python train.py …', 'train.py …', or 'net.py:function' of a function that returns a step "
@@ -97,13 +97,13 @@ def capture_meta(
     facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))["foretrace"]["meta"]
     for place, times in facts["guessed"].items():
         log.warning(
-            "%s: asked %d times for a value that nobody computed, and got 0; what it decides may "
+            "%s: read %d values that were not computed, and got 0; its decisions may "
             "not be what a real step does", place, times,
         )  # fmt: skip
     return path, facts
 
 
-def _run(target: Target, settings: dict[str, Any], failed: Path) -> None:
+def _run(target: CaptureTarget, settings: dict[str, Any], failed: Path) -> None:
     command = [target.python, str(HOOK), json.dumps(settings)]
     try:
         ended = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)

@@ -156,7 +156,7 @@ class OpWriter(TorchDispatchMode):
         """Compute scalars whose inputs are all known; forget those that are written otherwise."""
         written = _written_tensors(func, args)
         made, inputs = _tensors(result), _tensors((args, kwargs))
-        alone = all(_is_alone(t) for t in (*made, *written))
+        alone = all(_is_scalar_storage(t) for t in (*made, *written))
         random = torch.Tag.nondeterministic_seeded in func.tags
         if not alone or random or not all(map(self._is_known, inputs)):
             for tensor in written:
@@ -210,7 +210,7 @@ def _key(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _is_alone(tensor: torch.Tensor) -> bool:
+def _is_scalar_storage(tensor: torch.Tensor) -> bool:
     """Whether a storage holds one number."""
     whole = tensor.untyped_storage().nbytes() == tensor.element_size()
     return bool(whole and tensor.numel() == 1)
@@ -388,7 +388,7 @@ def _swap_fakes(first: torch.Tensor, second: torch.Tensor) -> None:
     first.__dict__, second.__dict__ = second.__dict__, first.__dict__
 
 
-def step_of(made: Any) -> Callable[[], object]:
+def step_function(made: Any) -> Callable[[], object]:
     """A step: what was made, where it can be called; of (module, inputs), forward and backward."""
     if not isinstance(made, tuple):
         if not callable(made) or isinstance(made, torch.nn.Module):
@@ -417,7 +417,7 @@ def record_step(make: Callable[[], Any], warm_up: int = 1, steps: int = 1) -> Me
         made = make()
         if isinstance(made, tuple):
             recorder.watch(made[0].parameters())
-        step = step_of(made)
+        step = step_function(made)
         recorder.writer.begin_step()
         try:
             while True:

@@ -47,7 +47,7 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     ...     _ = file.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm",'
     ...                         '"pid": 1, "tid": 1, "ts": 1712170331000000.125, "dur": 0.5}]}')
     ...     trace = read(file)
-    >>> trace, trace.absolute(0), trace.events["dur"].tolist()
+    >>> trace, trace.absolute_start(0), trace.events["dur"].tolist()
     (<Trace: 1 events, rank 0>, 1712170331000000125, [500])
     """
     files = _expand_globs(paths)
@@ -155,7 +155,7 @@ def _decode_chunk(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
         raise TraceError(f"{file}: {_json_error_place(str(e), chunk)}; {_DAMAGED}") from e
 
 
-_DAMAGED = "the file is damaged or no profiler trace, record it again"
+_DAMAGED = "the file is damaged or not a profiler trace, record it again"
 
 
 def _number_event_in_message(message: str, seen: int) -> str:

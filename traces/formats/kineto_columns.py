@@ -107,7 +107,7 @@ class KinetoColumns:
         for e in events if phases & {"B", "E"} else ():
             if e.ph in "BE":
                 self._raise_for_event(
-                    events, e, first, "begins or ends apart; record complete events (ph X)"
+                    events, e, first, "is split into begin and end; record complete events (ph X)"
                 )
         if "M" in phases:
             self._name_threads([e for e in events if e.ph == "M"])
@@ -214,8 +214,8 @@ class KinetoColumns:
             return int(np.int64(int(str(value), 0)))
         except (ValueError, OverflowError):
             raise TraceError(
-                f"{self.file}: args: {name} is {value!r}, which is no 64-bit integer; the file is "
-                "damaged, record it again"
+                f"{self.file}: args: {name} is {value!r}, which is not a 64-bit integer; the file "
+                "is damaged, record it again"
             ) from None
 
     def _text_numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:

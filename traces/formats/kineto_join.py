@@ -103,7 +103,7 @@ def _joined_tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
                 tables[name].append(table)
             file.columns.tables[name] = []  # held once
         base += file.columns.count
-    return {n: ColumnTable.gather(t) if t else ColumnTable.of(n) for n, t in tables.items()}
+    return {n: ColumnTable.concatenate(t) if t else ColumnTable.of(n) for n, t in tables.items()}
 
 
 def _rounding_notes(times: Sequence[Micros]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def write(trace: Trace, path: str | Path) -> Path:
     """
     path = Path(path)
     if path.exists() and not (path / MANIFEST).is_file():
-        raise TraceError(f"{path}: exists and is no trace; choose another name or remove it")
+        raise TraceError(f"{path}: exists and is not a trace; choose another name or remove it")
     with replace_folder_on_success(path) as folder:
         _write_into(trace, folder)
     return path

@@ -62,7 +62,7 @@ def clock_offsets(
         raise TraceError(
             f"{graphs[i].events.process.file}: {c.signature} of rank {graphs[i].events.rank} is "
             f"{seconds:.3g} s away from the same collective of rank "
-            f"{graphs[m.members[0][0]].events.rank}, however the clocks are shifted; the files are "
+            f"{graphs[m.members[0][0]].events.rank}, for any shift of the clocks; the files are "
             "of different runs or of drifting clocks, record them together"
         )
     largest = np.abs(shift).max() / graphs[0].events.trace.resolution

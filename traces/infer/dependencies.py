@@ -30,7 +30,7 @@ from .cycle import refuse_cycles
 from .events.rank_trace import RankTrace
 from .events.steps import Steps, alternation_length, find_steps
 from .events.stream_clock import refuse_unexplained_times
-from .exchange_splits import JointExchange, joint_exchange
+from .exchange_splits import UnevenAllToAll, uneven_all_to_all
 from .gap_share import gap_share
 from .missing_ranks import fill_missing_ranks
 from .op_texts import flop_and_bytes, label_numbers, signature_numbers
@@ -55,7 +55,7 @@ def infer_graph(
     return join_ranks(trace, graphs, missing_ranks)
 
 
-class ToldGraph(NamedTuple):
+class GraphWithOperators(NamedTuple):
     """A graph, and the operators that its ops were made of.
 
     Parameters
@@ -68,25 +68,25 @@ class ToldGraph(NamedTuple):
     operator: Ints
 
 
-def told_graph(
+def graph_with_texts_of(
     trace: RecordedEvents,
-    told_by: RecordedEvents,
+    texts_from: RecordedEvents,
     *,
     missing_ranks: str = "refuse",
     serialise: bool = False,
     communication: Iterable[str] = (),
-) -> ToldGraph:
+) -> GraphWithOperators:
     """Graph of a trace, its ops described by another trace of the same events.
 
     Ops, dependencies and times are those of ``infer_graph(trace)``; labels, signatures, flop and
-    bytes follow from the names and operands that the events of ``told_by`` have.
+    bytes follow from the names and operands that the events of ``texts_from`` have.
     """
     graphs = [
-        replace(g, events=g.events.told_by(told_by))
+        replace(g, events=g.events.with_texts_of(texts_from))
         for g in _infer_rank_graphs(trace, missing_ranks, serialise, None, communication)
     ]
     join = _rank_join(trace, graphs, missing_ranks)
-    return ToldGraph(join.graph(), join.operators())
+    return GraphWithOperators(join.graph(), join.operators())
 
 
 def _infer_rank_graphs(
@@ -141,10 +141,10 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
     refuse_unexplained_times(events, overlapping=serialise)
     inferred = rank_graph_for_run(events, chosen)
-    if nothing_linked(inferred) and not serialise:
+    if has_no_launch_links(inferred) and not serialise:
         raise TraceError(
             f"{place}: none of {inferred.facts['launched']} GPU ops can be joined to the call that "
-            "launched it, so nothing says what waits for what; record with CPU activities too, or "
+            "launched it, so dependencies are unknown; record with CPU activities too, or "
             "allow the recorded order to be kept (serialise: true)"
         )
     return inferred
@@ -153,10 +153,10 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
 def rank_graph_for_run(events: RankTrace, steps: Steps) -> RankGraph:
     """Graph of a rank; in recorded order where no launch of its GPU work is known."""
     inferred = rank_graph(events, steps, serialise=False)
-    return rank_graph(events, steps, serialise=True) if nothing_linked(inferred) else inferred
+    return rank_graph(events, steps, serialise=True) if has_no_launch_links(inferred) else inferred
 
 
-def nothing_linked(graph: RankGraph) -> bool:
+def has_no_launch_links(graph: RankGraph) -> bool:
     """Whether a rank has GPU work, and none of it can be joined to its launch."""
     return 0 < graph.facts["launched"] == graph.facts["unlinked"]
 
@@ -322,12 +322,12 @@ class _RankJoin:
         )
         return ops, texts
 
-    def _uneven_exchanges(self) -> Iterator[tuple[int, JointExchange]]:
+    def _uneven_exchanges(self) -> Iterator[tuple[int, UnevenAllToAll]]:
         """Row of the op of each all-to-all whose parts are unequal, and what it is."""
         for m in self.matches:
             events = [self.graphs[p].events for p, _ in m.members]
             places = [f"{e.process.file}: rank {e.rank}" for e in events]
-            exchange = joint_exchange([c for _, c in m.members], places)
+            exchange = uneven_all_to_all([c for _, c in m.members], places)
             if exchange is not None:
                 yield int(m.member_rows(self.base)[0]), exchange
 

@@ -19,7 +19,7 @@ from .ranks.collective import RecordedCollective
 Numbers = Sequence[int]
 
 
-class JointExchange(NamedTuple):
+class UnevenAllToAll(NamedTuple):
     """An all-to-all as all of its members recorded it.
 
     Parameters
@@ -31,9 +31,9 @@ class JointExchange(NamedTuple):
     bytes: float
 
 
-def joint_exchange(
+def uneven_all_to_all(
     members: Sequence[RecordedCollective], places: Sequence[str]
-) -> JointExchange | None:
+) -> UnevenAllToAll | None:
     """An all-to-all of unequal parts; None where parts are equal, or nobody tells them.
 
     Parameters
@@ -51,8 +51,8 @@ def joint_exchange(
     --------
     >>> one = RecordedCollective(0, "all-to-all", "fp32", 4, sent=4, received=2)
     >>> two = one._replace(sent=2, received=4)
-    >>> joint_exchange([one, two], ["a", "b"])
-    JointExchange(signature='collective:all-to-all send=2,1 receive=1,2 fp32[3]', bytes=12.0)
+    >>> uneven_all_to_all([one, two], ["a", "b"])
+    UnevenAllToAll(signature='collective:all-to-all send=2,1 receive=1,2 fp32[3]', bytes=12.0)
     """
     n, first = len(members), members[0]
     if first.name != SPLIT or n < 2 or len(first.group) not in (0, n):
@@ -62,23 +62,25 @@ def joint_exchange(
         return None
     rows = [_sent_to_each(c, n, place) for c, place in zip(members, places, strict=True)]
     if all(c.sent_splits for c in members):
-        _refuse_other_ends(members, rows, places)
-        name = all_to_all_name(pairs=_reduced(*rows))
+        _require_matching_receives(members, rows, places)
+        name = all_to_all_name(pairs=_in_lowest_terms(*rows))
     elif min(received) < 0:
-        name = all_to_all_name(send=_reduced(sent)[0])
+        name = all_to_all_name(send=_in_lowest_terms(sent)[0])
     else:
         if sum(sent) != sum(received):
             raise TraceError(
-                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and got "
+                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and received "
                 f"{sum(received)}; record the same steps on every rank"
             )
-        name = all_to_all_name(send=_reduced(sent)[0], receive=_reduced(received)[0])
+        name = all_to_all_name(
+            send=_in_lowest_terms(sent)[0], receive=_in_lowest_terms(received)[0]
+        )
     if name == SPLIT:
         return None
     mean = sum(sent) / n
     operand = (Operand(first.dtype, (round(mean),)),) if first.dtype else ()
     size = mean * WIDTH[first.dtype] if first.dtype else np.nan
-    return JointExchange(str(Signature("collective", name, operand)), size)
+    return UnevenAllToAll(str(Signature("collective", name, operand)), size)
 
 
 def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
@@ -101,7 +103,7 @@ def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
     return [part * width for part in splits]
 
 
-def _refuse_other_ends(
+def _require_matching_receives(
     members: Sequence[RecordedCollective], rows: Sequence[Numbers], places: Sequence[str]
 ) -> None:
     """Refuse members that get another number of elements than was sent to them."""
@@ -114,7 +116,7 @@ def _refuse_other_ends(
             )
 
 
-def _reduced(*rows: Numbers) -> list[list[int]]:
+def _in_lowest_terms(*rows: Numbers) -> list[list[int]]:
     """The same ratios in the smallest whole numbers."""
     by = gcd(*(part for row in rows for part in row)) or 1
     return [[part // by for part in row] for row in rows]

@@ -8,12 +8,12 @@ import numpy as np
 
 from ...sim.facts.graph import Graph
 from ...sim.facts.ops import Kind
-from .trace_info import Info, TraceUse, group_scaling_use, inference_facts
+from .trace_info import TraceInfo, TraceUse, group_scaling_use, inference_facts
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
-def graph_info(graph: Graph) -> Info:
+def graph_info(graph: Graph) -> TraceInfo:
     """Describe a graph; the facts that it keeps of the trace it was made from come first.
 
     Examples
@@ -29,7 +29,7 @@ def graph_info(graph: Graph) -> Info:
     steps = tuple(facts.get("steps", range(int(graph.ops.period.max(initial=0)) + 1)))
     times = facts.get("step_times") or [()]
     peak = facts.get("memory_peak")
-    return Info(
+    return TraceInfo(
         ranks=ranks,
         world=graph.ranks,
         backend="",

@@ -32,7 +32,7 @@ def fill_missing_ranks(
         had = "were" if len(missing) > 1 else "was"
         raise TraceError(
             f"{trace.processes[0].file}: collectives involve {some}, "
-            f"which {had} not recorded; add their files, or say what stands for them "
+            f"which {had} not recorded; add their files, or choose what replaces them "
             "(missing_ranks: like_recorded | recorded_waits)"
         )
     world = max(max(missing), *trace.ranks) + 1

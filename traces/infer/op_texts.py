@@ -15,11 +15,11 @@ from ..event_columns import Event
 from .events.operands import kernel_element_type, parse_operands
 from .op_work import (
     OpWork,
+    is_gemm_kernel,
     is_index_kernel,
-    is_product_kernel,
     kernel_share_of_work,
+    multiplication_savings,
     op_work,
-    product_saving_factor,
 )
 from .ranks.rank_graph import RankGraph
 
@@ -143,16 +143,16 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     kernel = np.isin(graph.events.kind[row], (Event.KERNEL,)) & (row >= 0)
     own = np.where(kernel, table["name"][row], -1)
     row = np.where(kernel, provenance.operator[row], row)
-    mine = _told_by_name(graph, own, is_product_kernel)
-    idle = _told_by_name(graph, own, is_index_kernel)
-    fewer = _told_by_name(graph, own, product_saving_factor, 1.0)
+    mine = _value_per_name(graph, own, is_gemm_kernel)
+    idle = _value_per_name(graph, own, is_index_kernel)
+    fewer = _value_per_name(graph, own, multiplication_savings, 1.0)
     held = row >= 0
     whole = np.bincount(row[held], minlength=len(table["name"]))
     several = np.bincount(row[held & mine], minlength=len(table["name"]))
     products = np.ones(len(table["name"]))
     np.maximum.at(products, row[held], fewer[held])
     row = np.where(held & ((whole[row] == 1) | kernel), row, -1)
-    inner = _told_by_name(graph, np.where(row >= 0, table["name"][row], -1), INNER.__contains__)
+    inner = _value_per_name(graph, np.where(row >= 0, table["name"][row], -1), INNER.__contains__)
     of = np.where(inner & (table["scalars"][row] < 0), provenance.outer[row], row)
     of = np.where(of < 0, row, of)
     columns = [
@@ -173,7 +173,7 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     return works[:, 0], works[:, 1]
 
 
-def _told_by_name(
+def _value_per_name(
     graph: RankGraph, names: NDArray[Any], tell: Callable[[str], float], unnamed: float = False
 ) -> NDArray[Any]:
     """(n,) What a function tells of each op's name (number of its text, -1 for none)."""

@@ -7,8 +7,8 @@ rows that are touched count.  Other arithmetic counts as 0 flop: pointwise ops w
 operator without a rule here, or called with other arguments than its rule knows, is unknown.
 Models that are described count alike (``models/training/``), which tests compare.
 
-Of an operator that launched several kernels (split sums, layouts that are turned, both gradients
-of a convolution) the names say which of them multiply: those share its flop and bytes.  Each of
+Of an operator that launched several kernels (split sums, transposed layouts, both gradients of a
+convolution) the names say which of them multiply: those share its flop and bytes.  Each of
 the others reads and writes one tensor of middle size, or, where none multiplies, all of them.
 """
 
@@ -80,16 +80,16 @@ MULTIPLIES = re.compile(
 )
 
 
-def is_product_kernel(kernel: str) -> bool:
+def is_gemm_kernel(kernel: str) -> bool:
     """Whether a kernel does the products of its operator, by its name.
 
-    >>> is_product_kernel("volta_sgemm_64x64_nt")
+    >>> is_gemm_kernel("volta_sgemm_64x64_nt")
     True
-    >>> is_product_kernel("void splitKreduce_kernel<32, 16>(float)")
+    >>> is_gemm_kernel("void splitKreduce_kernel<32, 16>(float)")
     False
-    >>> is_product_kernel("igemm_fwd_gtcx3_nhwc_bf16_bx0")
+    >>> is_gemm_kernel("igemm_fwd_gtcx3_nhwc_bf16_bx0")
     True
-    >>> is_product_kernel("batched_transpose_32x32_half")
+    >>> is_gemm_kernel("batched_transpose_32x32_half")
     False
     """
     if kernel.startswith(("igemm", "Cijk", "cutlass", "void cutlass")):
@@ -109,7 +109,7 @@ def is_index_kernel(kernel: str) -> bool:
     return bool(PREPARES.search(kernel))
 
 
-def product_saving_factor(kernel: str) -> float:
+def multiplication_savings(kernel: str) -> float:
     """How many times fewer products an operator needs that has this kernel; 1 for most.
 
     Tiles of 4 x 4 results of 3 x 3 weights need 36 products for 144 (Winograd; Lavin and Gray
@@ -117,16 +117,16 @@ def product_saving_factor(kernel: str) -> float:
     at once spend what they spare, and count as others.
 
     >>> kernel = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)"
-    >>> product_saving_factor(kernel)
+    >>> multiplication_savings(kernel)
     4.0
-    >>> product_saving_factor("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
+    >>> multiplication_savings("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
     1.0
     """
     return 4.0 if "winograd_nonfused" in kernel else 1.0
 
 
 def kernel_share_of_work(
-    work: OpWork, tensors: int, mine: bool, several: int, kernels: int
+    work: OpWork, tensors: int, multiplies: bool, multiplying_kernels: int, kernels: int
 ) -> OpWork:
     """Work of one of several kernels of an operator.
 
@@ -134,8 +134,8 @@ def kernel_share_of_work(
     ----------
     work : of the operator
     tensors : that it reads and writes
-    mine : whether this kernel multiplies
-    several : kernels that do
+    multiplies : whether this kernel multiplies
+    multiplying_kernels : kernels that do
     kernels : of the operator
 
     Examples
@@ -147,10 +147,10 @@ def kernel_share_of_work(
     """
     if work.flop == 0:
         return OpWork(0.0, work.bytes)
-    if not several:
+    if not multiplying_kernels:
         return OpWork(work.flop / kernels, work.bytes / kernels)
-    if mine:
-        return OpWork(work.flop / several, work.bytes / several)
+    if multiplies:
+        return OpWork(work.flop / multiplying_kernels, work.bytes / multiplying_kernels)
     return OpWork(0.0 * work.flop, 2 * work.bytes / max(tensors, 2))
 
 
@@ -159,7 +159,7 @@ def _bytes_moved(tensors: Tensors, *written: Operand) -> Bytes:
     return sum(t.bytes for t in (*tensors, *written))
 
 
-def _matrix_product_work(tensors: Tensors, _: Settings) -> OpWork:
+def _matmul_work(tensors: Tensors, _: Settings) -> OpWork:
     """Matrix product of the last two operands: (…, m, k) by (…, k, n)."""
     a, b = tensors[-2], tensors[-1]
     *batch, m, k = a.shape
@@ -169,7 +169,7 @@ def _matrix_product_work(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * k * prod(out.shape), _bytes_moved(tensors, out))
 
 
-def _scaled_product_work(tensors: Tensors, _: Settings) -> OpWork:
+def _scaled_matmul_work(tensors: Tensors, _: Settings) -> OpWork:
     """Product of the first two operands, (m, k) by (k, n), which scales follow; bf16 comes out."""
     a, b = tensors[:2]
     if b.shape[-2] != a.shape[-1]:
@@ -243,7 +243,7 @@ def _attention_rule(causal: int, length: int = 2) -> Rule:
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         q, k, v = tensors[:3]
-        flop = 2 * _scores(q, k, settings, causal, length) * (q.shape[3] + v.shape[3])
+        flop = 2 * _attention_scores(q, k, settings, causal, length) * (q.shape[3] + v.shape[3])
         out = Operand(q.dtype, (*q.shape[:3], v.shape[3]))
         return OpWork(flop, _bytes_moved(tensors if length == 2 else tensors[:3], out))
 
@@ -255,13 +255,15 @@ def _attention_backward_rule(causal: int) -> Rule:
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         q, k, v = tensors[1:4]
-        flop = 2 * _scores(q, k, settings, causal) * (3 * q.shape[3] + 2 * v.shape[3])
+        flop = 2 * _attention_scores(q, k, settings, causal) * (3 * q.shape[3] + 2 * v.shape[3])
         return OpWork(flop, _bytes_moved(tensors, q, k, v))
 
     return rule
 
 
-def _scores(q: Operand, k: Operand, settings: Settings, causal: int, length: int = 2) -> float:
+def _attention_scores(
+    q: Operand, k: Operand, settings: Settings, causal: int, length: int = 2
+) -> float:
     """Scores of queries and keys, half of them where a mask is said to be causal."""
     masked = settings[causal : causal + 1] == ["True"]
     return prod(q.shape[:3]) * k.shape[length] * (0.5 if masked else 1.0)
@@ -331,7 +333,7 @@ def _reduction_work(tensors: Tensors, settings: Settings) -> OpWork:
     return OpWork(0, _bytes_moved((x, Operand(x.dtype, (out,)))))
 
 
-def _lookup_work(tensors: Tensors, _: Settings) -> OpWork:
+def _row_lookup_work(tensors: Tensors, _: Settings) -> OpWork:
     """Rows of a table, (table, indices): read and written."""
     table, index = tensors[:2]
     return OpWork(0, index.bytes + 2 * prod(index.shape) * _row_bytes(table))
@@ -347,32 +349,32 @@ def _row_bytes(table: Operand) -> int:
     return table.bytes // table.shape[0]
 
 
-def _rows_added_work(tensors: Tensors, _: Settings) -> OpWork:
+def _index_add_work(tensors: Tensors, _: Settings) -> OpWork:
     """Rows of the last operand added to those of the first."""
     return OpWork(0, _bytes_moved(tensors[:3], tensors[0]))
 
 
-def _largest_work(tensors: Tensors, settings: Settings) -> OpWork:
+def _top_k_work(tensors: Tensors, settings: Settings) -> OpWork:
     """The largest so many of each row, and their places."""
     x, count = tensors[0], int(settings[1])
     found = prod(x.shape[:-1]) * count
     return OpWork(0, _bytes_moved((x, Operand(x.dtype, (found,)), Operand("int64", (found,)))))
 
 
-def _class_loss_work(tensors: Tensors, _: Settings) -> OpWork:
+def _nll_loss_work(tensors: Tensors, _: Settings) -> OpWork:
     """One number of each row of (logarithms, classes); their mean, and how many they are."""
     x, target = tensors[:2]
     read = Operand(x.dtype, (prod(target.shape) + 2,))
     return OpWork(0, _bytes_moved((target, read)))
 
 
-def _class_loss_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+def _nll_loss_backward_work(tensors: Tensors, _: Settings) -> OpWork:
     """Gradient of (gradient, logarithms, classes, …, count): all is written, little read."""
     gradient, x, target = tensors[:3]
     return OpWork(0, _bytes_moved((gradient, x, target, tensors[-1])))
 
 
-def _largest_of_windows_work(tensors: Tensors, settings: Settings) -> OpWork:
+def _max_pool_work(tensors: Tensors, settings: Settings) -> OpWork:
     """Largest number of each window of (input, window, stride, padding, spread), and its place."""
     x = tensors[0]
     window, step, pad, spread = (_parse_integers(settings[i]) for i in range(1, 5))
@@ -383,7 +385,7 @@ def _largest_of_windows_work(tensors: Tensors, settings: Settings) -> OpWork:
     return OpWork(0, _bytes_moved((x, Operand(x.dtype, shape), Operand("int64", shape))))
 
 
-def _largest_of_windows_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+def _max_pool_backward_work(tensors: Tensors, _: Settings) -> OpWork:
     """Gradient of (gradient, input, places): as large as the input, which is not read."""
     return OpWork(0, _bytes_moved(tensors))
 
@@ -419,8 +421,8 @@ ONE_TENSOR = """
 """.split()  # noqa: SIM905  one word a name
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matrix_product_work),
-    "_scaled_mm": _scaled_product_work,
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matmul_work),
+    "_scaled_mm": _scaled_matmul_work,
     "linear": _linear_layer_work,
     # as ATen's native_functions.yaml orders their arguments
     "mkldnn_convolution": _convolution_rule(3, 4, 5),
@@ -446,14 +448,14 @@ RULES: dict[str, Rule] = {
     **{f"{of}_batch_norm": _batch_norm_work for of in NORMS_OF_IMAGES},
     **{f"{of}_batch_norm_backward": _batch_norm_backward_work for of in NORMS_OF_IMAGES},
     **dict.fromkeys(("sum", "mean"), _reduction_work),
-    **dict.fromkeys(("embedding", "index_select"), _lookup_work),
+    **dict.fromkeys(("embedding", "index_select"), _row_lookup_work),
     "embedding_dense_backward": _lookup_gradient_work,
-    **dict.fromkeys(("index_add", "index_add_"), _rows_added_work),
-    "topk": _largest_work,
-    "nll_loss_forward": _class_loss_work,
-    "nll_loss_backward": _class_loss_backward_work,
-    "max_pool2d_with_indices": _largest_of_windows_work,
-    "max_pool2d_with_indices_backward": _largest_of_windows_backward_work,
+    **dict.fromkeys(("index_add", "index_add_"), _index_add_work),
+    "topk": _top_k_work,
+    "nll_loss_forward": _nll_loss_work,
+    "nll_loss_backward": _nll_loss_backward_work,
+    "max_pool2d_with_indices": _max_pool_work,
+    "max_pool2d_with_indices_backward": _max_pool_backward_work,
     "new_zeros": _zeros_work,
     "copy_": _copy_work,
     "clone": _first_operand_sized_work,

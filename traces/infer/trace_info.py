@@ -13,7 +13,7 @@ from ...sim.facts.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
-from .dependencies import join_ranks, nothing_linked, rank_graph_for_run
+from .dependencies import has_no_launch_links, join_ranks, rank_graph_for_run
 from .events.rank_trace import RankTrace
 from .events.steps import find_steps
 from .events.stream_clock import unexplained_times
@@ -23,7 +23,7 @@ from .ranks.rank_graph import RankGraph
 
 NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
-"""Facts of a graph that are fields of `Info`."""
+"""Facts of a graph that are fields of `TraceInfo`."""
 
 
 class TraceUse(NamedTuple):
@@ -40,7 +40,7 @@ class TraceUse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Info:
+class TraceInfo:
     """A description of a trace; ``str()`` is what ``foretrace trace info`` prints.
 
     Parameters
@@ -82,11 +82,11 @@ class Info:
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
-            ("ranks", ", ".join(map(str, self.ranks)) + self._of_how_many()),
+            ("ranks", ", ".join(map(str, self.ranks)) + self._ranks_of_world()),
             ("device", self.device or "none"),
             self._size_line(),
             ("steps", self._steps_text()),
-            *[("host time", f"{host} (shares of its threads' time)")] * bool(host),
+            *[("host time", f"{host} (fractions of its threads' time)")] * bool(host),
             ("network", f"{self.collectives} collectives, backend {self.backend or 'unknown'}"),
             ("memory", f"peak {peak or 'unknown'}"),
             ("usable for", "; ".join(map(str, self.uses))),
@@ -94,8 +94,8 @@ class Info:
         lines += [("rests on", f"{k}: {_rounded_text(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
 
-    def _of_how_many(self) -> str:
-        return f" of {self.world}" if self.world else "; of how many is not recorded"
+    def _ranks_of_world(self) -> str:
+        return f" of {self.world}" if self.world else "; the number of ranks is not recorded"
 
     def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:
@@ -114,7 +114,7 @@ class Info:
             text += f" on rank {self.ranks[0]}, {least:.4g} to {most:.4g} ms over {len(self.ranks)}"
         return text
 
-    def use_named(self, name: str) -> TraceUse:
+    def find_use(self, name: str) -> TraceUse:
         """Whether the trace can be put to one use, by its name.
 
         Raises
@@ -129,12 +129,12 @@ def _rounded_text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def info(trace: RecordedEvents) -> Info:
+def info(trace: RecordedEvents) -> TraceInfo:
     """Describe a trace."""
-    return described(trace)[0]
+    return info_and_graph(trace)[0]
 
 
-def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
+def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
     """Description of a trace, and its graph in recorded order; None where it has none."""
     ranks = [RankTrace(trace, rank) for rank in trace.ranks]
     graphs = [rank_graph_for_run(events, find_steps(events)) for events in ranks]
@@ -145,7 +145,7 @@ def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     facts: Mapping[str, Any] = graph.facts if graph else {}
     ts = trace.events["ts"]
     first = trace.processes[0]
-    told = Info(
+    told = TraceInfo(
         ranks=trace.ranks,
         world=max(p.world for p in trace.processes),
         backend=first.backend,
@@ -193,7 +193,7 @@ def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
     """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
-    unlinked = any(map(nothing_linked, graphs))
+    unlinked = any(map(has_no_launch_links, graphs))
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 
@@ -251,7 +251,7 @@ def _gradients_known(trace: RecordedEvents) -> bool:
 def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
     """Whether collectives can be made those of a larger group: if there are any, with sizes."""
     if not any_collective:
-        return TraceUse("scale_to", False, "no collectives, so nothing says what ranks exchange")
+        return TraceUse("scale_to", False, "no collectives, so it is unknown what ranks exchange")
     return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
@@ -259,7 +259,7 @@ def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:
     """Note on a trace of which no operator has shapes and element types."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
-    told = "no shapes, so that models know few ops; record with record_shapes=True"
+    told = "no shapes, so models can time few ops; record with record_shapes=True"
     return () if known.any() else (told,)
 
 

@@ -35,12 +35,12 @@ def without_times(graph: Graph) -> Graph:
     assumed = (ops.kind == Kind.COMPUTE) & (np.isnan(ops.flop) | np.isnan(ops.bytes))
     duration = np.where(ops.kind == Kind.COMPUTE, np.nan, 0.0)
     facts = {name: value for name, value in graph.facts.items() if name not in OF_TIMES}
-    known = as_moving_bytes(ops, assumed).replace(duration=duration)
+    known = assume_bytes_only(ops, assumed).replace(duration=duration)
     facts |= {"timed": False, "assumed_to_move_bytes": operator_names(ops, assumed)}
     return replace(graph.with_ops(known), facts=facts)
 
 
-def as_moving_bytes(ops: Ops, assumed: NDArray[np.bool_]) -> Ops:
+def assume_bytes_only(ops: Ops, assumed: NDArray[np.bool_]) -> Ops:
     """Ops of which some are taken to read their operands, and to write one like the largest."""
     told = [parse_signature(text) for text in ops.signatures]
     moved = np.array(

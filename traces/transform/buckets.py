@@ -52,20 +52,20 @@ def resize_buckets(
     for period in np.unique(ops.period[rows]).tolist():
         own = rows[ops.period[rows] == period].tolist()
         mine = np.flatnonzero(gradients.step == period)
-        was = gradients.bytes[mine]
-        of = zip(gradients.row[mine].tolist(), was.tolist(), strict=True)
-        new = np.array([share.get(row, size) for row, size in of])
-        held = bucket_members(ops.bytes[own], was, new)
+        recorded = gradients.bytes[mine]
+        of = zip(gradients.row[mine].tolist(), recorded.tolist(), strict=True)
+        shard = np.array([share.get(row, size) for row, size in of])
+        held = bucket_members(ops.bytes[own], recorded, shard)
         if held is None:
             sizes = ", ".join(f"{ops.bytes[r]:.0f} B" for r in own[:4])
             raise TraceError(
                 f"{graph.name}: its collectives ({sizes}) are not the buckets of its gradients in "
-                f"their order, so nobody knows what they would be; {AGAIN}"
+                f"their order, so their new sizes are unknown; {AGAIN}"
             )
-        _refuse_other_buckets(graph.name, [new[m] for m in held], cap)
+        _refuse_other_buckets(graph.name, [shard[m] for m in held], cap)
         for row, members in zip(own, held, strict=True):
             told = parse_signature(ops.signature_text(row))
-            moved[row], duration[row] = float(new[members].sum()), np.nan
+            moved[row], duration[row] = float(shard[members].sum()), np.nan
             operand = Operand(told.dtype, (round(moved[row] / WIDTH[told.dtype]),))
             texts.append(str(Signature("collective", told.op, (operand,))))
             signature[row] = len(texts) - 1
@@ -73,29 +73,29 @@ def resize_buckets(
     return graph.with_ops(replace(changed, signatures=tuple(texts)))
 
 
-def bucket_members(sizes: Sizes, was: Sizes, new: Sizes) -> list[list[int]] | None:
+def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int]] | None:
     """Numbers of the gradients in each bucket; None where sizes do not tell.
 
     Parameters
     ----------
     sizes : (buckets,) recorded, B
-    was, new : (gradients,) recorded size, and one rank's share, in the order they were done
+    recorded, shard : (gradients,) recorded size, and one rank's share, in the order they were done
 
     Examples
     --------
-    >>> was = np.array([8.0, 4, 16, 2, 32])
-    >>> bucket_members(np.array([24.0, 38]), was, was / 2)
+    >>> recorded = np.array([8.0, 4, 16, 2, 32])
+    >>> bucket_members(np.array([24.0, 38]), recorded, recorded / 2)
     [[0, 2], [1, 3, 4]]
-    >>> bucket_members(np.array([11.0, 51]), was, was / 2) is None
+    >>> bucket_members(np.array([11.0, 51]), recorded, recorded / 2) is None
     True
     """
-    left, held = list(range(len(was))), []
+    left, held = list(range(len(recorded))), []
     for size in sizes.tolist():
-        filled = np.cumsum(was[left])
+        filled = np.cumsum(recorded[left])
         count = int(np.searchsorted(filled, size)) + 1
         if count > len(left):
             return None
-        late = _left_out(left[:count], float(filled[count - 1]) - size, was, new)
+        late = _left_out(left[:count], float(filled[count - 1]) - size, recorded, shard)
         if late is None:
             return None
         held.append([i for i in left[:count] if i not in late])
@@ -103,7 +103,9 @@ def bucket_members(sizes: Sizes, was: Sizes, new: Sizes) -> list[list[int]] | No
     return held if not left else None
 
 
-def _left_out(done: list[int], excess: float, was: Sizes, new: Sizes) -> tuple[int, ...] | None:
+def _left_out(
+    done: list[int], excess: float, recorded: Sizes, shard: Sizes
+) -> tuple[int, ...] | None:
     """Those of the last gradients that are as large as an excess; None for none or unlike ones."""
     if not excess:
         return ()
@@ -111,9 +113,9 @@ def _left_out(done: list[int], excess: float, was: Sizes, new: Sizes) -> tuple[i
         some
         for n in (1, 2)
         for some in combinations(done[-LATE:], n)
-        if was[list(some)].sum() == excess
+        if recorded[list(some)].sum() == excess
     ]
-    alike = {float(new[list(some)].sum()) for some in fit}
+    alike = {float(shard[list(some)].sum()) for some in fit}
     return fit[-1] if len(alike) == 1 else None
 
 
@@ -124,7 +126,7 @@ def _refuse_other_buckets(name: str, buckets: list[Sizes], cap: Bytes | None) ->
         if not sizes.sum() - sizes[-1] < limit <= sizes.sum():
             raise TraceError(
                 f"{name}: bucket {number} of {len(buckets)} would hold {sizes.sum():.0f} B on each "
-                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; say the "
+                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; set the "
                 f"cap that it was recorded with (workload.scale_to.bucket), or {AGAIN}"
             )
         limit = BUCKET if cap is None else cap

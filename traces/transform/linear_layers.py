@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .working_operators import Operator, Shape
+from .computing_operators import Operator, Shape
 
 Product = tuple[int, int, int]
 """Rows, contracted size, columns."""
@@ -40,7 +40,7 @@ class LinearLayer(NamedTuple):
     certain: bool
 
     @property
-    def turned(self) -> bool:
+    def transposed(self) -> bool:
         """Whether its weight is kept as inputs by outputs."""
         return self.weight != (self.outputs, self.inputs)
 
@@ -85,9 +85,9 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
     ]
     if len(read) != 1:
         raise ValueError(
-            f"its {total} matrix products do not read as one forward pass and its backward pass"
+            f"its {total} matrix products cannot be read as one forward pass and its backward pass"
             + (" in one way only" if read else "")
-            + " (recomputation, frozen layers and several micro-batches a step are not followed)"
+            + " (recomputation, frozen layers and several micro-batches per step are not supported)"
         )
     ((count, gradients),) = read
     return [
@@ -104,7 +104,7 @@ def _product(operator: Operator) -> Product:
 
 
 def _weight_gradients(of: Product) -> tuple[Product, Product]:
-    """The two products that may be the gradient of a layer's weight, as it is or turned."""
+    """The two products that may be the gradient of a layer's weight, as it is or transposed."""
     rows, inputs, outputs = of
     return (outputs, rows, inputs), (inputs, rows, outputs)
 

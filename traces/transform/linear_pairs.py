@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from math import gcd, prod
 from typing import NamedTuple
 
+from .computing_operators import Operator, Shape
 from .linear_layers import PRODUCTS, LinearLayer, linear_layers
-from .working_operators import Operator, Shape
 
 POINTWISE = frozenset(
     """abs add addcdiv addcmul clamp clamp_min clone copy cos div elu erf exp gelu gelu_backward
@@ -27,7 +27,7 @@ JOINS = frozenset({"cat", "stack", "glu", "glu_backward"})
 ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
 
 
-class Heads(NamedTuple):
+class AttentionHeads(NamedTuple):
     """An attention: its heads, those of keys and values, the tokens of a sample, a head's width."""
 
     query: int
@@ -49,7 +49,7 @@ class LinearPair(NamedTuple):
 
     columns: tuple[LinearLayer, ...]
     row: LinearLayer
-    heads: Heads | None
+    heads: AttentionHeads | None
     consumer: int = -1
 
     @property
@@ -58,12 +58,12 @@ class LinearPair(NamedTuple):
         return self.row.rows
 
     @property
-    def shared(self) -> int:
+    def max_degree(self) -> int:
         """Greatest number of ranks that can share the pair."""
         return self.row.inputs if self.heads is None else gcd(self.heads.query, self.heads.key)
 
     @property
-    def widths(self) -> set[int]:
+    def split_widths(self) -> set[int]:
         """Sizes of columns between the layers by which a tensor that is split is known."""
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
@@ -80,9 +80,9 @@ class LinearPair(NamedTuple):
         ValueError
             As many heads as tokens: sizes do not tell which is which.
         """
-        if shape[-1] in self.widths and prod(shape[:-1]) == self.tokens:
+        if shape[-1] in self.split_widths and prod(shape[:-1]) == self.tokens:
             return (*shape[:-1], shape[-1] // degree)
-        if len(shape) == 1 and shape[0] in {w * self.tokens for w in self.widths}:
+        if len(shape) == 1 and shape[0] in {w * self.tokens for w in self.split_widths}:
             return (shape[0] // degree,)
         if self.heads is None or prod(shape) % self.tokens:
             return None
@@ -93,7 +93,7 @@ class LinearPair(NamedTuple):
         if self.heads.length in (self.heads.query, self.heads.key):
             raise ValueError(
                 f"its attention has as many heads as tokens ({self.heads.length}), so sizes do "
-                "not tell them apart"
+                "not distinguish them"
             )
         return (*shape[: at[-1]], shape[at[-1]] // degree, *shape[at[-1] + 1 :])
 
@@ -110,7 +110,7 @@ def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
         if "conv" in operator.name:
             raise ValueError(f"{operator} is a convolution; only linear layers are split, in pairs")
     if not parameter_shapes(operators):
-        raise ValueError("it has no backward pass: no gradient is done in it (AccumulateGrad)")
+        raise ValueError("it has no backward pass: it completes no gradient (AccumulateGrad)")
     layers = linear_layers(operators)
     pairs: list[LinearPair] = []
     alone: list[tuple[int, str]] = []
@@ -145,7 +145,7 @@ def _refuse_use_outside(
             continue
         for p in pairs:
             for s in operator.tensors:
-                if s[-1] in p.widths - known and len(s) > 1 and prod(s[:-1]) == p.tokens:
+                if s[-1] in p.split_widths - known and len(s) > 1 and prod(s[:-1]) == p.tokens:
                     raise ValueError(
                         f"{operator}, outside of the pair {p}, works on what would be split"
                     )
@@ -162,14 +162,14 @@ def _pair_at(
             break
         try:
             return _checked_pair(operators, columns, row[0]), ""
-        except _OtherSizesError as error:
+        except _SizeMismatchError as error:
             reasons.append(str(error))
         except ValueError as error:
             reasons.insert(0, str(error))
     return None, (reasons or ["it is the last"])[0]
 
 
-class _OtherSizesError(ValueError):
+class _SizeMismatchError(ValueError):
     """Layers that are no pair by their own sizes, whatever lies between them."""
 
 
@@ -186,7 +186,7 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise _OtherSizesError(f"the next, {row}, is of other rows")
+        raise _SizeMismatchError(f"the next, {row}, has another number of rows")
     parameters = parameter_shapes(operators)
     between = [
         o
@@ -207,13 +207,15 @@ def _is_attention(operator: Operator) -> bool:
     return operator.name.startswith(ATTENTION) and not operator.name.endswith("backward")
 
 
-def _heads(attention: list[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer) -> Heads:
-    """Heads of the one attention between layers, which must use all that they make."""
+def _heads(
+    attention: list[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer
+) -> AttentionHeads:
+    """AttentionHeads of the one attention between layers, which must use all that they make."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
         raise ValueError(f"{len(attention)} attentions lie between it and the next")
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
-        raise ValueError(f"{attention[0]} is not of samples, heads, tokens, width")
+        raise ValueError(f"{attention[0]} does not have the shape (samples, heads, tokens, width)")
     samples, heads, length, width = query
     made = sum(c.outputs for c in columns)
     used = heads * width + key[1] * width + value[1] * value[3]
@@ -223,7 +225,7 @@ def _heads(attention: list[Operator], columns: tuple[LinearLayer, ...], row: Lin
             f"{attention[0]} takes {used} columns and gives {heads * value[3]}, but the layers "
             f"around it make {made} and take {row.inputs}"
         )
-    return Heads(heads, key[1], length, (width, value[3]))
+    return AttentionHeads(heads, key[1], length, (width, value[3]))
 
 
 def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
@@ -231,13 +233,13 @@ def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
     made = [c.outputs for c in columns]
     gated = made in ([2 * row.inputs], [row.inputs, row.inputs])
     if made != [row.inputs] and not gated:
-        raise _OtherSizesError(
+        raise _SizeMismatchError(
             f"it makes {sum(made)} columns, and the next layer takes {row.inputs}"
         )
     if row.inputs in (columns[0].inputs, row.outputs):
         raise ValueError(
-            f"tensors between it and the next have {row.inputs} columns, as those around them; "
-            "sizes do not tell them apart"
+            f"tensors between it and the next have {row.inputs} columns, like those around them; "
+            "sizes do not distinguish them"
         )
 
 
@@ -257,11 +259,11 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     tensors = list(operator.tensors)
     share = [pair.split(shape, 1) is not None for shape in tensors]
     whole = [s for s, mine in zip(tensors, share, strict=True) if not mine]
-    large = [s for s in whole if prod(s) % pair.tokens == 0 or s[-1] in pair.widths]
+    large = [s for s in whole if prod(s) % pair.tokens == 0 or s[-1] in pair.split_widths]
     if operator.name.startswith(ATTENTION):
         large = []  # a mask is of no head
     if tensors and (not any(share) or large):
-        raise ValueError(f"{operator} {where}: sizes do not tell what of it would be split")
+        raise ValueError(f"{operator} {where}: sizes do not show which part of it would be split")
 
 
 def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPair:
@@ -273,12 +275,14 @@ def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPai
         The backward pass is not that of the pair.
     """
     if pair.row.input_gradient < 0:
-        raise ValueError("the gradient of the next layer's input is not made")
+        raise ValueError("the gradient of the next layer's input is not computed")
     if not all(c.certain for c in pair.columns):
-        raise ValueError("sizes do not tell the gradient of its weight from that of its input")
+        raise ValueError(
+            "sizes do not distinguish the gradient of its weight from that of its input"
+        )
     made = [c.input_gradient >= 0 for c in pair.columns]
     if any(made) != all(made):
-        raise ValueError("gradients of the input of some of these layers are not made")
+        raise ValueError("the input gradients of some of these layers are not computed")
     if not all(made):
         return pair
     added, consumer = 0, -1
@@ -290,7 +294,7 @@ def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPai
             break
     if added + 1 < len(pair.columns):
         raise ValueError(
-            f"the gradients of {len(pair.columns)} layers behind each other are not added up, so "
+            f"the gradients of {len(pair.columns)} consecutive layers are not added up, so "
             "they do not share their input"
         )
     return pair._replace(consumer=consumer)

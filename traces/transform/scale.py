@@ -89,7 +89,7 @@ def scale(
     return scaled.graph({"scaled_to_data": data})
 
 
-def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
+def replicate_ranks(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
     """Put equal ranks beside each rank, all in the collectives that they share.
 
     Parameters
@@ -104,7 +104,7 @@ def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
     >>> build = Builder("one")
     >>> work = build.op(Kind.COMPUTE, duration=1.0)
     >>> _ = build.collective([Member(0, 1, (work,))], bytes=4e6)
-    >>> wide = multiply(build.graph(), 2, np.array([False, True]))
+    >>> wide = replicate_ranks(build.graph(), 2, np.array([False, True]))
     >>> wide.ranks, wide.ops.rank.tolist(), wide.explicit.members.counts.tolist()
     (2, [0, 1, 0], [1, 1, 2])
     """
@@ -171,8 +171,8 @@ class _ScaledGraph:
             if text and (told := parse_signature(text).attributes):
                 raise TraceError(
                     f"{self.source.name}: op {row} ({self.source.label(row).name}) exchanges "
-                    f"unequal parts among {self.layout.ranks} ranks ({', '.join(told)}); nobody "
-                    f"knows those of {self.data} replicas, so it cannot be resized"
+                    f"unequal parts among {self.layout.ranks} ranks ({', '.join(told)}); the "
+                    f"parts for {self.data} replicas are unknown, so it cannot be resized"
                 )
 
     def _refuse_shards(self, joint: NDArray[np.bool_]) -> None:
@@ -183,10 +183,10 @@ class _ScaledGraph:
             name = self.block.ops.signature_text(row).partition(" ")[0].partition(":")[2]
             if name in SHARING:
                 raise TraceError(
-                    f"{self.source.name}: op {row} ({name}) shares what it moves out among "
+                    f"{self.source.name}: op {row} ({name}) distributes shards over "
                     f"{self.layout.data} data-parallel replicas (as ZeRO and FSDP do); with "
-                    f"{self.data} of them the ops on a share take other times, which the trace "
-                    "does not tell; describe the model (workload.type: training, with "
+                    f"{self.data} replicas the ops on a shard take other times, which the trace "
+                    "does not contain; describe the model (workload.type: training, with "
                     "parallel.zero)"
                 )
 

@@ -22,37 +22,37 @@ from ...sim.facts.graph import Graph, Label
 from ...sim.facts.ops import Kind, Ops
 from ...sim.facts.signature import Operand, Signature, parse_signature
 from ..column_table import Ints
-from ..infer.dependencies import ToldGraph
-from ..infer.untimed import as_moving_bytes, operator_names
-from .scale import multiply
-from .tensor_plan import PlannedReduction, TensorPlan
+from ..infer.dependencies import GraphWithOperators
+from ..infer.untimed import assume_bytes_only, operator_names
+from .scale import replicate_ranks
+from .tensor_plan import PlannedAllReduce, TensorPlan
 
 REDUCES = "all-reduce of tensor-parallel ranks"
 
 
-def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
+def reshape_ops(graph: Graph, plan: TensorPlan, described: GraphWithOperators) -> Graph:
     """Ops of a recorded graph as one of several tensor-parallel ranks does them.
 
     Parameters
     ----------
     graph : as recorded, with times; ops that were added to it stand behind the recorded ones
-    told : the recorded graph told by ``plan.told``, and the operators of its ops
+    described : the recorded graph described by ``plan.sharded_trace``, and the operators of its ops
 
     Raises
     ------
     TraceError
         An op whose operands are not recorded would be other work.
     """
-    n = len(told.operator)
-    was, new = graph.ops.take(np.arange(n)), told.graph.ops
-    changed = np.isin(told.operator, np.fromiter(plan.changed, np.int64))
+    n = len(described.operator)
+    was, new = graph.ops.take(np.arange(n)), described.graph.ops
+    changed = np.isin(described.operator, np.fromiter(plan.changed, np.int64))
     changed &= np.isin(was.kind, (Kind.COMPUTE, Kind.COPY))
     copies = changed & (was.kind == Kind.COPY)
     assumed = changed & ~copies & np.isnan(new.flop + new.bytes)
-    _refuse_unknown(graph, told, assumed)
-    known = as_moving_bytes(new, assumed)
+    _refuse_unknown(graph, described, assumed)
+    known = assume_bytes_only(new, assumed)
     moved = np.where(changed, known.bytes, was.bytes)
-    moved[copies] = was.bytes[copies] * plan.shares_of(told.operator[copies])
+    moved[copies] = was.bytes[copies] * plan.size_ratios(described.operator[copies])
     texts = {text: i for i, text in enumerate(dict.fromkeys((*was.signatures, *new.signatures)))}
     old, other = (np.array([*map(texts.__getitem__, o.signatures), -1]) for o in (was, new))
     ops = was.replace(
@@ -75,16 +75,18 @@ def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
     return replace(graph.with_ops(Ops.concat([ops, added])), facts=facts)
 
 
-def _refuse_unknown(graph: Graph, told: ToldGraph, assumed: NDArray[np.bool_]) -> None:
+def _refuse_unknown(
+    graph: Graph, described: GraphWithOperators, assumed: NDArray[np.bool_]
+) -> None:
     """Refuse ops that nobody knows: kernels of no operator, and such as have no operands."""
-    ops = told.graph.ops
+    ops = described.graph.ops
     apart = (ops.kind == Kind.COMPUTE) & (ops.period >= 0) & (ops.signature >= 0)
-    apart &= told.operator < 0
+    apart &= described.operator < 0
     bare = [not parse_signature(text).operands for text in ops.signatures]
     bare_op = assumed & np.array([*bare, False])[ops.signature]
     for rows, why in (
-        (apart, "is joined to no operator, so nothing says what it works on"),
-        (bare_op, "has no operands that were recorded, so nothing says how large its share is"),
+        (apart, "belongs to no operator, so its operands are unknown"),
+        (bare_op, "has no recorded operands, so its new size is unknown"),
     ):
         if rows.any():
             row = int(np.flatnonzero(rows)[0])
@@ -94,12 +96,12 @@ def _refuse_unknown(graph: Graph, told: ToldGraph, assumed: NDArray[np.bool_]) -
             )
 
 
-def with_reductions(graph: Graph, plan: TensorPlan, operator: Ints, *, threads: bool) -> Graph:
+def with_all_reduces(graph: Graph, plan: TensorPlan, operator: Ints, *, threads: bool) -> Graph:
     """Add the all-reduces among tensor-parallel ranks, of one of them, and biases behind them.
 
     Parameters
     ----------
-    operator : of the recorded ops, as ``ToldGraph`` has them
+    operator : of the recorded ops, as ``GraphWithOperators`` has them
     threads : they run on threads beside the device's ops, not in their place
     """
     return _Reductions(graph, plan, operator, "network" if threads else "compute").graph()
@@ -148,7 +150,7 @@ class _Reductions:
         streams = {**self.source.streams, **streams}
         return replace(self.source, blocks=(block,), labels=labels, streams=streams)
 
-    def _anchors(self, reduction: PlannedReduction) -> Iterator[int]:
+    def _anchors(self, reduction: PlannedAllReduce) -> Iterator[int]:
         """The op of each rank behind or before which a reduction lies."""
         found = [self.ops_of[r] for r in reduction.rows if r in self.ops_of]
         rows = (
@@ -156,16 +158,16 @@ class _Reductions:
         )
         if not rows:
             raise TraceError(
-                f"{self.source.name}: an operator that computes has no op of its own, so nothing "
-                "says where its ranks would meet; record larger sizes, or make the step without "
-                "running it (trace capture --meta)"
+                f"{self.source.name}: an operator that computes has no op of its own, so it is "
+                "unknown where its ranks would synchronise; record larger sizes, or record the "
+                "step without running it (trace capture --meta)"
             )
         rank = self.source.ops.rank
         for r in sorted({int(rank[row]) for row in rows}):
             mine = [row for row in rows if rank[row] == r]
             yield max(mine) if reduction.forward else min(mine)
 
-    def _add(self, reduction: PlannedReduction, row: int) -> None:
+    def _add(self, reduction: PlannedAllReduce, row: int) -> None:
         """Add a reduction, and the bias, behind or before an op."""
         new = [self._reduce(reduction.operand, row)]
         if reduction.bias is not None:
@@ -200,12 +202,12 @@ class _Reductions:
         return self._append(row, Kind.COMPUTE, stream, text, 2 * operand.bytes + bias.bytes)
 
 
-def tensor_reductions(graph: Graph) -> NDArray[np.bool_]:
+def is_tensor_all_reduce(graph: Graph) -> NDArray[np.bool_]:
     """(n,) Whether each op is an all-reduce among tensor-parallel ranks."""
     number = [i for i, label in enumerate(graph.labels) if label.name == REDUCES]
     return np.isin(graph.ops.label, number)
 
 
-def tensor_ranks(graph: Graph, degree: int) -> Graph:
+def expand_tensor_ranks(graph: Graph, degree: int) -> Graph:
     """Each rank as several beside each other, which meet in the all-reduces among them."""
-    return multiply(graph, degree, tensor_reductions(graph))
+    return replicate_ranks(graph, degree, is_tensor_all_reduce(graph))

@@ -25,26 +25,26 @@ from ..infer.events.operands import DTYPES, parse_operands
 from ..infer.events.rank_trace import RankTrace
 from ..infer.events.steps import find_steps
 from ..trace import Trace
-from .linear_layers import linear_layers
-from .linear_pairs import LinearPair, linear_pairs
-from .tensor_shares import (
-    Reduced,
-    Rewritten,
-    TensorShares,
-    named_lists,
-    shared_shapes,
-    tensor_shares,
-)
-from .working_operators import (
+from .computing_operators import (
     Operator,
-    is_working,
+    is_computing_operator,
     recorded_arguments,
     step_operators,
     tensor_shapes,
 )
+from .linear_layers import linear_layers
+from .linear_pairs import LinearPair, linear_pairs
+from .tensor_shards import (
+    ShardedOperator,
+    ShardedStep,
+    TensorAllReduce,
+    shard_shapes,
+    tensor_shards,
+    with_list_types,
+)
 
 
-class PlannedReduction(NamedTuple):
+class PlannedAllReduce(NamedTuple):
     """An all-reduce among tensor-parallel ranks.
 
     Parameters
@@ -68,7 +68,7 @@ class TensorPlan(NamedTuple):
     ----------
     degree : number of ranks
     source : the trace as recorded
-    told : the trace as one of them would have recorded it, but for its times
+    sharded_trace : the trace as one of them would have recorded it, but for its times
     changed : rows of events that are other work than recorded
     reductions : of all ranks and steps
     gradient_bytes : size of each gradient that is split, by the row of its mark
@@ -78,21 +78,21 @@ class TensorPlan(NamedTuple):
 
     degree: int
     source: Trace
-    told: Trace
+    sharded_trace: Trace
     changed: frozenset[int]
-    reductions: list[PlannedReduction]
+    reductions: list[PlannedAllReduce]
     gradient_bytes: dict[int, Bytes]
     pairs: int
     whole: str
 
-    def shares_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def size_ratios(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) Size of an operator's first tensor over its recorded size."""
 
         def size(trace: Trace, row: int) -> int:
             shapes, types = (trace.text(c)[row] for c in ("shapes", "dtypes"))
             return parse_operands(shapes, types)[0].bytes
 
-        return np.array([size(self.told, r) / size(self.source, r) for r in rows.tolist()])
+        return np.array([size(self.sharded_trace, r) / size(self.source, r) for r in rows.tolist()])
 
 
 def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
@@ -104,7 +104,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
         It cannot be, exactly; says where, why, and what can be done instead.
     """
     texts = _Texts(trace)
-    reductions: list[PlannedReduction] = []
+    reductions: list[PlannedAllReduce] = []
     gradient_bytes: dict[int, Bytes] = {}
     pairs: list[LinearPair] = []
     whole = ""
@@ -117,10 +117,10 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
                 _refuse_unreadable(events)
                 pairs = linear_pairs(operators)
                 _refuse_uneven(pairs, degree)
-                shares = tensor_shares(operators, pairs, degree)
+                shares = tensor_shards(operators, pairs, degree)
             except ValueError as error:
                 raise TraceError(
-                    f"{place}: cannot be shared among {degree} tensor-parallel ranks: {error}; "
+                    f"{place}: cannot be split over {degree} tensor-parallel ranks: {error}; "
                     "describe the model instead (workload.type: training)"
                 ) from error
             texts.write(events, operators, shares)
@@ -130,7 +130,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
                 dtype = DTYPES[operators[at].types[0].lower()]
                 size = Operand(dtype, shape).bytes
                 gradient_bytes[int(rows[operators[at].row])] = float(size)
-            reductions += [_planned(events, operators, r) for r in shares.reduced]
+            reductions += [_planned_all_reduces(events, operators, r) for r in shares.reduced]
     told, changed = texts.trace()
     return TensorPlan(degree, trace, told, changed, reductions, gradient_bytes, len(pairs), whole)
 
@@ -155,13 +155,13 @@ def _refuse_unreadable(events: RankTrace) -> None:
 def _refuse_uneven(pairs: Sequence[LinearPair], degree: int) -> None:
     """Refuse a degree by which heads or columns cannot be divided."""
     for pair in pairs:
-        if pair.shared % degree == 0:
+        if pair.max_degree % degree == 0:
             continue
         what = f"{pair.row.inputs} columns"
         if pair.heads is not None:
             query, key = pair.heads.query, pair.heads.key
             what = f"{query} heads" + (f" and {key} of keys and values" if key != query else "")
-        common = int(np.gcd.reduce([p.shared for p in pairs]))
+        common = int(np.gcd.reduce([p.max_degree for p in pairs]))
         works = [d for d in range(1, common + 1) if common % d == 0]
         nearest = min(works, key=lambda d: (abs(d - degree), d))
         raise ValueError(
@@ -179,14 +179,14 @@ def _whole_layers(operators: Sequence[Operator], pairs: Sequence[LinearPair]) ->
     return ", ".join(str(la) for la in linear_layers(operators) if la.forward not in shared)
 
 
-def _planned(
-    events: RankTrace, operators: Sequence[Operator], reduced: Reduced
-) -> PlannedReduction:
+def _planned_all_reduces(
+    events: RankTrace, operators: Sequence[Operator], reduced: TensorAllReduce
+) -> PlannedAllReduce:
     dtype = DTYPES[reduced.type.lower()]
     near = operators[reduced.position : reduced.position + (1 if reduced.forward else NEAR)]
     rows = tuple(int(events.rows[r]) for o in near for r in (o.row, *o.inner))
     bias = Operand(dtype, reduced.bias) if reduced.bias else None
-    return PlannedReduction(rows, reduced.forward, Operand(dtype, reduced.shape), bias)
+    return PlannedAllReduce(rows, reduced.forward, Operand(dtype, reduced.shape), bias)
 
 
 class _Texts:
@@ -199,21 +199,23 @@ class _Texts:
         self.columns = {c: trace.events[c].copy() for c in ("name", "shapes", "dtypes")}
         self.changed: set[int] = set()
 
-    def write(self, events: RankTrace, operators: Sequence[Operator], shares: TensorShares) -> None:
+    def write(self, events: RankTrace, operators: Sequence[Operator], shares: ShardedStep) -> None:
         """Rewrite the operators of one step, and those inside them."""
         for at, new in shares.operators.items():
             operator = operators[at]
             self._put(int(events.rows[operator.row]), new.shapes, new.types, new.name)
-            for row in operator.inner:
-                if is_working(events.text(row)):  # what only calls others stays as recorded
+            for row in operator.inner:  # an operator that only calls others stays as recorded
+                if is_computing_operator(events.text(row)):
                     self._put_inner(events, row, new)
 
-    def _put_inner(self, events: RankTrace, row: int, new: Rewritten) -> None:
+    def _put_inner(self, events: RankTrace, row: int, new: ShardedOperator) -> None:
         shapes, types = recorded_arguments(events, row)
         if shapes and all(prod(s) <= 1 for _, s in tensor_shapes(shapes)):
             return  # scalars, as for any rank
         self._put(
-            int(events.rows[row]), shared_shapes(shapes, new.share), named_lists(types, new.element)
+            int(events.rows[row]),
+            shard_shapes(shapes, new.share),
+            with_list_types(types, new.element),
         )
 
     def _put(self, row: int, shapes: Any, types: Any, name: str = "") -> None:

@@ -66,7 +66,7 @@ def dma_buf_of_range(library: Any, number: int, pointer: int, size: int) -> int:
     able = ctypes.c_int(0)
     told = library.cuDeviceGetAttribute(ctypes.byref(able), DMA_BUF_SUPPORTED, number)
     if told != 0 or not able.value:
-        raise DriverFault("unsupported", f"GPU {number}: its driver exports no memory; {CURE}")
+        raise DriverFault("unsupported", f"GPU {number}: its driver does not export memory; {CURE}")
     if pointer % PAGE or size % PAGE:
         raise DriverFault(
             "unsupported", f"{size} B at {pointer:#x}: ask for whole pages of {PAGE} B"

@@ -71,7 +71,7 @@ def register_gpu_memory(domain: Any, file: int, size: int, rights: int) -> Any:
     try:
         from pyverbs.mr import DmaBufMR
     except ImportError as error:
-        why = f"this pyverbs knows no dma-buf ({error}); {CURE}"
+        why = f"this pyverbs does not support dma-buf ({error}); {CURE}"
         raise DriverFault("unsupported", why) from error
     from pyverbs.pyverbs_error import PyverbsRDMAError
 
@@ -84,5 +84,5 @@ def register_gpu_memory(domain: Any, file: int, size: int, rights: int) -> Any:
 def _require(code: int, what: str) -> None:
     if code != 0:
         raise DriverFault(
-            "broken", f"GPU {FIRST}: CUDA gives not {what} (error {code}); see nvidia-smi"
+            "broken", f"GPU {FIRST}: CUDA refuses {what} (error {code}); see nvidia-smi"
         )

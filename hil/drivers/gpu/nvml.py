@@ -47,14 +47,14 @@ class Gpu:
         return values
 
     @contextmanager
-    def watched(self) -> Iterator[dict[str, Any]]:
+    def record_facts(self) -> Iterator[dict[str, Any]]:
         """Context manager whose dict holds the facts of a batch once the block is left.
 
         A GPU that was slowed before, during or after it was slowed: reasons of both ends, and the
         time that the driver counted meanwhile (``gpu_slowed_ns``), which no reading at an instant
         would see.  ``gpu_mhz_before`` is there where the clock moved.
 
-        >>> with Gpu().watched() as facts:
+        >>> with Gpu().record_facts() as facts:
         ...     pass
         >>> facts
         {}

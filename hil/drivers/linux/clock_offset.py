@@ -33,22 +33,24 @@ class ClockOffset:
     Examples
     --------
     >>> ClockOffset(86_400e9, 20_500.0).text("host3")
-    'host3 86400.000000000 s (+- 20.5 us): a clock of its own'
+    'host3 86400.000000000 s (+- 20.5 us): a different clock'
     >>> ClockOffset(400.0, 20_500.0).text("host2")
-    'host2 0.000000400 s (+- 20.5 us): no other clock within that'
+    'host2 0.000000400 s (+- 20.5 us): the same clock within that uncertainty'
     """
 
     ns: float
     error_ns: float
 
     @property
-    def told_apart(self) -> bool:
+    def is_other_clock(self) -> bool:
         """Whether it is surely another clock."""
         return abs(self.ns) > self.error_ns
 
     def text(self, host: str) -> str:
         """One line of it."""
-        what = "a clock of its own" if self.told_apart else "no other clock within that"
+        what = (
+            "a different clock" if self.is_other_clock else "the same clock within that uncertainty"
+        )
         return f"{host} {self.ns / SECOND:.9f} s (+- {self.error_ns / 1e3:.3g} us): {what}"
 
     def facts(self) -> dict[str, Any]:
@@ -84,10 +86,10 @@ def offset_of_round_trips(
     return ClockOffset((low + high) / 2, (high - low) / 2)
 
 
-def both(before: ClockOffset, after: ClockOffset) -> ClockOffset:
+def combine_offsets(before: ClockOffset, after: ClockOffset) -> ClockOffset:
     """Offset that holds from before to after, while clocks drift.
 
-    >>> both(ClockOffset(100.0, 10.0), ClockOffset(110.0, 20.0))
+    >>> combine_offsets(ClockOffset(100.0, 10.0), ClockOffset(110.0, 20.0))
     ClockOffset(ns=110.0, error_ns=20.0)
     """
     low = min(before.ns - before.error_ns, after.ns - after.error_ns)
@@ -95,7 +97,7 @@ def both(before: ClockOffset, after: ClockOffset) -> ClockOffset:
     return ClockOffset((low + high) / 2, (high - low) / 2)
 
 
-def require_stated(metric: str, stated: str, two_hosts: bool) -> None:
+def require_measured_offset(metric: str, clock_offset: str, two_hosts: bool) -> None:
     """Refuse a one-way time of two clocks whose offset was not asked for.
 
     Raises
@@ -105,15 +107,17 @@ def require_stated(metric: str, stated: str, two_hosts: bool) -> None:
 
     Examples
     --------
-    >>> require_stated("one_way", "", True)
+    >>> require_measured_offset("one_way", "", True)
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: unsupported: one_way is read on two clocks; set ...
     """
-    if stated not in ("", MEASURED):
-        raise DriverFault("unsupported", f"clock_offset {stated!r}; {MEASURED}, or leave it out")
+    if clock_offset not in ("", MEASURED):
+        raise DriverFault(
+            "unsupported", f"clock_offset {clock_offset!r}; {MEASURED}, or leave it out"
+        )
     if metric == ONE_WAY and not two_hosts:
         raise DriverFault("unsupported", "one_way is for a peer on another host; here it is "
                           "completion")  # fmt: skip
-    if metric == ONE_WAY and not stated:
+    if metric == ONE_WAY and not clock_offset:
         raise DriverFault("unsupported", "one_way is read on two clocks; set clock_offset: "
                           f"{MEASURED}, which tells how surely, or take half_rtt")  # fmt: skip

@@ -49,7 +49,9 @@ def run_command(*words: str) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT)
     except FileNotFoundError as error:
-        raise DriverFault("missing", f"no {words[0]} here; apt install iproute2") from error
+        raise DriverFault(
+            "missing", f"{words[0]} is not installed; apt install iproute2"
+        ) from error
     except subprocess.TimeoutExpired as error:
         raise DriverFault("broken", f"{words[0]} took longer than {WAIT:g} s") from error
     if done.returncode:

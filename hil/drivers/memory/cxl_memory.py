@@ -124,7 +124,10 @@ class CxlDriver(Driver):
         if not 0 < size <= self.settings["cap"]:
             raise DriverFault("unsupported", f"{size} B; 1 to {self.settings['cap']} B are allowed")
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; pages are fresh or warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; use warm, or cold for fresh pages",
+            )
         moves = request.signature.startswith("copy:")
         if (
             set(settings) != (set() if moves else {"tier"})

@@ -126,7 +126,8 @@ class HostDriver(Driver):
         core = max(self.affinity) if settings["core"] < 0 else settings["core"]
         if core not in self.affinity:
             raise DriverFault(
-                "missing", f"core {core} is not ours; take one of {sorted(self.affinity)}"
+                "missing",
+                f"core {core} is not available to this process; use one of {sorted(self.affinity)}",
             )
         self.lock_device = lock_device(f"core{core}")
         self.lock_device.__enter__()
@@ -153,7 +154,7 @@ class HostDriver(Driver):
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once on one core, each op with its own buffers."""
         if any(r.key[1] != WARM for r in requests):
-            message = "ops in flight together are warm; say ops: {context: warm}"
+            message = "concurrent ops are always warm; set ops: {context: warm}"
             raise DriverFault("unsupported", message)
         built = [self._build(r.signature) for r in requests]
         calls, per = [call for call, _ in built], [n for _, n in built]
@@ -254,7 +255,7 @@ class HostDriver(Driver):
 
 def _bytes(parts: Signature) -> int:
     if not parts.operands or parts.operands[0].dtype not in WIDTH:
-        raise DriverFault("unsupported", f"{parts}: give what is moved, like uint8[4096]")
+        raise DriverFault("unsupported", f"{parts}: has no operand; give one, such as uint8[4096]")
     return int(parts.operands[0].bytes)
 
 

@@ -133,7 +133,10 @@ class MemoryDriver(Driver):
             raise DriverFault("unsupported", f"{size} B; a multiple of {PIECE} B up to "
                               f"{self.settings['cap']} B is allowed")  # fmt: skip
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; streams are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; streams are always warm",
+            )
         streams = [self._stream(size, reads) for _ in range(threads)]
         facts: dict[str, Any] = {}
         if under_load:
@@ -154,7 +157,7 @@ class MemoryDriver(Driver):
         def work(k: int) -> None:
             ready.wait()
             since = self.read()
-            streams[k].once()
+            streams[k].run_once()
             spent[k] = self.read() - since
 
         workers = [threading.Thread(target=work, args=(k,)) for k in range(len(streams))]
@@ -172,7 +175,7 @@ class MemoryDriver(Driver):
         ring = pointer_chase.pointer_ring(size, self.settings["seed"], at=block.bytes)
         at, steps, ns = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE), []
         stop = threading.Event()
-        workers = [threading.Thread(target=s.until, args=(stop,), daemon=True) for s in streams]
+        workers = [threading.Thread(target=s.run_until, args=(stop,), daemon=True) for s in streams]
         for worker in workers:
             worker.start()
         try:
@@ -209,7 +212,7 @@ class _Stream:
         starts = range(block.address, block.address + len(block.bytes), PIECE)
         self.pieces = list(zip(starts, read_pieces(len(starts), reads), strict=True))
 
-    def once(self) -> None:
+    def run_once(self) -> None:
         """One pass."""
         for at, is_read in self.pieces:
             if is_read:
@@ -218,10 +221,10 @@ class _Stream:
                 LIBC.memset(at, 1, PIECE)
             self.moved += PIECE
 
-    def until(self, stop: threading.Event) -> None:
+    def run_until(self, stop: threading.Event) -> None:
         """Passes until told to stop."""
         while not stop.is_set():
-            self.once()
+            self.run_once()
 
 
 def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:

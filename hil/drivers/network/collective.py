@@ -100,8 +100,8 @@ class CollectiveDriver(Driver):
             return
         ports = {k for k in ("rate", "delay_us", "loss") if self.settings[k]}
         if ports:
-            raise DriverFault("unsupported", f"{', '.join(sorted(ports))}: of gloo's bridge; NCCL "
-                              "takes what is between the GPUs")  # fmt: skip
+            raise DriverFault("unsupported", f"{', '.join(sorted(ports))}: is for gloo's bridge; "
+                              "NCCL uses the links between the GPUs: leave it out")  # fmt: skip
         with ExitStack() as held:
             for number in range(count):
                 held.enter_context(lock_device(f"nccl-cuda{number}"))
@@ -120,7 +120,7 @@ class CollectiveDriver(Driver):
             raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
         self.star = netns.StarNetwork(count, f"fc{os.getpid()}", self.settings["mtu"])
         self.star.build()
-        netns.set_queueing(self.star.switch, self.star.ports, switch.queue_words(self.settings))
+        netns.set_queueing(self.star.switch, self.star.ports, switch.queue_arguments(self.settings))
         self.ranks = RankProcesses(GlooOnStar(self.star), count)
 
     def describe(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ class CollectiveDriver(Driver):
             told = ".".join(map(str, torch.cuda.nccl.version()))
             return {"device": NCCL, "torch": torch.__version__, "nccl": told,
                     "ranks": str(self.settings["ranks"])}  # fmt: skip
-        queue = " ".join(switch.queue_words(self.settings))
+        queue = " ".join(switch.queue_arguments(self.settings))
         return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.settings["ranks"]),
                 "queue": queue, "kernel": os.uname().release}  # fmt: skip
 

@@ -52,7 +52,7 @@ class GnmiReader:
             raise Missing("missing", f"pygnmi: {error}", CURE).fault() from error
         host, _, port = environment.get(ADDRESS, "").rpartition(":")
         if not host or not port.isdigit():
-            raise Missing("missing", f"{ADDRESS} names no switch", CURE).fault()
+            raise Missing("missing", f"{ADDRESS} is not set", CURE).fault()
         self.where, self.ports = f"{host}:{port}", tuple(ports)
         self.client = gNMIclient((host, port), gnmi_timeout=WAIT, **_credentials(environment))
         try:

@@ -74,7 +74,7 @@ class NcclOnGpus:
         found = torch.cuda.device_count()
         if found < count:
             raise RuntimeError(
-                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; "
+                f"{count} ranks need {count} GPUs, there are {found}, and NCCL cannot share one; "
                 "set ranks"
             )
         torch.cuda.set_device(rank)
@@ -159,7 +159,7 @@ def _rank_main(pipe: socket.socket, place: RankPlace, rank: int, count: int) -> 
             _send(pipe, {})
             while replies := _receive(pipe):
                 _send(pipe, _run_op(work, replies))
-    except Exception as error:  # whatever torch raises is told to who asked
+    except Exception as error:  # any error of torch is sent to the driver
         _send(pipe, {"error": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(0)
@@ -177,7 +177,7 @@ def _init_gloo(star: StarNetwork, rank: int, count: int) -> RankOps:
 
 
 def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
-    op = work.op_built_once(*replies["what"])
+    op = work.cached_op(*replies["what"])
     time.sleep(max(0, replies["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
     if work.cuda is not None:
@@ -213,7 +213,7 @@ class RankOps:
         self.count, self.cuda = count, cuda
         self.kept: dict[tuple[Any, ...], Op] = {}
 
-    def op_built_once(self, name: str, size: int, *rest: float) -> Op:
+    def cached_op(self, name: str, size: int, *rest: float) -> Op:
         """Op of that name and size, built once."""
         key = (name, size, *rest)
         if key not in self.kept:

@@ -77,7 +77,7 @@ def _receive(end: socket.socket, size: int) -> None:
     try:
         got = len(end.recv(size))
     except TimeoutError as error:
-        raise DriverFault("hung", f"a datagram of {size} B did not arrive; is the loss wanted?") \
+        raise DriverFault("hung", f"a datagram of {size} B did not arrive; see setting loss") \
             from error  # fmt: skip
     if got != size:
         raise DriverFault("broken", f"a datagram of {size} B arrived as {got} B")
@@ -97,7 +97,9 @@ def _transfer_times(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
     while taking:
         ready = poller.poll(PATIENCE)
         if not ready:
-            raise DriverFault("hung", f"nothing moved for {PATIENCE // 1000} s; is the link up?")
+            raise DriverFault(
+                "hung", f"no data moved for {PATIENCE // 1000} s; check that the link is up"
+            )
         for fd, _ in ready:
             if fd in sending:
                 i = sending[fd]

@@ -40,18 +40,18 @@ BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"
 SHAPING = ("rate", "delay_us", "loss", "reorder", "queue", "limit", "datapath", "spines", "hosts",
            "mtu")  # fmt: skip
 LONG = "10s"  # a queue does not drop for being long
-NO_ENDPOINTS = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
+NO_ENDPOINTS = ("a switch alone cannot be timed: an op is timed at its two ends; "
          "open it with ends: verbs or ends: sockets")  # fmt: skip
 
 
-def queue_words(settings: Mapping[str, Any]) -> list[str]:
+def queue_arguments(settings: Mapping[str, Any]) -> list[str]:
     """Queueing discipline of a port in tc's words; empty for the kernel's default.
 
-    >>> queue_words({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
+    >>> queue_arguments({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
     ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
-    >>> queue_words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
+    >>> queue_arguments({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
     ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
-    >>> " ".join(queue_words({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
+    >>> " ".join(queue_arguments({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
     'netem delay 5us reorder 20% limit 10000'
     """
     if settings["queue"] != "netem":
@@ -71,11 +71,13 @@ def queue_words(settings: Mapping[str, Any]) -> list[str]:
     return [*samples, "limit", str(settings["limit"])] if len(samples) > 1 else []
 
 
-def inner_queue_words(settings: Mapping[str, Any]) -> list[str]:
+def child_queue_arguments(settings: Mapping[str, Any]) -> list[str]:
     """Child queueing discipline of a port: fq_codel for ``fair``, else empty.
 
-    >>> inner_queue_words(SETTINGS), " ".join(inner_queue_words({**SETTINGS, "queue": "fair"}))
-    ([], 'fq_codel limit 10000 quantum 9000 target 10s interval 10s')
+    >>> child_queue_arguments(SETTINGS)
+    []
+    >>> " ".join(child_queue_arguments({**SETTINGS, "queue": "fair"}))
+    'fq_codel limit 10000 quantum 9000 target 10s interval 10s'
     """
     if settings["queue"] != "fair":
         return []
@@ -118,7 +120,7 @@ class SocketSwitch(Driver):
         rounds = min(r.n for r in requests)
         settings = [_name_and_bytes(r) for r in requests]
         if {name for name, _ in settings} != {"stream"}:
-            raise DriverFault("unsupported", "only streams are sent at once")
+            raise DriverFault("unsupported", "only streams can run concurrently")
         sizes = [size for _, size in settings]
         ns = np.array([self.sockets.stream(sizes) for _ in range(rounds + 1)], np.float64)[1:]
         return [Sample(r.signature, ns[:, i], self.clock, "completion", r.key[1])
@@ -200,13 +202,13 @@ class SwitchDriver(Driver):
         elif ends:
             raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
         self.metric = self.ends.metric if self.ends else self.metric
-        self.queue = [] if self.reader else queue_words(settings)
+        self.queue = [] if self.reader else queue_arguments(settings)
         self.realtime = self.clock == clock_source.WALL
         if self.where and settings["datapath"] == OVS:
             self.datapath = OVS
             datapath.attach_ports(self.where, self.mac_by_port)
         if self.where:
-            netns.set_queueing(self.where, self.ports, self.queue, inner_queue_words(settings))
+            netns.set_queueing(self.where, self.ports, self.queue, child_queue_arguments(settings))
 
     def describe(self) -> dict[str, str]:
         """Provenance: the endpoints', and the ports' queues or the switch's settings."""
@@ -285,4 +287,7 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
         raise DriverFault("unsupported", "counters: gnmi needs ends: verbs, and ports: to read")
     changed = [k for k in SHAPING if settings[k] != SETTINGS[k]]
     if settings["counters"] == GNMI and changed:
-        raise DriverFault("unsupported", f"{changed[0]}: a switch that is read is not changed")
+        raise DriverFault(
+            "unsupported",
+            f"{changed[0]}: cannot be set on a switch that is only read; leave it out",
+        )

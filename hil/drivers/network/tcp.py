@@ -34,7 +34,7 @@ ATTRIBUTES = {  # of an op, by metric
     "one_way": (),
 }
 ALONE = "half_rtt"  # the metric of one message of one flow
-DEPTH, BATCH = 16, 32  # messages asked for ahead; in a row for a rate, as of ``verbs``
+DEPTH, BATCH = 16, 32  # messages requested in advance; messages per rate sample, as for ``verbs``
 WARMING = 2  # rounds that are not counted
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 NETWORK = Path("/proc/self/ns/net")
@@ -104,7 +104,7 @@ class TcpDriver(Driver):
     def describe(self) -> dict[str, str]:
         """Provenance: hosts, what of the network is inside a sample, and their clocks."""
         if self.far is not None:
-            return {"device": self.settings["device"], "inside": "the far end of another host's"}
+            return {"device": self.settings["device"], "inside": "the far end for another host"}
         ends = zip(self.ends, self.offsets, strict=True)
         return {
             "device": "-".join(["tcp", *(end.address for end in self.ends)]),
@@ -128,7 +128,9 @@ class TcpDriver(Driver):
     def peer(self, message: Message) -> Message:
         """Serve another host."""
         if self.far is None:
-            raise DriverFault("protocol", "tcp: opened as a near end; it asks, and is not asked")
+            raise DriverFault(
+                "protocol", "tcp: this is the near end, which sends requests and accepts none"
+            )
         return self.far.answer(message)
 
     def close(self) -> None:
@@ -149,9 +151,14 @@ class TcpDriver(Driver):
         """Sample of an op alone."""
         facts, size = parse_op(request.signature, self.metric)
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; its streams are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; streams are always warm",
+            )
         if not self.ends:
-            raise DriverFault("unsupported", "this is the far end; ask the driver of the near one")
+            raise DriverFault(
+                "unsupported", "this is the far end; send requests to the driver of the near end"
+            )
         ns, told = METHODS[self.metric](self, size, facts, request.n)
         return self.sample(request, ns, facts=told)
 
@@ -178,7 +185,7 @@ class TcpDriver(Driver):
         """(n,) ns from the sending of a message there to its last byte here, on two clocks."""
         before = self.ends[0].offset()
         arrived, _, begun = self._rounds([size], n, stamped=True)
-        offset = clock_offset.both(before, self.ends[0].offset())
+        offset = clock_offset.combine_offsets(before, self.ends[0].offset())
         return arrived[:, 0] - (np.array(begun[0], np.int64) - round(offset.ns)), offset.facts()
 
     def _rounds(
@@ -215,11 +222,11 @@ class TcpDriver(Driver):
                 str(c): size for (e, c), size in zip(of_end, sizes, strict=True) if e == number
             }
             if asked:
-                end.link.tell({"do": "serve", "sizes": asked, "rounds": rounds, "stamped": stamped})
+                end.link.send({"do": "serve", "sizes": asked, "rounds": rounds, "stamped": stamped})
 
     def _hear(self, of_end: Sequence[tuple[int, int]]) -> list[list[int]]:
         used = sorted({e for e, _ in of_end})
-        return [list(map(int, self.ends[e].link.hear()["sent_ns"])) for e in used]
+        return [list(map(int, self.ends[e].link.receive()["sent_ns"])) for e in used]
 
 
 METHODS: dict[str, Callable[[TcpDriver, int, dict[str, int], int], tuple[Any, Facts]]] = {
@@ -263,4 +270,6 @@ def _check_settings(settings: dict[str, Any], peers: Sequence[object], peer: obj
     if not peers:
         raise DriverFault("unsupported", f"peer {peer!r}: tcp measures two hosts; name an agent of "
                           "another one, or take switch with ends: sockets")  # fmt: skip
-    clock_offset.require_stated(settings["metric"], settings["clock_offset"], two_hosts=True)
+    clock_offset.require_measured_offset(
+        settings["metric"], settings["clock_offset"], two_hosts=True
+    )

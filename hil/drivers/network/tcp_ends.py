@@ -65,7 +65,7 @@ class FarEnd:
         try:
             return answer_by_verb(self.verbs, message)
         except TimeoutError as error:
-            raise DriverFault("hung", f"nothing came for {PATIENCE:g} s") from error
+            raise DriverFault("hung", f"nothing was received for {PATIENCE:g} s") from error
         except OSError as error:
             raise DriverFault("broken", f"{self.address}: {error}; name an address of that host "
                               "as the peer's device") from error  # fmt: skip
@@ -97,7 +97,7 @@ class FarEnd:
             with suppress(OSError, DriverFault):
                 connection.settimeout(PATIENCE)
                 if hmac.compare_digest(receive(connection, WORD), self.word):
-                    without_delay(connection)
+                    disable_nagle(connection)
                     self.connections.append(connection)
                     return {"connection": len(self.connections) - 1}
             connection.close()
@@ -172,7 +172,7 @@ class NearEnd:
 
     def __init__(self, link: PeerLink, address: str, device: str):
         self.link, self.address, self.device = link, address, device
-        self.there = link.ask({"do": "listen"})
+        self.there = link.request({"do": "listen"})
         self.connections: list[socket.socket] = []
 
     def connection(self, number: int) -> socket.socket:
@@ -190,14 +190,14 @@ class NearEnd:
         """When each of ``count`` messages left and was back here, and there came and left."""
         connection = self.connection(0)
         connection.settimeout(PATIENCE)
-        self.link.tell({"do": "echo", "connection": 0, "size": size, "count": count})
+        self.link.send({"do": "echo", "connection": 0, "size": size, "count": count})
         here, data = [], bytes(size)
         for _ in range(count):
             left = time.perf_counter_ns()
             connection.sendall(data)
             receive(connection, size)
             here.append((left, time.perf_counter_ns()))
-        return here, [(int(came), int(gone)) for came, gone in self.link.hear()["stamps"]]
+        return here, [(int(came), int(gone)) for came, gone in self.link.receive()["stamps"]]
 
     def close(self) -> None:
         """Close the connections."""
@@ -214,11 +214,11 @@ class NearEnd:
             made.sendall(bytes.fromhex(str(self.there["word"])))
         except OSError as error:
             raise DriverFault(
-                "missing", f"peer {self.link.name}: {self.address}: {error}; is that an address of "
-                "that host, and the way to it open?"
+                "missing", f"peer {self.link.name}: {self.address}: {error}; check "
+                "that this is an address of that host and that the network path is open"
             ) from error  # fmt: skip
-        without_delay(made)
-        self.link.ask({"do": "accept"})
+        disable_nagle(made)
+        self.link.request({"do": "accept"})
         return made
 
 
@@ -281,7 +281,9 @@ def _ready(poller: Any, connections: Sequence[socket.socket]) -> list[socket.soc
     """
     fds = {fd for fd, _ in poller.poll(PATIENCE * 1e3)}
     if not fds:
-        raise DriverFault("hung", f"nothing arrived for {PATIENCE:g} s; is the way open?")
+        raise DriverFault(
+            "hung", f"nothing arrived for {PATIENCE:g} s; check that the network path is open"
+        )
     return [each for each in connections if each.fileno() in fds]
 
 
@@ -307,6 +309,6 @@ def receive(connection: socket.socket, size: int) -> bytes:
     return b"".join(parts)
 
 
-def without_delay(connection: socket.socket) -> None:
+def disable_nagle(connection: socket.socket) -> None:
     """Send small messages at once."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -90,7 +90,7 @@ class TorchDriver(Driver):
             for name in names:
                 torch.mm(*(torch.ones(4, 4, device=name) for _ in range(2))).sum().item()
         except Exception as error:
-            return Missing("broken", f"torch: {error}", "see what torch says of this device")
+            return Missing("broken", f"torch: {error}", "see torch's message about this device")
         return Ready(
             tuple(names), {"torch": torch.__version__, **conditions.constant_machine_facts()}
         )
@@ -144,11 +144,11 @@ class TorchDriver(Driver):
         if self.settings["sharing"] != "concurrent":
             return super().together(requests)
         if any(r.key[1] != WARM for r in requests):
-            message = "ops in flight together are warm; say ops: {context: warm}"
+            message = "concurrent ops are always warm; set ops: {context: warm}"
             raise DriverFault("unsupported", message)
         calls = [self._build(r.signature) for r in requests]
-        with self.gpu.watched() as state:
-            ns, facts = self.events.timed_together(calls, min(r.n for r in requests))
+        with self.gpu.record_facts() as state:
+            ns, facts = self.events.time_concurrent(calls, min(r.n for r in requests))
         facts |= state
         flags = ("throttled",) if facts.get("throttled") else ()
         return [
@@ -182,7 +182,10 @@ class TorchDriver(Driver):
         allowed = os.sched_getaffinity(0)
         self.core = max(allowed) if self.settings["core"] < 0 else int(self.settings["core"])
         if self.core not in allowed:
-            raise DriverFault("missing", f"core {self.core} is not ours; take one of {allowed}")
+            raise DriverFault(
+                "missing",
+                f"core {self.core} is not available to this process; use one of {allowed}",
+            )
         self.stack.enter_context(lock_device(self._uuid() or f"core{self.core}"))
         os.sched_setaffinity(0, {self.core})
         self.stack.callback(os.sched_setaffinity, 0, allowed)
@@ -193,7 +196,7 @@ class TorchDriver(Driver):
         restore = context_restorer(
             request, self._flush_caches, [self._call(s) for s in request.preceding]
         )
-        with self.gpu.watched() as state:
+        with self.gpu.record_facts() as state:
             ns, facts = self._time_call(call, request, restore)
         facts |= state
         flags = ("throttled",) if facts.get("throttled") else ()
@@ -206,7 +209,7 @@ class TorchDriver(Driver):
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         if self.clock == "cpu":
             return time_call(call, request, "cpu", restore)
-        return self.events.timed(call, request.n, restore, request.key)
+        return self.events.time_repeats(call, request.n, restore, request.key)
 
     def _flush_caches(self) -> None:
         self.scratch.add_(1)

@@ -32,10 +32,10 @@ class EventTimer:
     def __init__(self, torch: Any, device: Any):
         self.cuda, self.device = torch.cuda, device
         self.holds: dict[object, int] = {}
-        self.pair = float(np.median(self.timed(lambda: None, EMPTY)[0]))
+        self.pair = float(np.median(self.time_repeats(lambda: None, EMPTY)[0]))
         """ns of a pair around nothing: stated, not taken off, since kernels overlap some of it."""
 
-    def timed(
+    def time_repeats(
         self, call: Call, n: int, restore: Call | None = None, key: object = ""
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         """(n,) ns of each repeat, and facts: ``ahead`` is 0 where the host queued too slowly.
@@ -58,12 +58,12 @@ class EventTimer:
         self.holds[key, n] = hold if ahead else 0
         return ns, {} if ahead else {"ahead": 0}
 
-    def timed_together(
+    def time_concurrent(
         self, calls: Sequence[Call], n: int
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
         """(n, k) ns from the common start until each of k ops is done, each on its own stream.
 
-        Facts as those of ``timed``.
+        Facts as those of ``time_repeats``.
         """
         streams = [self.cuda.Stream(self.device) for _ in calls]
         for call in calls:
@@ -102,7 +102,7 @@ class EventTimer:
         pairs = [[self.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]
         self.cuda.synchronize(self.device)
         if hold:
-            self.cuda._sleep(hold)  # the only kernel of torch that lasts as long as it is told
+            self.cuda._sleep(hold)  # the only kernel of torch with a settable duration
         for begin, end in pairs:
             if restore is not None:
                 restore()

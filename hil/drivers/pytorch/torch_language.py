@@ -67,7 +67,7 @@ def build_fused_experts(op: TorchOp) -> Call:
     x, first, second, chosen = op.operands(4)[:4]
     torch, every, inner = op.torch, first.shape[0], second.shape[2]
     if first.shape[1] != 2 * inner:
-        raise op.unsupported_error("is of experts without a gate")
+        raise op.unsupported_error("has experts without a gate")
     pairs = chosen.numel()
     spread = torch.arange(pairs, device=op.device) % every
     order = torch.argsort(spread)

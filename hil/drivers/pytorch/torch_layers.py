@@ -79,7 +79,7 @@ def build_convolution_backward(op: TorchOp) -> Call:
 def _stride(op: TorchOp) -> int:
     if not op.stride:
         raise op.unsupported_error(
-            "a signature does not tell the stride; say it as 'stride=2' after the name"
+            "the signature has no stride; write it as 'stride=2' after the name"
         )
     return op.stride
 

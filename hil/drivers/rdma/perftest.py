@@ -111,7 +111,7 @@ class PerftestDriver(Driver):
         """Choose and lock devices; programs are started per op."""
         if far := far_peers(spec.get("peer")):
             raise DriverFault("unsupported", f"peer {far[0]['agent']}: the programs of perftest "
-                              "meet at a port of their own, which nobody here opens between hosts; "
+                              "need a TCP port of their own, which is not opened between hosts; "
                               "take verbs")  # fmt: skip
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
@@ -152,7 +152,10 @@ class PerftestDriver(Driver):
         """Sample of an op alone, by a new pair of processes."""
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
-            raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
+            raise DriverFault(
+                "unsupported",
+                f"context {request.context} is not supported; its ops are always warm",
+            )
         told = {}
         if self.metric in ("message_rate", "bandwidth"):
             ns = [self._time_per_message(name, facts, size) for _ in range(request.n)]
@@ -166,8 +169,8 @@ class PerftestDriver(Driver):
     def _latency(self, name: str, size: int, n: int) -> list[float]:
         program = LATENCY.get((name, self.metric))
         if program is None:
-            raise DriverFault("unsupported", f"{self.metric} of {name}: perftest tells half_rtt of "
-                              "rdma-send and rdma-write; take completion")  # fmt: skip
+            raise DriverFault("unsupported", f"{self.metric} of {name}: perftest measures half_rtt "
+                              "of rdma-send and rdma-write; take completion")  # fmt: skip
         asleep = self.settings["completions"] == SLEEP
         if asleep and program == "ib_write_lat":
             raise DriverFault("unsupported", "ib_write_lat polls memory and cannot sleep; take "
@@ -176,12 +179,12 @@ class PerftestDriver(Driver):
         text = self._run_pair([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
         times = parse_latencies(text)[WARMING:]
         if len(times) < n:
-            raise DriverFault("broken", f"{program} told {len(times)} of {n} times")
+            raise DriverFault("broken", f"{program} printed {len(times)} of {n} times")
         return [us * 1e3 for us in times[:n]]
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
         """Nanoseconds per message, from bandwidth or message rate as the metric says."""
-        words = rate_words(name, facts, bool(self.settings["srq"]))
+        words = rate_arguments(name, facts, bool(self.settings["srq"]))
         mebibytes, messages = parse_rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
             return size / (mebibytes * 2**20) * 1e9
@@ -196,10 +199,10 @@ class PerftestDriver(Driver):
         inline += ["-m", str(settings["path_mtu"])] if settings["path_mtu"] else []
         words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
                  "-c", settings["transport"].upper()]  # fmt: skip
-        server = _start_program([*words, *port_words(other, gids[1], gids[0])])
+        server = _start_program([*words, *port_arguments(other, gids[1], gids[0])])
         try:
             _wait_until_listening(port, server, words[0])
-            client = _start_program([*words, *port_words(one, *gids), "127.0.0.1"])
+            client = _start_program([*words, *port_arguments(one, *gids), "127.0.0.1"])
             try:
                 output, errors = client.communicate(timeout=WAIT)
             except subprocess.TimeoutExpired as error:
@@ -213,7 +216,7 @@ class PerftestDriver(Driver):
         return output
 
 
-def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
+def rate_arguments(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
     """Words of a program that tells a rate: depth, queue pairs, messages of a post.
 
     Raises
@@ -223,7 +226,7 @@ def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
 
     Examples
     --------
-    >>> " ".join(rate_words("rdma-send", {"depth": 8, "batch": 4}, True))
+    >>> " ".join(rate_arguments("rdma-send", {"depth": 8, "batch": 4}, True))
     'ib_send_bw -n 32 -t 8 -q 1 --noPeak --post_list 4 --use-srq'
     """
     depth, batch = facts.get("depth", DEPTH), facts.get("batch", 1)
@@ -236,7 +239,9 @@ def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
     return [*words, "--noPeak", *lists, *(["--use-srq"] if shared and name == "rdma-send" else [])]
 
 
-def port_words(port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid) -> list[str]:
+def port_arguments(
+    port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid
+) -> list[str]:
     """Words that name a port to a program; a GID only where a LID does not suffice."""
     words = ["-d", port.device, "-i", str(port.number)]
     if port.infiniband and not rdma_ports.crosses_subnets(own.address, peer.address):

@@ -22,9 +22,9 @@ from ...driver import Driver, Missing, Ready, Spec, check_choice, checked, drive
 from ...peer_link import FAR, Message, far_peers, peer_links
 from ...sample import COLD, ONE_WAY, WARM, Request, Sample
 from ..linux import clock_source
-from ..linux.clock_offset import both, require_stated
+from ..linux.clock_offset import combine_offsets, require_measured_offset
 from . import rdma_control, rdma_loop, rdma_peer, rdma_ports
-from .rdma_ops import Ends, own_cost, round_trip, stream_messages, time_op
+from .rdma_ops import Ends, polling_overhead, round_trip, stream_messages, time_op
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
@@ -138,9 +138,9 @@ class VerbsDriver(Driver):
         )
         for name in settings["senders"]:
             rdma_ports.device_and_peer(settings["device"], name, names)
-        settings["timed"] = settings["timed"] or _usual_timing(settings, self.clock)
+        settings["timed"] = settings["timed"] or _default_timing(settings, self.clock)
         _check_settings(settings, self.clock)
-        require_stated(settings["metric"], settings["clock_offset"], bool(peers))
+        require_measured_offset(settings["metric"], settings["clock_offset"], bool(peers))
         ends = (settings["device"], settings["peer"], *settings["senders"])
         self.locks = rdma_ports.lock_rdma_devices(ends)
         if far:
@@ -194,7 +194,9 @@ class VerbsDriver(Driver):
     def peer(self, message: Message) -> Message:
         """Serve another host."""
         if self.far is None:
-            raise DriverFault("protocol", "verbs: opened as a near end; it asks, and is not asked")
+            raise DriverFault(
+                "protocol", "verbs: this is the near end, which sends requests and accepts none"
+            )
         return self.far.answer(message)
 
     @classmethod
@@ -231,7 +233,9 @@ class VerbsDriver(Driver):
     def _measure_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if self.far is not None:
-            raise DriverFault("unsupported", "this is the far end; ask the driver of the near one")
+            raise DriverFault(
+                "unsupported", "this is the far end; send requests to the driver of the near end"
+            )
         if request.signature.startswith("host:"):
             if self.hosts:
                 raise DriverFault("unsupported", f"{name} is a call of one host; take no peer "
@@ -250,9 +254,9 @@ class VerbsDriver(Driver):
             ns, about = self._one_way(name, size, request.n)
         else:
             ns = METHODS[self.metric](self, request, name, size, facts)
-        return self.sample(request, ns, facts={**self._own_cost(name), **about})
+        return self.sample(request, ns, facts={**self._polling_overhead(name), **about})
 
-    def _own_cost(self, name: str) -> dict[str, Any]:
+    def _polling_overhead(self, name: str) -> dict[str, Any]:
         """Facts ``own_ns``, what our code adds to an op that is polled for, and whose code that is.
 
         A rate of sends, whose receives are posted meanwhile, is Python's.
@@ -262,7 +266,7 @@ class VerbsDriver(Driver):
         pair, timed = next(reversed(self.pairs.values())), self.settings["timed"]
         if name == "rdma-send" and self.metric != "completion":
             timed = PYTHON
-        return {"own_ns": own_cost(pair, name, timed == MACHINE_CODE), "timed": timed}
+        return {"own_ns": polling_overhead(pair, name, timed == MACHINE_CODE), "timed": timed}
 
     def _completion_times(
         self, request: Request, name: str, size: int, facts: dict[str, int]
@@ -296,7 +300,7 @@ class VerbsDriver(Driver):
         small = self._far_pair(rdma_peer.SMALL)
         before = rdma_peer.measured_offset(small)
         here, there = rdma_peer.echo(self._far_pair(size), size, n + WARMING)
-        offset = both(before, rdma_peer.measured_offset(small))
+        offset = combine_offsets(before, rdma_peer.measured_offset(small))
         ns = [(t[0] - h[0]) - offset.ns for h, t in zip(here, there, strict=True)]
         return ns[WARMING:], offset.facts()
 
@@ -419,7 +423,7 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
                           "set completions to sleep")  # fmt: skip
 
 
-def _usual_timing(settings: dict[str, Any], counted: str) -> str:
+def _default_timing(settings: dict[str, Any], counted: str) -> str:
     """Machine code where a real card is polled; recordings of virtual clocks are Python's."""
     fits = settings["completions"] == POLL and settings["transport"] != "ud"
     fits = fits and settings["metric"] != "half_rtt"

@@ -84,7 +84,7 @@ def _parameters(end: RdmaEndpoint, number: int) -> Any:
 
     reads_in = min(READS, end.limits.max_qp_rd_atom)
     reads_out = min(READS, end.limits.max_qp_init_rd_atom)
-    return ConnParam(resources=reads_in, depth=reads_out, srq=int(end.made.shared),
+    return ConnParam(resources=reads_in, depth=reads_out, srq=int(end.settings.shared),
                      qp_num=end.qps[number].qp_num)  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def _event(channel: Any, wanted: str) -> Iterator[Any]:
         said = event.event_str()
         said = said.decode() if isinstance(said, bytes) else str(said)
         if said != f"RDMA_CM_EVENT_{wanted}":
-            raise DriverFault("broken", f"rdma_cm: {said} where {wanted} was to come; look at the "
+            raise DriverFault("broken", f"rdma_cm: {said} instead of {wanted}; look at the "
                               "addresses and routes of both interfaces")  # fmt: skip
         yield event
     finally:

@@ -29,7 +29,7 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 from ....sim.errors import DriverFault
 from . import rdma_ports
 from .rdma_cm import connect_through_cm
-from .rdma_loop import MessageLoop, PostedWork, native_pair
+from .rdma_loop import MessageLoop, WorkTemplate, native_queue_pair
 
 QKEY, GRH = 0x11111111, 40
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
@@ -167,7 +167,7 @@ def refuse_failed_ops(failed: int, of: int, status: int) -> None:
     """Raise where some of the ops failed, the first with that completion status."""
     if failed:
         raise DriverFault("broken", f"{failed} of {of} ops failed, the first with completion "
-                          f"status {status}: the peer or the way to it failed")  # fmt: skip
+                          f"status {status}: the peer or the path to it failed")  # fmt: skip
 
 
 def _event_channel_descriptors() -> set[int]:
@@ -186,12 +186,12 @@ class RdmaEndpoint:
     ----------
     port : of the device
     gid : by which it is reached on that port
-    made : what for
+    settings : what for
     """
 
-    def __init__(self, port: rdma_ports.RdmaPort, gid: rdma_ports.Gid, made: EndpointSettings):
-        self.port, self.gid, self.made = port, gid, made
-        self.transport = made.transport
+    def __init__(self, port: rdma_ports.RdmaPort, gid: rdma_ports.Gid, settings: EndpointSettings):
+        self.port, self.gid, self.settings = port, gid, settings
+        self.transport = settings.transport
         self.handle: AH | None = None
         self.connections: list[Any] = []  # of rdma_cm, and what they stand on
         self.first_packet = secrets.randbits(24)  # so that none of an older connection fits
@@ -201,14 +201,14 @@ class RdmaEndpoint:
         self._check_iwarp()
         self.mtu = self._mtu_number()
         self.pd = PD(self.context)
-        self.done = CompletionQueue(self.context, self._queue_length, made.sleep)
-        self.memory = MR(self.pd, made.size + GRH, RIGHTS)
-        cap = QPCap(max_send_wr=made.depth, max_recv_wr=made.depth, max_send_sge=1,
-                    max_recv_sge=1, max_inline_data=made.inline)  # fmt: skip
-        self.receives = self._shared_receive_queue() if made.shared else None
+        self.done = CompletionQueue(self.context, self._queue_length, settings.sleep)
+        self.memory = MR(self.pd, settings.size + GRH, RIGHTS)
+        cap = QPCap(max_send_wr=settings.depth, max_recv_wr=settings.depth, max_send_sge=1,
+                    max_recv_sge=1, max_inline_data=settings.inline)  # fmt: skip
+        self.receives = self._shared_receive_queue() if settings.shared else None
         init = QPInitAttr(qp_type=TRANSPORTS[self.transport], cap=cap, sq_sig_all=0,
                           scq=self.done.queue, rcq=self.done.queue, srq=self.receives)  # fmt: skip
-        self.qps = [QP(self.pd, init) for _ in range(made.qps)]
+        self.qps = [QP(self.pd, init) for _ in range(settings.qps)]
         self.lane_by_number = {qp.qp_num: lane for lane, qp in enumerate(self.qps)}
         self.works: dict[tuple[str, int, int], list[SendWR]] = {}
         self.loops: dict[tuple[str, int], MessageLoop] = {}
@@ -278,9 +278,9 @@ class RdmaEndpoint:
         self.qps[lane].post_send((chain or self.work_requests(operation, size, lane))[0])
 
     def work_requests(self, operation: str, size: int, lane: int) -> list[SendWR]:
-        """PostedWork requests of a batch on a lane, each with the next one, made once."""
+        """WorkTemplate requests of a batch on a lane, each with the next one, made once."""
         chain: list[SendWR] = []
-        for _ in range(self.made.batch):  # the last one first
+        for _ in range(self.settings.batch):  # the last one first
             work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
                           opcode=OPERATIONS[operation], send_flags=self._flags(operation, size),
                           **({"next_wr": chain[0]} if chain else {}))  # fmt: skip
@@ -297,13 +297,13 @@ class RdmaEndpoint:
         key = (operation, size)
         if key not in self.loops:
             remote = operation != "rdma-send"
-            work = PostedWork(int(OPERATIONS[operation]), int(self._flags(operation, size)),
+            work = WorkTemplate(int(OPERATIONS[operation]), int(self._flags(operation, size)),
                         self.memory.buf + GRH, size, self.memory.lkey,
                         self.peer["addr"] + GRH if remote else 0,
                         self.peer["rkey"] if remote else 0)  # fmt: skip
             self.loops[key] = MessageLoop(
-                [native_pair(qp) for qp in self.qps], work, self.made.depth, self.made.batch,
-                self.done.shared,
+                [native_queue_pair(qp) for qp in self.qps], work, self.settings.depth,
+                self.settings.batch, self.done.shared,
             )  # fmt: skip
         return self.loops[key]
 
@@ -339,10 +339,12 @@ class RdmaEndpoint:
     @property
     def _queue_length(self) -> int:
         """Completions that may be waiting at once."""
-        return 2 * self.made.qps * self.made.depth + 2
+        return 2 * self.settings.qps * self.settings.depth + 2
 
     def _flags(self, operation: str, size: int) -> int:
-        inline = e.IBV_SEND_INLINE if size <= self.made.inline and operation != "rdma-read" else 0
+        inline = (
+            e.IBV_SEND_INLINE if size <= self.settings.inline and operation != "rdma-read" else 0
+        )
         return int(e.IBV_SEND_SIGNALED | inline)
 
     def _mtu_number(self) -> int:
@@ -354,7 +356,7 @@ class RdmaEndpoint:
             ``unsupported``: another one is asked for than the port can have.
         """
         active = int(self.context.query_port(self.port.number).active_mtu)
-        asked = self.made.mtu
+        asked = self.settings.mtu
         allowed = [128 << number for number in range(1, active + 1)]
         if asked and asked not in allowed:
             self.context.close()
@@ -363,21 +365,21 @@ class RdmaEndpoint:
         return allowed.index(asked) + 1 if asked else active
 
     def _shared_receive_queue(self) -> SRQ:
-        return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.made.depth * self.made.qps)))
+        return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.settings.depth * self.settings.qps)))
 
     def _check_iwarp(self) -> None:
         """Refuse what TCP does not have."""
-        lacks = {"path_mtu": self.made.mtu > 0, self.transport: self.transport != "rc"}
+        lacks = {"path_mtu": self.settings.mtu > 0, self.transport: self.transport != "rc"}
         if self.port.iwarp and any(lacks.values()):
             self.context.close()
             what = " and ".join(k for k, asked in lacks.items() if asked)
             raise DriverFault("unsupported", f"{what} over iWARP, which is TCP; take rc")
 
     def _check_limits(self) -> None:
-        receives = self.made.depth * self.made.qps if self.made.shared else 0
+        receives = self.settings.depth * self.settings.qps if self.settings.shared else 0
         for what, asked, most in (
-            ("ops outstanding on a queue pair", self.made.depth, self.limits.max_qp_wr),
-            ("queue pairs", self.made.qps, self.limits.max_qp),
+            ("ops outstanding on a queue pair", self.settings.depth, self.limits.max_qp_wr),
+            ("queue pairs", self.settings.qps, self.limits.max_qp),
             ("completions waiting", self._queue_length, self.limits.max_cqe),
             ("receives of a shared queue", receives, self.limits.max_srq_wr),
         ):
@@ -391,18 +393,20 @@ class RdmaEndpoint:
         return SGE(self.memory.buf + at, size, self.memory.lkey)
 
 
-def endpoints(devices: Sequence[str], made: EndpointSettings) -> tuple[RdmaEndpoint, RdmaEndpoint]:
+def endpoints(
+    devices: Sequence[str], settings: EndpointSettings
+) -> tuple[RdmaEndpoint, RdmaEndpoint]:
     """Two endpoints that can reach each other, not connected yet."""
     one, other = (rdma_ports.active_port(name) for name in devices)
-    gids = rdma_ports.gid_pair(one, other, made.gid)
-    return RdmaEndpoint(one, gids[0], made), RdmaEndpoint(other, gids[1], made)
+    gids = rdma_ports.gid_pair(one, other, settings.gid)
+    return RdmaEndpoint(one, gids[0], settings), RdmaEndpoint(other, gids[1], settings)
 
 
 def connected_pair(
-    devices: Sequence[str], made: EndpointSettings
+    devices: Sequence[str], settings: EndpointSettings
 ) -> tuple[RdmaEndpoint, RdmaEndpoint]:
     """Two endpoints connected to each other."""
-    a, b = endpoints(devices, made)
+    a, b = endpoints(devices, settings)
     if a.port.iwarp:
         connect_through_cm(a, b)
         return a, b

@@ -39,7 +39,7 @@ POLL, POST = 8 + 8 * 11, 8 + 8 * 25  # offsets in struct ibv_context: its device
 Pointer = ctypes.c_void_p
 
 
-class Element(ctypes.Structure):
+class ScatterGatherEntry(ctypes.Structure):
     """``struct ibv_sge``: bytes of registered memory."""
 
     _fields_ = (("addr", ctypes.c_uint64), ("length", ctypes.c_uint32), ("lkey", ctypes.c_uint32))
@@ -68,7 +68,7 @@ class _Loop(ctypes.Structure):
     )  # fmt: skip
 
 
-class Outcome(NamedTuple):
+class LoopOutcome(NamedTuple):
     """What a loop did: ns until all completed, posted, failed, first status, errno of a post."""
 
     ns: int
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
     refused: int
 
 
-class NativePair(NamedTuple):
+class NativeQueuePair(NamedTuple):
     """Addresses of a queue pair, of its send queue's completions, and of the calls for them."""
 
     pair: int
@@ -88,7 +88,7 @@ class NativePair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PostedWork:
+class WorkTemplate:
     """One kind of op.
 
     Parameters
@@ -121,7 +121,7 @@ def refuse_other_processors() -> None:
                           "timed to python, or take perftest")  # fmt: skip
 
 
-def native_pair(pair: Any) -> NativePair:
+def native_queue_pair(pair: Any) -> NativeQueuePair:
     """Libibverbs' structures of a queue pair of pyverbs, which keeps their address to itself.
 
     Every word of the object is tried; the right one points to memory that has the queue pair's
@@ -141,7 +141,7 @@ def native_pair(pair: Any) -> NativePair:
             )
             if number == pair.qp_num and context and _word(memory.fileno(), queue) == context:
                 post, poll = (_word(memory.fileno(), context + k) for k in (POST, POLL))
-                return NativePair(at, queue, post, poll)
+                return NativeQueuePair(at, queue, post, poll)
     raise DriverFault("unsupported", f"{type(pair).__name__} of this pyverbs does not hold a queue "
                       "pair of libibverbs as others do; set timed to python")  # fmt: skip
 
@@ -167,9 +167,14 @@ class MessageLoop:
     """
 
     def __init__(
-        self, pairs: Sequence[NativePair], work: PostedWork, depth: int, batch: int, shared: bool
+        self,
+        pairs: Sequence[NativeQueuePair],
+        work: WorkTemplate,
+        depth: int,
+        batch: int,
+        shared: bool,
     ):
-        self.element = Element(work.address, work.size, work.lkey)
+        self.element = ScatterGatherEntry(work.address, work.size, work.lkey)
         self.chains = [self._chain(work, lane, batch) for lane in range(len(pairs))]
         self.lanes = (_Lane * len(pairs))(
             *(
@@ -184,16 +189,16 @@ class MessageLoop:
             ctypes.addressof(self.lanes), 0, depth, len(pairs), batch,
         )  # fmt: skip
 
-    def run(self, count: int) -> Outcome:
+    def run(self, count: int) -> LoopOutcome:
         """Post so many messages, poll for all of them; none polls once."""
         loop = self.loop
         loop.count = count
         loop.posted = loop.failed = loop.status = loop.refused = 0
         ns = _machine_code()(ctypes.addressof(loop))
-        return Outcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
+        return LoopOutcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
 
-    def _chain(self, work: PostedWork, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
-        """PostedWork requests of one post, each of which completes."""
+    def _chain(self, work: WorkTemplate, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
+        """WorkTemplate requests of one post, each of which completes."""
         chain = (WorkRequest * batch)()
         for k in range(batch):
             following = ctypes.addressof(chain[k + 1]) if k + 1 < batch else None

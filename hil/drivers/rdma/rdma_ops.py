@@ -21,7 +21,7 @@ def time_op(pair: Ends, name: str, size: int) -> int:
     one, other = pair
     if name == "rdma-send":
         other.post_receive(size)
-    if one.made.compiled:
+    if one.settings.compiled:
         elapsed = loop_time(pair, name, size, 1)
     else:
         since = time.perf_counter_ns()
@@ -77,12 +77,12 @@ def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) ->
     DriverFault
         ``broken``: ops failed; how many of those that were posted.
     """
-    if pair[0].made.compiled and name != "rdma-send":
+    if pair[0].settings.compiled and name != "rdma-send":
         return loop_time(pair, name, size, count)
-    return Stream(pair, name, size, depth).run(count)
+    return MessageStream(pair, name, size, depth).run(count)
 
 
-class Stream:
+class MessageStream:
     """Messages under way on each lane, posted as others complete, by Python."""
 
     def __init__(self, pair: Ends, name: str, size: int, depth: int):
@@ -100,7 +100,7 @@ class Stream:
         lanes = range(len(self.posted))
         self.left = count
         since = time.perf_counter_ns()
-        for _ in range(self.depth // self.one.made.batch):
+        for _ in range(self.depth // self.one.settings.batch):
             for lane in lanes:
                 self._fill(lane, once=True)
         while self._wait():
@@ -122,7 +122,7 @@ class Stream:
 
     def _fill(self, lane: int, once: bool = False) -> None:
         """Post as many batches as a lane has room for."""
-        batch = self.one.made.batch
+        batch = self.one.settings.batch
         done = min(self.sent[lane], self.received[lane])
         while self.left and not self.failed and self.posted[lane] - done + batch <= self.depth:
             if self.name == "rdma-send":  # each has its receive before it leaves
@@ -159,11 +159,11 @@ class Stream:
             self.failed.append(completion)
 
 
-def own_cost(pair: Ends, name: str, compiled: bool) -> float:
+def polling_overhead(pair: Ends, name: str, compiled: bool) -> float:
     """Nanoseconds that our code adds to a polled op, at least: one reading, one empty poll."""
     one, _ = pair
     if compiled:
-        costs = [loop_time(pair, name, one.made.size, 0) for _ in range(READINGS)]
+        costs = [loop_time(pair, name, one.settings.size, 0) for _ in range(READINGS)]
         return float(sorted(costs)[READINGS // 2])
     costs = []
     for _ in range(READINGS):

@@ -135,17 +135,17 @@ class FarEndpoint:
     def __init__(self, link: PeerLink, number: int):
         self.link, self.number = link, number
 
-    def ask(self, do: str, **more: Any) -> Message:
+    def request(self, do: str, **more: Any) -> Message:
         """Reply about this endpoint."""
-        return self.link.ask({"do": do, "end": self.number, **more})
+        return self.link.request({"do": do, "end": self.number, **more})
 
-    def tell(self, do: str, **more: Any) -> None:
+    def send(self, do: str, **more: Any) -> None:
         """Start something at this endpoint."""
-        self.link.tell({"do": do, "end": self.number, **more})
+        self.link.send({"do": do, "end": self.number, **more})
 
     def close(self) -> None:
         """Destroy it there."""
-        self.ask("drop")
+        self.request("drop")
 
 
 class PeerHost:
@@ -160,22 +160,22 @@ class PeerHost:
 
     def __init__(self, link: PeerLink, device: str, gid: int):
         self.link = link
-        self.there = link.ask({"do": "port"})
+        self.there = link.request({"do": "port"})
         self.port = rdma_ports.active_port(device)
         self.peer = port_of_message(self.there["port"])
         self.gids = rdma_ports.gid_pair(self.port, self.peer, gid)
 
-    def connected_pair(self, made: EndpointSettings) -> tuple[RdmaEndpoint, FarEndpoint]:
+    def connected_pair(self, settings: EndpointSettings) -> tuple[RdmaEndpoint, FarEndpoint]:
         """An endpoint here and one there, connected to each other."""
         from .rdma_end import RdmaEndpoint
 
-        told = {**asdict(made), "gid": -1, "compiled": False, "batch": 1}
-        near = RdmaEndpoint(self.port, self.gids[0], made)
+        told = {**asdict(settings), "gid": -1, "compiled": False, "batch": 1}
+        near = RdmaEndpoint(self.port, self.gids[0], settings)
         try:
-            reply = self.link.ask({"do": "create", "made": told, "gid": self.gids[1].index})
+            reply = self.link.request({"do": "create", "made": told, "gid": self.gids[1].index})
             far = FarEndpoint(self.link, int(reply["end"]))
             near.connect(reply["info"])
-            far.ask("connect", info=near.connection_info())
+            far.request("connect", info=near.connection_info())
         except Exception:
             near.close()
             raise
@@ -185,14 +185,14 @@ class PeerHost:
 def send_times(pair: FarPair, size: int, n: int) -> list[int]:
     """(n,) ns from posting a send to its completion, as many at a time as have a receive there."""
     (near, far), took = pair, []
-    for count in _portions(n):
-        far.ask("prepare", size=size, count=count)
+    for count in _message_batches(n):
+        far.request("prepare", size=size, count=count)
         for _ in range(count):
             since = time.perf_counter_ns()
             near.post("rdma-send", size)
             near.done.wait(1)
             took.append(time.perf_counter_ns() - since)
-        far.ask("take", count=count)
+        far.request("take", count=count)
     return took
 
 
@@ -201,16 +201,16 @@ def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
     near, far = pair
     here: Stamps = []
     there: Stamps = []
-    for count in _portions(n):
-        far.ask("prepare", size=size, count=count)
-        far.tell("echo", size=size, count=count)
+    for count in _message_batches(n):
+        far.request("prepare", size=size, count=count)
+        far.send("echo", size=size, count=count)
         for _ in range(count):
             near.post_receive(size)
             left = time.perf_counter_ns()
             near.post("rdma-send", size)
             near.done.wait(2)  # that it left, and its reply
             here.append((left, time.perf_counter_ns()))
-        there += [(int(came), int(gone)) for came, gone in far.link.hear()["stamps"]]
+        there += [(int(came), int(gone)) for came, gone in far.link.receive()["stamps"]]
     return here, there
 
 
@@ -219,7 +219,7 @@ def measured_offset(pair: FarPair) -> ClockOffset:
     return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
 
 
-def _portions(n: int) -> Iterator[int]:
+def _message_batches(n: int) -> Iterator[int]:
     """Numbers of messages that have their receives at once, n together."""
     for begin in range(0, n, RECEIVES):
         yield min(RECEIVES, n - begin)

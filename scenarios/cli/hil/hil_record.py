@@ -58,10 +58,10 @@ def record(
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list or a plan; the recording is kept also when it is partial or interrupted."""
     from ....hil.connection import connect_driver
-    from ....hil.measuring.kept_recording import record_work
     from ....hil.measuring.plan import RecordingPlan, is_plan
     from ....hil.measuring.plan_run import run_plan
     from ....hil.measuring.work_list import WorkList
+    from ....hil.measuring.work_recording import record_work
 
     if is_plan(work):
         opener = lambda name: lambda: connect_driver(name, agent)  # noqa: E731
@@ -96,7 +96,7 @@ def _shortfall_error(
     path: str, recording: Recording, new: bool
 ) -> RecordingError | DriverFault | SimulationError:
     """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
-    kept = f"; what was measured before is in {path}"
+    kept = f"; samples measured so far are in {path}"
     if not new:
         return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")
     if (fault := recording.fault) is not None:

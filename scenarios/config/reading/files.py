@@ -164,9 +164,9 @@ def file_digests_by_setting(told: Plain) -> dict[str, str]:
 
 def _step_times_beside(name: str) -> list[File]:
     """Tables of step times beside the files of a trace, which a run reads too."""
-    from ....traces.step_times import tables_beside
+    from ....traces.step_times import tables_next_to
 
-    return [] if name.startswith(BUNDLED) else tables_beside(sorted(map(File, glob(name))))
+    return [] if name.startswith(BUNDLED) else tables_next_to(sorted(map(File, glob(name))))
 
 
 def content_digest(name: str) -> str:

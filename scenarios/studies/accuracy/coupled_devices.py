@@ -47,10 +47,10 @@ def replace_components_by_devices(
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
     for device in devices:
-        asked: OpTimer = LiveDriver(device.driver, device.source, device.place)
+        timer: OpTimer = LiveDriver(device.driver, device.source, device.place)
         if kept is not None:
-            asked = JournalReader(device.name, kept, f"journal of {device.source}")
-        writers[device.name] = JournalWriter(device.name, asked)
+            timer = JournalReader(device.name, kept, f"journal of {device.source}")
+        writers[device.name] = JournalWriter(device.name, timer)
         swaps.append(_device_swap(device, writers[device.name], system))
     return CoupledDevices(couple(system, backends, swaps, ahead), writers)
 
@@ -70,14 +70,14 @@ def require_steerable(device: OpenDevice) -> None:
         )
 
 
-def _device_swap(device: OpenDevice, asked: OpTimer, system: System) -> Swap:
+def _device_swap(device: OpenDevice, timer: OpTimer, system: System) -> Swap:
     swap = device.swap
     return Swap(
         swap.component,
-        asked,
+        timer,
         device.driver.sharing,
         components_in_sample(swap, system, _further_components(device, system)),
-        most=swap.ops.max_in_flight or MOST,
+        max_in_flight=swap.ops.max_in_flight or MOST,
         context=swap.ops.context,
         preceding=swap.ops.preceding,
         answers=device.driver.answers,

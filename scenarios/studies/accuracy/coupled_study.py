@@ -9,7 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
-from ....hil.coupling.live_driver import faults_named
+from ....hil.coupling.live_driver import prefix_faults
 from ....hil.coupling.replay_ops import replay_ops
 from ....hil.sample import Request
 from ....sim.errors import ScenarioError
@@ -67,7 +67,7 @@ def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) ->
         for signature in cycle(own) if device.recording is None else ():
             if monotonic() >= until:
                 break
-            with faults_named(device.place):
+            with prefix_faults(device.place):
                 device.driver.timing([Request(signature)])
 
 

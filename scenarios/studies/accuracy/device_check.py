@@ -101,8 +101,10 @@ def check_devices(
         "components": {one.name: component_errors(one, other) for one in replays},
         "whole": None if mixed else whole_run_answers(point, replays, hil),
     }
-    ports = coupled_system_and_backends(point, hil).ports
-    inside = {p.name: partial(_components_in_sample, sorted(p.swap.covers.devices)) for p in ports}
+    adapters = coupled_system_and_backends(point, hil).adapters
+    inside = {
+        p.name: partial(_components_in_sample, sorted(p.swap.covers.devices)) for p in adapters
+    }
     told["break_even"] = [] if mixed else break_even_errors(every, inside)
     told["expect"] = condition_outcomes(scenario, point.answer, told)
     return DeviceCheck(told, {one.name: one.recording for one in replays})

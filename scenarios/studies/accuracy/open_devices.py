@@ -11,7 +11,7 @@ from typing import Any
 
 from ....hil.bundled_recordings import recording_path
 from ....hil.connection import connect_driver
-from ....hil.coupling.live_driver import faults_named
+from ....hil.coupling.live_driver import prefix_faults
 from ....hil.driver import Driver
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
@@ -125,7 +125,7 @@ def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> Open
 
 
 def _close_device(swap: SwapSection, driver: Driver) -> None:
-    with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
+    with prefix_faults(f"hil.swap {swap.component}: {swap.driver}"):
         driver.close()
 
 

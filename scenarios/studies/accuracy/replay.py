@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....hil.connection import connect_driver
 from ....hil.coupling.coupled import Coupling, unseen_op_error
-from ....hil.coupling.live_driver import faults_named
+from ....hil.coupling.live_driver import prefix_faults
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.measuring.measurement import Measurement
@@ -208,8 +208,8 @@ def _measure_device(
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
-    under_way.noted = partial.note_measuring(swap.component, under_way.recording)
-    with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
+    under_way.on_sample = partial.note_measuring(swap.component, under_way.recording)
+    with prefix_faults(f"hil.swap {swap.component}: {swap.driver}"):
         recording = under_way.run()
         if recording.fault is not None:
             raise recording.fault

@@ -62,12 +62,12 @@ def _coupled_answer(
     with devices_driving_points(point.scenario) as drive:
         driven_point = drive(point)
         value = _deciding_number(driven_point)
-    ports = driven_point.coupled.coupling.ports if driven_point.coupled else ()
+    adapters = driven_point.coupled.coupling.adapters if driven_point.coupled else ()
     return {
         "value": value,
         "error": predicted / value - 1,
         "sharing": measured / value - 1,
-        "sets": [p.name for p in ports if p.swap.sharing == "concurrent"],
+        "sets": [p.name for p in adapters if p.swap.sharing == "concurrent"],
     }
 
 

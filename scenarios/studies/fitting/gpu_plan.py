@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....hil.measuring.plan import Piece, RecordingPlan
+from ....hil.measuring.plan import PlanPiece, RecordingPlan
 from ....hil.measuring.work_list import WorkList
 from ....hil.sample import AFTER, Request
 from ....models.compute.demand import demand
@@ -52,7 +52,7 @@ def _after(signature: str) -> Request:
     return Request(signature, BATCH, AFTER, NEIGHBOURS)
 
 
-def _piece(name: str, requests: list[Request], device: str) -> Piece:
+def _piece(name: str, requests: list[Request], device: str) -> PlanPiece:
     seconds = round(estimated_seconds(requests), 1)
     work = WorkList(
         DRIVER,
@@ -65,7 +65,7 @@ def _piece(name: str, requests: list[Request], device: str) -> Piece:
         busy=BUSY,
         note=name,
     )
-    return Piece(work, seconds)
+    return PlanPiece(work, seconds)
 
 
 def estimated_seconds(requests: Iterable[Request]) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ....hil.coupling.journal import JournalEntry, entry_of_json, write_journal
-from ....hil.measuring.answer_log import AnswerLog, abandoned_logs, damage_named, read_log
+from ....hil.measuring.answer_log import AnswerLog, abandoned_logs, name_file_in_errors, read_log
 from ....hil.recording import SUFFIX, Recording
 from ....hil.sample import Sample
 from ....sim.errors import ForetraceError
@@ -45,7 +45,7 @@ class PartialAnswers:
         if self.log is not None:
             self.log.append({"variant": variant})
             for writer in devices.writers.values():
-                writer.noted = partial(_log_entry, self.log, variant)
+                writer.on_entry = partial(_log_entry, self.log, variant)
 
     def note_measuring(self, component: str, told: Told) -> Callable[[Sample], None]:
         """Keep the recording of a component; what is given is called with each sample of it."""
@@ -72,7 +72,7 @@ def _read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, 
     """Journals by variant, each as it was begun last, and recordings by component."""
     lines, recordings = read_log(path)
     journals: dict[str, list[JournalEntry]] = {}
-    with damage_named(path):
+    with name_file_in_errors(path):
         for told in lines:
             if "entry" in told:
                 journals[told["variant"]].append(entry_of_json(told["entry"]))
@@ -113,7 +113,7 @@ def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     folder, key = out / scenario.name, scenario.digest()[:KEY]
     for path in abandoned_logs(folder, key):
         if (left := _save_answers(scenario, out, *_read_answers(path))) is not None:
-            tell(f"what was measured before the last one was killed is in {left}")
+            tell(f"samples that a killed process had measured are in {left}")
     log = AnswerLog(folder, key)
     kept = PartialAnswers(log=log)
     try:
@@ -121,7 +121,7 @@ def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     except (ForetraceError, KeyboardInterrupt) as error:
         why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         if (saved := kept.save(scenario, out, why)) is not None:
-            tell(f"what was measured before is in {saved}")
+            tell(f"samples measured so far are in {saved}")
         log.remove()
         raise
     log.remove()

@@ -70,7 +70,7 @@ class Plan:
     seconds : about, of wall time; of the sweep where there is one and no answer is to be defended
     memory : about, bytes of each process
     untraced : of each job whose recording has steps without a profiler, what is known of them:
-        see ``untraced_steps_told``
+        see ``untraced_steps_summary``
     rules : what those of ``ops`` change, by variant that has any
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path

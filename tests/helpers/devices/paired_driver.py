@@ -31,10 +31,10 @@ class Paired(Driver):
     def _sample(self, request):
         say, heard = self.settings["say"], []
         for link in self.links:
-            heard.append(link.ask({"do": say, "number": 1})["did"])
-            link.tell({"do": say, "number": 2})
+            heard.append(link.request({"do": say, "number": 1})["did"])
+            link.send({"do": say, "number": 2})
             if self.settings["heard"]:
-                heard.append(link.hear()["did"])
+                heard.append(link.receive()["did"])
         return Sample(request.signature, np.full(request.n, 5.0), "wall", facts={"heard": heard})
 
     def peer(self, message):

@@ -79,13 +79,13 @@ class Network:
 
     def post_native(self, pair, batch, bad):
         """``post_send`` as a device's library has it: a chain of ``struct ibv_send_wr``."""
-        from foretrace.hil.drivers.rdma.rdma_loop import Element, WorkRequest
+        from foretrace.hil.drivers.rdma.rdma_loop import ScatterGatherEntry, WorkRequest
 
         posted, at = next(p for p in self.pairs.values() if ctypes.addressof(p) == pair), batch
         self.doorbells += 1
         while at:
             work = WorkRequest.from_address(at)
-            piece = Element.from_address(work.elements)
+            piece = ScatterGatherEntry.from_address(work.elements)
             given = SimpleNamespace(given=(piece.addr, piece.length, piece.lkey))
             named = {"wr_id": work.lane, "opcode": work.operation, "send_flags": work.flags,
                      "sg": [given]}  # fmt: skip

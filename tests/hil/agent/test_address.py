@@ -66,7 +66,7 @@ def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
         ("agents: {a: {ssh: b}}", "'ssh' and 'agent' go together"),
         ("agents: {a: {ssh: -oProxyCommand=x, agent: c}}", "write user@host"),
         ("agents: {a: {ssh: 'b; rm -r x', agent: c}}", "write user@host"),
-        ("agents: {a: [", "is no YAML"),
+        ("agents: {a: [", "is not valid YAML"),
     ],
 )
 def test_a_list_that_is_wrong_says_where(listed, text, said):
@@ -79,18 +79,18 @@ def test_a_list_that_is_wrong_says_where(listed, text, said):
 def test_a_list_that_others_may_write_is_refused(listed, tmp_path, mode):
     listed("agents: {torch: {python: ~/bin/python}}")
     (tmp_path / "foretrace" / "agents.yaml").chmod(mode)
-    with pytest.raises(ScenarioError, match="others may write it; chmod go-w it"):
+    with pytest.raises(ScenarioError, match="other users may write it; chmod go-w it"):
         listed_agents()
 
 
 @pytest.mark.parametrize("key", ["load: [mine.py]", "python: /bin/python", "environment: {A: b}"])
-def test_what_a_machine_of_the_lab_does_not_hear_is_refused(listed, key):
+def test_settings_that_a_lab_machine_ignores_are_refused(listed, key):
     listed(f"agents: {{virtual: {{lab: uml, {key}}}}}")
-    with pytest.raises(ScenarioError, match=f"hears nothing of {key.partition(':')[0]}; take"):
+    with pytest.raises(ScenarioError, match=f"ignores {key.partition(':')[0]}; remove"):
         listed_agents()
 
 
-def test_what_ssh_hands_to_a_shell_is_quoted():
+def test_the_command_that_ssh_runs_is_shell_quoted():
     far = Address("far", ssh="me@box", agent="a b; reboot", environment={"X": "$(id)"})
     assert far.command()[:5] == ["ssh", "-T", "-o", "BatchMode=yes", "--"]
     assert far.command()[-1] == "env 'X=$(id)' python3 'a b; reboot' --stdio"
@@ -149,7 +149,7 @@ def test_a_socket_serves_this_user_and_this_token_only(listening):
         remote.open({})
         assert remote.timing([Request("host:chase uint8[4096]", 2)])[0].ns.min() > 0
         remote.close()
-    with pytest.raises(DriverFault, match=r"^denied: the token is another one"):
+    with pytest.raises(DriverFault, match=r"^denied: the token is wrong"):
         RemoteDriver(connect_unix_socket(socket, "x" * 20), "host")
 
 
@@ -215,7 +215,7 @@ def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
         path_with_rank(Path("/run/ft-{rank}.sock"))
 
 
-def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):
+def test_a_missing_socket_is_reported_as_no_agent_listening(tmp_path):
     with pytest.raises(DriverFault, match=r"missing: .*No such file.*hil agent --listen"):
         connect_unix_socket(tmp_path / "none", TOKEN)
 

@@ -43,7 +43,7 @@ def test_an_op_is_timed_in_another_process(odd):
     assert (sample.clock, sample.metric, sample.context) == ("wall", "completion", "warm")
 
 
-def test_probe_describe_and_traits_cross_the_border(odd):
+def test_probe_describe_and_traits_reach_the_client(odd):
     remote = odd()
     assert remote.probe() == Ready(("odd0",))
     assert remote.describe()["device"] == "odd0"
@@ -73,20 +73,20 @@ def test_a_device_that_is_taken_or_forbidden_cannot_be_opened(odd, kind):
         ("absurd", "absurd", "longer than an hour"),
         ("stood", "absurd", "the clock did not move"),
         ("unrequested", "unrequested", "asked for .'host:idle', 'warm'., answered .'host:other'"),
-        ("too-many", "unrequested", "2 answers to 1 questions"),
+        ("too-many", "unrequested", "2 samples for 1 requests"),
         ("too-long", "unrequested", "4 repeats of host:idle, asked for 3"),
         ("too-short", "unrequested", "2 repeats of host:idle, asked for 3"),
         ("clock", "clock", "answered by clock 'device', declared 'wall'"),
         ("raise", "broken", "RuntimeError: the library is unhappy"),
     ],
 )
-def test_an_answer_that_cannot_be_true_is_refused(odd, fault, kind, text):
+def test_an_impossible_sample_is_refused(odd, fault, kind, text):
     remote = odd(fault=fault)
     with pytest.raises(DriverFault, match=rf"^{kind}: .*{text}"):
         remote.timing([IDLE])
 
 
-def test_after_a_refused_answer_the_agent_still_works(odd):
+def test_the_agent_still_works_after_a_refused_sample(odd):
     remote = odd(fault="nan", after=0)
     with pytest.raises(DriverFault):
         remote.timing([IDLE])
@@ -115,7 +115,7 @@ def test_an_agent_that_hangs_is_ended_at_the_time_limit(odd):
     assert remote.channel.child.poll() is not None
 
 
-def test_a_device_that_is_not_given_back_does_not_keep_us(odd):
+def test_a_driver_that_never_closes_does_not_block_the_client(odd):
     remote = odd(fault="hung-close")
     remote.limit = 0.5
     with pytest.raises(DriverFault, match="hung: no answer within"):
@@ -163,7 +163,7 @@ sys.stdin.read()
         RemoteDriver(start_agent_process([sys.executable, "-c", told], mortal=False), "host")
 
 
-def test_something_that_is_no_agent_is_refused():
+def test_a_process_that_is_no_agent_is_refused():
     with pytest.raises(DriverFault, match=r"^protocol: a frame begins with b'hell'"):
         RemoteDriver(
             start_agent_process(
@@ -241,9 +241,9 @@ def ask_bytes(channel, text, data=b"", head=None):
     ("text", "why"),
     [
         (b"[" * 100_000 + b"]" * 100_000, "recursion"),
-        (b'{"verb": "timing", "n": 1e999, "arrays": []}', "1e999 is no finite number"),
-        (b'{"verb": "timing", "n": NaN, "arrays": []}', "NaN is no finite number"),
-        (b'{"verb": "probe", "arrays": [1e999]}', "1e999 is no finite number"),
+        (b'{"verb": "timing", "n": 1e999, "arrays": []}', "1e999 is not a finite number"),
+        (b'{"verb": "timing", "n": NaN, "arrays": []}', "NaN is not a finite number"),
+        (b'{"verb": "probe", "arrays": [1e999]}', "1e999 is not a finite number"),
         (b'{"verb": "probe", "arrays": [0.5]}', "cannot be interpreted as an integer"),
         (b'{"verb": "probe"}', "arrays"),
         (b"nonsense", "Expecting value"),

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy
 import pytest
-from foretrace.hil.agent.bundle import bundle_bytes, cached_bundle, write_bundle
+from foretrace.hil.agent.bundle import bundle_bytes, bundled_files, cached_bundle, write_bundle
 from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.agent.import_closure import import_closure
 from foretrace.hil.agent.transport import start_agent_process
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
@@ -34,7 +35,7 @@ def bare(tmp_path_factory):
     return folder, [sys.executable, "-S", str(folder / "foretrace-agent.pyz")], environment
 
 
-def test_the_file_needs_nothing_but_numpy(bare):
+def test_the_bundle_needs_only_numpy(bare):
     _, command, environment = bare
     remote = RemoteDriver(start_agent_process([*command, "--stdio"], environment), "host")
     remote.open({})
@@ -42,6 +43,46 @@ def test_the_file_needs_nothing_but_numpy(bare):
     remote.close()
     site = [sys.executable, "-S", "-c", "import simpy"]
     assert subprocess.run(site, env=environment, capture_output=True).returncode == 1
+
+
+def test_files_follow_from_imports_direct_indirect_and_inside_functions(tmp_path):
+    for name, text in {
+        "start.py": "from typing import TYPE_CHECKING\n"
+        "from .room.near import x\n"
+        "if TYPE_CHECKING:\n    from .only_types import T\n",
+        "room/__init__.py": "",
+        "room/near.py": "def x():\n    from .. import far\n    import os\n",
+        "far.py": "from .start import nothing_but_a_name\n",
+        "only_types.py": "",
+        "unused.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    closure = import_closure([tmp_path / "start.py"], tmp_path)
+    names = sorted(str(file.relative_to(tmp_path)) for file in closure)
+    assert names == ["far.py", "room/__init__.py", "room/near.py", "start.py"]
+
+
+def test_the_file_holds_the_drivers_and_what_they_import_but_neither_engine_nor_lab():
+    names = {name.removeprefix("foretrace/") for name in bundled_files()}
+    assert {"hil/drivers/memory/host.py", "hil/sample.py", "sim/facts/signature.py"} <= names
+    assert not any(n.startswith(("sim/core", "sim/run", "hil/lab", "hil/coupling")) for n in names)
+
+
+def test_every_bundled_module_loads_from_the_file_alone(bare):
+    folder, _, environment = bare
+    modules = [
+        name.removesuffix(".py").replace("/", ".")
+        for name in bundled_files()
+        if name.rsplit("/", 1)[1] not in ("__init__.py", "__main__.py", "rdma_end.py")
+    ]
+    code = (
+        f"import importlib, sys; sys.path.insert(0, {str(folder / 'foretrace-agent.pyz')!r})\n"
+        f"for name in {modules!r}: importlib.import_module(name)"
+    )
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
@@ -99,10 +140,10 @@ def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
     done = subprocess.run([*command, "--record", "no.json"], cwd=folder, env=environment,
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 2
-    assert "no.json: is no work list" in done.stderr
+    assert "no.json: is not a work list" in done.stderr
 
 
-def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
+def test_the_bundle_is_reproducible_and_cached_once(tmp_path, monkeypatch):
     assert bundle_bytes() == bundle_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cached_bundle() == cached_bundle()

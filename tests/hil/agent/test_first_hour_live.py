@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.inventory.inventory import inventory
-from foretrace.hil.lab.debian import KEYRING, Packages, debian_mirror, unpack_packages
+from foretrace.hil.lab.debian import KEYRING, PackageDownloader, debian_mirror, unpack_packages
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
@@ -37,7 +37,7 @@ def host(request, tmp_path_factory):
         source = f"deb [signed-by={KEYRING}] {debian_mirror()} {suite} main"
     else:
         source = f"deb [signed-by={_ubuntu_keys(folder)}] {UBUNTU} {suite} main"
-    packages = Packages(folder / "packages", source)
+    packages = PackageDownloader(folder / "packages", source)
     packages.update()
     root = folder / "root"
     for name in FOLDERS:  # merged into /usr, as an installer does
@@ -57,7 +57,7 @@ def host(request, tmp_path_factory):
 def _ubuntu_keys(folder):
     """Keyring of Ubuntu, which is a package of Debian."""
     made = folder / "keys"
-    packages = Packages(folder / "of-debian")
+    packages = PackageDownloader(folder / "of-debian")
     packages.update()
     unpack_packages(packages.fetch(["ubuntu-keyring"], depends=False), made)
     return next(made.rglob("ubuntu-archive-keyring.gpg"))
@@ -103,7 +103,7 @@ def test_what_doctor_reads_of_that_root_is_what_is_there(host):
     found = {f.name: f for f in inventory(root, frozenset())}
     assert found["python"].state == ("bad" if name == "ubuntu 22.04" else "ok")
     version = RELEASES[name][1].removeprefix("Python ")
-    assert ".".join(version.split(".")[:2]) in found["python"].told
+    assert ".".join(version.split(".")[:2]) in found["python"].observation
 
 
 def test_without_numpy_both_say_which_package_brings_it(host):
@@ -118,4 +118,4 @@ def test_without_numpy_both_say_which_package_brings_it(host):
     finally:
         (site / "away").rename(site / "numpy")
     assert "apt install python3-numpy" in done.stderr
-    assert finding.next == "sudo apt install python3-numpy"
+    assert finding.command == "sudo apt install python3-numpy"

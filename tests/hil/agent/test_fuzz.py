@@ -33,7 +33,7 @@ def refusal(read, value, folder):
 
 
 @pytest.mark.parametrize("name", damage.TARGETS)
-def test_what_is_whole_is_taken_and_what_is_damaged_is_taken_or_refused_by_name(name, tmp_path):
+def test_intact_messages_are_accepted_and_damaged_ones_accepted_or_refused_by_name(name, tmp_path):
     """The same 200 changes every time; anything but a refusal in words is raised here."""
     (tree, text), read = damage.TARGETS[name]
     read(tree, tmp_path)
@@ -59,7 +59,7 @@ def test_an_answer_that_lacks_a_field_is_refused_by_the_name_of_the_field(what, 
     number, field = FOUND[what]
     tree = [dict(message) for message in damage.TOLD]
     del tree[number][field]
-    with pytest.raises(DriverFault, match=rf"^protocol: (peer b: )?an answer without '{field}'"):
+    with pytest.raises(DriverFault, match=rf"^protocol: (peer b: )?a reply without '{field}'"):
         damage.answers(tree, tmp_path)
 
 
@@ -75,7 +75,7 @@ def test_a_request_with_a_field_of_another_type_is_refused_and_not_asked_of_a_dr
     ("facts", None), ("flags", [5]), ("clock", 5), ("start", "x"), ("metric", None),
 ])  # fmt: skip
 def test_a_sample_with_a_field_of_another_type_is_refused(field, value):
-    with pytest.raises(DriverFault, match=r"^protocol: an answer is malformed"):
+    with pytest.raises(DriverFault, match=r"^protocol: samples are malformed"):
         protocol.decode_samples([{**damage.SAMPLE, field: value}], [[5.0, 5.0]])
 
 
@@ -90,7 +90,7 @@ class Odd:
 
 
 @pytest.mark.parametrize(("reply", "why"), [
-    ({"text": "x" * (protocol.MESSAGE + 1)}, "oversized"), ({"facts": {1, 2}}, "none that can be"),
+    ({"text": "x" * (protocol.MESSAGE + 1)}, "oversized"), ({"facts": {1, 2}}, "cannot be encoded"),
 ])  # fmt: skip
 def test_an_answer_that_cannot_be_sent_is_named_and_the_agent_goes_on(reply, why):
     frame = protocol.pack_frame({"verb": "describe"})

@@ -18,14 +18,14 @@ def read(frame: bytes):
 
 
 @given(st.lists(st.lists(st.floats(0, 1e12), max_size=20), max_size=4), st.text(max_size=20))
-def test_a_frame_comes_back_as_it_was(lists, text):
+def test_a_frame_survives_encoding_and_decoding(lists, text):
     arrays = [np.array(one, np.float64) for one in lists]
     message, found = read(protocol.pack_frame({"text": text}, arrays))
     assert message == {"text": text}
     assert [a.tolist() for a in found] == [a.tolist() for a in arrays]
 
 
-def test_samples_and_requests_come_back_as_they_were():
+def test_samples_and_requests_survive_encoding_and_decoding():
     asked = [Request("host:idle", 2, "after", ("host:read uint8[64]",))]
     assert protocol.decode_requests(protocol.encode_requests(asked)) == asked
     sample = Sample(
@@ -126,7 +126,7 @@ def test_a_stream_that_ends_early_is_an_end():
         read(protocol.pack_frame({"verb": "probe"})[:-1])
 
 
-def test_errors_keep_what_they_are():
+def test_errors_keep_their_kind_and_message():
     for error in (DriverFault("busy", "held"), RecordingError("damaged")):
         assert repr(protocol.decode_error(protocol.encode_error(error))) == repr(error)
     assert (

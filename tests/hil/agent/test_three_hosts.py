@@ -1,4 +1,4 @@
-"""Three network namespaces as three hosts, each with its own agent; one has a clock of its own.
+"""Three network namespaces as three hosts, each with its own agent; one has a different clock.
 
 Agents are reached by sockets, and by a real ssh whose server is in the host's namespaces.
 
@@ -180,13 +180,13 @@ def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, re
     assert (kept.driver, kept.device) == ("tcp", "tcp-10.9.0.2-10.9.0.3")
     assert kept.versions["inside"].startswith("two hosts: both TCPs, both NICs")
     host2, host3 = kept.versions["clock_offsets"].split("; ")
-    assert host2.endswith("no other clock within that")
+    assert host2.endswith("the same clock within that uncertainty")
     assert host3.startswith("host3 ")
     assert abs(float(host3.split()[1]) - DAY) < 1e-3  # s; a pause of either host makes it wider
-    assert host3.endswith("a clock of its own")
+    assert host3.endswith("a different clock")
 
 
-def test_a_clock_of_its_own_is_told_by_round_trips_and_taken_off_one_way_times(near):
+def test_another_hosts_clock_offset_is_measured_and_subtracted_from_one_way_times(near):
     """Both hosts are on this machine, so the clock of one of them is surely known: ours, or a day
     ahead of it; what was measured holds the truth, and never mixes the two."""
     for peer, truth in zip(PEERS, (0.0, DAY * 1e9), strict=True):
@@ -225,5 +225,5 @@ def test_the_bundle_of_the_agent_has_what_two_hosts_need(star, tmp_path, monkeyp
     write_program(program, f'shift\nexec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"')
     far = RemoteDriver(Address("b", python=str(program)).open(), "tcp")
     far.open({"device": "10.9.0.2", "end": "far"})
-    assert far.as_far_end("ask", {"do": "listen"}, 60.0, time.monotonic() + 60)["port"] > 0
+    assert far.relay_to_driver("ask", {"do": "listen"}, 60.0, time.monotonic() + 60)["port"] > 0
     far.close()

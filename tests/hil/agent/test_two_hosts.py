@@ -67,7 +67,7 @@ def test_a_fault_at_the_other_end_names_its_agent_and_both_go_on(hosts):
     assert near.describe()["device"] == "paired0"
 
 
-def test_what_was_told_and_never_heard_of_is_given_up(hosts):
+def test_a_reply_that_was_never_fetched_is_discarded(hosts):
     near = hosts(peer={"agent": "b", "device": "far0"}, heard=False)
     for _ in range(3):
         (sample,) = near.timing([IDLE])
@@ -98,7 +98,7 @@ def test_an_agent_that_asks_for_a_peer_that_is_not_there_is_refused(hosts):
     near.peers = peers
 
 
-def test_a_near_end_is_not_asked_as_a_far_one(hosts):
+def test_a_near_end_refuses_requests_meant_for_a_far_end(hosts):
     message, _ = hosts().channel.ask({"verb": "peer", "message": {"do": "add"}}, 20.0)
     assert message == {"fault": "protocol", "text": "I am near"}
 
@@ -178,7 +178,7 @@ def test_an_attribute_that_a_metric_does_not_have_is_refused(metric, attribute):
         tcp.parse_op(f"send:stream {attribute} uint8[64]", metric)
 
 
-def test_a_far_end_sends_a_connection_without_its_word_away():
+def test_a_far_end_closes_connections_without_the_secret_word():
     far = FarEnd("127.0.0.1")
     there = far.answer({"do": "listen"})
     intruders = [socket.create_connection(("127.0.0.1", there["port"])) for _ in range(2)]

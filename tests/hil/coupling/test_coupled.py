@@ -94,7 +94,7 @@ def test_a_transfer_that_joins_late_slows_the_first_from_then_on():
 
 
 def test_beyond_what_a_concurrent_device_takes_ops_queue():
-    result, _ = coupled(Wire("concurrent"), transfers([MB] * 4), most=2)
+    result, _ = coupled(Wire("concurrent"), transfers([MB] * 4), max_in_flight=2)
     ends = sorted((result.columns.end * 1e-12).tolist())
     assert ends == pytest.approx([2e-3, 2e-3, 4e-3, 4e-3], rel=1e-6)
 
@@ -123,7 +123,7 @@ def test_what_the_device_does_not_cover_stays_modelled():
     told = {"covers": sample_coverage(system, "node0.nic0", ())}
     result, made = coupled(driver, build.graph(), system=system, **told)
     assert driver.asked == []
-    assert made.ports[0].answered == 0
+    assert made.adapters[0].answered == 0
     assert result.makespan < 0.2e-3  # the model's NIC has 10 GB/s
 
 
@@ -155,7 +155,7 @@ def test_an_op_that_the_device_cannot_do_is_refused_or_left_to_the_model_when_sa
     with pytest.raises(DriverFault, match="cannot do 'send:read"):
         coupled(Wire(), build.graph())
     result, made = coupled(Wire(), build.graph(), others="model")
-    assert (made.ports[0].others, made.ports[0].answered) == (1, 0)
+    assert (made.adapters[0].others, made.adapters[0].answered) == (1, 0)
     assert result.makespan < 0.2e-3
 
 
@@ -163,7 +163,7 @@ def test_an_op_that_the_device_cannot_do_is_refused_or_left_to_the_model_when_sa
 def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tmp_path):
     system = machine(2)
     sizes = [MB, 2 * MB, MB, 3 * MB, MB]
-    told = {"covers": sample_coverage(system, "node0.nic0", PAIR), "most": 2}
+    told = {"covers": sample_coverage(system, "node0.nic0", PAIR), "max_in_flight": 2}
     live = JournalWriter("node0.nic0", LiveDriver(Noisy(sharing), "a wire"))
     first, _ = coupled(Noisy(sharing), transfers(sizes), system=system, asked=live, **told)
     write_journal(tmp_path / "journal.jsonl", live.entries)
@@ -227,7 +227,7 @@ def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
     )
     made = couple(system, {"*": Copy()}, [swap])
     result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
-    assert made.ports[0].answered == 1
+    assert made.adapters[0].answered == 1
     assert result.makespan == pytest.approx(1e-6 + 2e-3, rel=1e-3)  # 0.5 GB/s, not the device's 1
 
 

@@ -90,12 +90,12 @@ def test_copies_in_flight_have_memory_of_their_own_and_must_be_warm():
         found = driver.together([Request(small, 4), Request("host:chase uint8[4096]", 4)])
         assert [len(s.ns) for s in found] == [4, 4]
         assert all((s.ns > 0).all() for s in found)
-        with pytest.raises(DriverFault, match="in flight together are warm"):
+        with pytest.raises(DriverFault, match="concurrent ops are always warm"):
             driver.together([Request(small, 1, "cold")] * 2)
     finally:
         driver.close()
 
 
-def test_a_way_of_sharing_that_is_none_is_refused():
+def test_an_unknown_sharing_mode_is_refused():
     with pytest.raises(DriverFault, match="sharing is 'half'; one of exclusive, solo, concurrent"):
         HostDriver().open({"sharing": "half"})

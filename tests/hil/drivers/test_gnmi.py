@@ -129,8 +129,8 @@ def test_a_switch_that_does_not_answer_is_missing(monkeypatch):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "missing: FORETRACE_GNMI names no switch"),
-        ({gnmi.ADDRESS: "leaf0"}, "missing: FORETRACE_GNMI names no switch"),
+        ({}, "missing: FORETRACE_GNMI is not set"),
+        ({gnmi.ADDRESS: "leaf0"}, "missing: FORETRACE_GNMI is not set"),
         ({gnmi.ADDRESS: "leaf0:1", gnmi.USER: "me"}, "denied: .*a password would go to whoever"),
     ],
 )
@@ -141,7 +141,7 @@ def test_where_the_switch_is_comes_from_the_environment(environment, said):
 
 def test_a_switch_that_is_read_is_not_changed():
     asked = {"ends": "verbs", "counters": "gnmi", "ports": "Ethernet0"}
-    for more, said in (({"rate": "1gbit"}, "rate: a switch that is read is not changed"),
+    for more, said in (({"rate": "1gbit"}, "rate: cannot be set on a switch that is only read"),
                        ({"ports": ""}, "needs ends: verbs, and ports")):  # fmt: skip
         with pytest.raises(DriverFault, match=said):
             make_driver("switch").open({**asked, **more})

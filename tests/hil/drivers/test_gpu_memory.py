@@ -68,7 +68,7 @@ def test_a_range_is_exported_by_whole_pages_and_given_back():
 @pytest.mark.parametrize(
     ("library", "match"),
     [
-        (Library(able=0), "unsupported: GPU 0: its driver exports no memory; dma-buf needs "
+        (Library(able=0), "unsupported: GPU 0: its driver does not export memory; dma-buf needs "
          "NVIDIA's open kernel modules"),
         (Library(export=801), "unsupported: GPU 0: CUDA says error 801; dma-buf needs"),
     ],
@@ -88,7 +88,7 @@ def test_without_a_gpu_it_is_missing(monkeypatch):
 
 
 def test_a_gpu_that_gives_no_memory_is_broken():
-    with pytest.raises(DriverFault, match=r"broken: GPU 0: CUDA gives not 65536 B of it"), (
+    with pytest.raises(DriverFault, match=r"broken: GPU 0: CUDA refuses 65536 B of it"), (
         exported_gpu_memory(64, Library(memory=2))
     ):  # fmt: skip
         pass
@@ -116,7 +116,7 @@ def pyverbs(monkeypatch):
     return install
 
 
-def test_the_nic_is_given_the_file(pyverbs):
+def test_the_nic_registers_the_dma_buf_file(pyverbs):
     pyverbs()
     assert register_gpu_memory("pd", 7, PAGE, 15) == ("pd", PAGE, 15, 7, 0)
 
@@ -126,7 +126,7 @@ def test_a_nic_or_a_pyverbs_that_cannot_is_named_with_the_cure(pyverbs):
     with pytest.raises(DriverFault, match=r"unsupported: the NIC refuses .*Linux 5.12"):
         register_gpu_memory("pd", 7, PAGE, 15)
     pyverbs(old=True)
-    with pytest.raises(DriverFault, match="unsupported: this pyverbs knows no dma-buf"):
+    with pytest.raises(DriverFault, match="unsupported: this pyverbs does not support dma-buf"):
         register_gpu_memory("pd", 7, PAGE, 15)
 
 
@@ -134,6 +134,6 @@ def test_registering_is_an_op_of_verbs():
     assert VerbsDriver().answers("host:verbs-reg-gpu uint8[1048576]")
 
 
-def test_what_cuda_tells_of_a_gpu_is_told_and_the_rest_left_out():
+def test_cuda_attributes_are_reported_and_missing_ones_omitted():
     assert device_attributes(Library(), 0) == {"gpu_processors": "132", "gpu_copy_engines": "3"}
     assert set(ATTRIBUTES.values()) == {13, 16, 36, 37, 38, 40, 75, 76}  # cuda.h

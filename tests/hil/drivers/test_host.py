@@ -87,7 +87,7 @@ def test_context_is_restored_before_each_repeat(host):
         ("compute:aten::mm fp32[2x3] fp32[4x5]", "the shapes do not fit"),
         ("compute:aten::mm fp32[2x3]", "give two matrices"),
         ("compute:aten::mm fp16[2x3] fp16[3x2]", "NumPy has no fp16"),
-        ("copy:h2h", "give what is moved"),
+        ("copy:h2h", "has no operand"),
         ("copy:h2h uint8[99999999999]", "4294967296 B are allowed"),
     ],
 )
@@ -98,7 +98,7 @@ def test_what_it_cannot_do_says_why(host, signature, said):
 
 def test_settings_that_cannot_be_are_refused():
     for spec, said in (
-        ({"core": 4096}, "core 4096 is not ours"),
+        ({"core": 4096}, "core 4096 is not available"),
         ({"clock": "sun"}, "one of wall, cpu"),
     ):
         with pytest.raises(DriverFault, match=said):

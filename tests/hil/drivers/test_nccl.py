@@ -41,7 +41,7 @@ def opened(**spec):
     return driver
 
 
-def test_a_collective_takes_what_the_gpu_that_came_last_took(torch):
+def test_a_collective_takes_the_time_of_the_gpu_that_arrived_last(torch):
     driver = opened()
     (sample,) = driver.timing([Request("collective:all-reduce fp32[262144]", 4)])
     told = driver.describe()
@@ -53,7 +53,9 @@ def test_a_collective_takes_what_the_gpu_that_came_last_took(torch):
 
 
 def test_more_ranks_than_gpus_are_refused(torch):
-    with pytest.raises(DriverFault, match="3 ranks need 3 GPUs, there are 2, and NCCL shares none"):
+    with pytest.raises(
+        DriverFault, match="3 ranks need 3 GPUs, there are 2, and NCCL cannot share one"
+    ):
         opened(ranks=3)
 
 
@@ -62,13 +64,13 @@ def test_what_the_host_does_and_what_gloos_bridge_has_is_refused(torch):
     with pytest.raises(DriverFault, match="the host does it, no GPU; take library: gloo"):
         driver.timing([Request("collective:barrier fp32[1]")])
     driver.close()
-    with pytest.raises(DriverFault, match="delay_us: of gloo's bridge"):
+    with pytest.raises(DriverFault, match="delay_us: is for gloo's bridge"):
         opened(delay_us=5.0)
     with pytest.raises(DriverFault, match="library is 'mpi'; one of gloo, nccl"):
         opened(library="mpi")
 
 
-def test_a_torch_without_nccl_is_told_so(torch):
+def test_a_torch_without_nccl_is_reported(torch):
     torch.distributed.is_nccl_available = lambda: False
     with pytest.raises(DriverFault, match="this torch has no NCCL; install one with CUDA"):
         opened()

@@ -68,25 +68,25 @@ def test_heat_and_hardware_slow_a_gpu_idleness_does_not(library, reasons, slowed
 def test_a_batch_that_was_slowed_at_either_end_or_between_was_slowed(library):
     library(reasons=0x40)
     gpu = Gpu("GPU-1")
-    with gpu.watched() as before:
+    with gpu.record_facts() as before:
         gpu.library.nvmlDeviceGetCurrentClocksThrottleReasons = lambda h: 0x4
         gpu.library.nvmlDeviceGetClockInfo = lambda h, kind: {1: 1755, 2: 3201}[kind]
     assert before["throttled"] == 1
     assert before["gpu_reasons"] == 0x44
     assert (before["gpu_mhz"], before["gpu_mhz_before"]) == (1755, 1980)
-    with gpu.watched() as clean:
+    with gpu.record_facts() as clean:
         pass
     assert clean["throttled"] == 0
     assert "gpu_mhz_before" not in clean
     gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(violationTime=5e6)
-    with gpu.watched() as between:  # neither reading sees it, the driver's own count does
+    with gpu.record_facts() as between:  # neither reading sees it, the driver's own count does
         gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(
             violationTime=8e6 if policy == 1 else 0
         )
     assert (between["throttled"], between["gpu_slowed_ns"]) == (1, 3_000_000)
 
 
-def test_a_gpu_with_company_is_busy(library):
+def test_a_gpu_used_by_other_processes_is_busy(library):
     library(running=(os.getpid(),))
     Gpu("GPU-1").require_exclusive()
     library(running=(os.getpid(), 7))
@@ -94,7 +94,7 @@ def test_a_gpu_with_company_is_busy(library):
         Gpu("GPU-1").require_exclusive()
 
 
-def test_what_a_gpu_does_not_tell_is_left_out(library):
+def test_values_a_gpu_does_not_report_are_omitted(library):
     library(refused=("nvmlDeviceGetPowerUsage", "nvmlDeviceGetCurrentClocksThrottleReasons"))
     assert set(Gpu("GPU-1").facts()) == {"gpu_mhz", "gpu_memory_mhz", "gpu_celsius"}
 
@@ -107,7 +107,7 @@ def test_the_provenance_has_the_driver_and_the_limits(library):
     }  # fmt: skip
 
 
-def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
+def test_in_a_container_one_unknown_process_id_is_taken_as_this_process(library):
     nowhere = 1 << 22  # Linux numbers processes below it (PID_MAX_LIMIT)
     library(running=(nowhere,))
     Gpu("GPU-1").require_exclusive()
@@ -119,7 +119,7 @@ def test_in_a_container_one_process_of_no_known_number_is_ourselves(library):
         Gpu("GPU-1").require_exclusive()
 
 
-def test_without_the_library_or_the_gpu_nothing_is_said(library, monkeypatch):
+def test_without_nvml_or_a_gpu_all_facts_are_empty(library, monkeypatch):
     library()
     assert Gpu("GPU-2").facts() == {}
     monkeypatch.setitem(sys.modules, "pynvml", None)

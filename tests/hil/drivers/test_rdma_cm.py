@@ -65,7 +65,9 @@ def test_a_tcp_port_that_is_taken_is_passed_over(nic, ask):
 
 def test_a_connection_that_does_not_come_about_is_a_fault(nic, ask):
     nic.refused = "REJECTED"
-    with pytest.raises(DriverFault, match=r"^broken: rdma_cm: RDMA_CM_EVENT_REJECTED where ESTAB"):
+    with pytest.raises(
+        DriverFault, match=r"^broken: rdma_cm: RDMA_CM_EVENT_REJECTED instead of ESTAB"
+    ):
         ask("send:rdma-write uint8[64]")
 
 

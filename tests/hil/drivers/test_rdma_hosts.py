@@ -151,5 +151,5 @@ PAGE = (Path(foretrace.__file__).parent / "docs/hil.md").read_text()
 
 
 def test_perftest_between_hosts_is_refused_with_the_reason():
-    with pytest.raises(DriverFault, match=r"peer b: the programs of perftest meet at a port of"):
+    with pytest.raises(DriverFault, match=r"peer b: the programs of perftest need a TCP port of"):
         make_driver("perftest").open({"peer": {"agent": "b", "device": "mlx5_0"}})

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from foretrace.hil.drivers.rdma import rdma_ports
-from foretrace.hil.drivers.rdma.perftest import PerftestDriver, port_words
+from foretrace.hil.drivers.rdma.perftest import PerftestDriver, port_arguments
 from foretrace.sim.errors import DriverFault
 from pyverbs_stand_in import Network, install
 from rdma_tables import (
@@ -44,7 +44,7 @@ def test_index_type_and_lid_are_right_on_published_tables(pair):
 
 def test_perftest_is_given_the_same_index_and_none_where_a_lid_suffices(pair):
     table, one, other = pair
-    words = port_words(one, *rdma_ports.gid_pair(one, other))
+    words = port_arguments(one, *rdma_ports.gid_pair(one, other))
     index = [] if table.link_layer == "InfiniBand" else ["-x", str(table.right)]
     assert words == ["-d", table.device, "-i", "1", *index]
 

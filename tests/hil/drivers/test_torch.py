@@ -74,7 +74,7 @@ def test_without_torch_it_is_missing_with_its_cure(monkeypatch):
 
 
 @needs_torch
-def test_it_probes_by_multiplying():
+def test_the_torch_probe_multiplies_two_matrices():
     state = TorchDriver().probe()
     assert isinstance(state, Ready)
     assert state.devices[0] == "cpu"

@@ -74,7 +74,7 @@ def test_an_unknown_machine_is_refused(empty):
         (("apt-get", "dpkg-deb"), "as root: apt-get install .*gcc .*bc flex bison .*e2fsprogs"),
     ],
 )
-def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
+def test_missing_build_tools_are_named_before_anything_is_downloaded(
     empty, monkeypatch, there, said
 ):
     programs = empty / "bin"
@@ -88,7 +88,7 @@ def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
     assert build.unbuilt_machines() == ["uml", "qemu"]
 
 
-def test_what_is_built_needs_nothing_more(built, monkeypatch):
+def test_a_built_lab_needs_no_packages(built, monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert build.unbuilt_machines() == []
     assert build.build_machines([], False, print) == ["uml", "qemu"]
@@ -103,7 +103,7 @@ def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(bu
         build.boot_test_report("uml")
 
 
-def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
+def test_a_part_with_changed_inputs_is_rebuilt(built, monkeypatch):
     step = build.STEPS["uml"][1]
     build_cache.record_recipe(step.parts[0], step.recipe)
     assert build.unbuilt_machines() == []
@@ -118,7 +118,7 @@ def half_built(name):
         raise ZeroDivisionError("the power goes")
 
 
-def test_a_part_is_there_when_all_of_it_is(empty):
+def test_a_part_is_built_only_if_all_its_files_exist(empty):
     with pytest.raises(ZeroDivisionError):
         half_built("root")
     assert not (empty / "root").exists()
@@ -161,7 +161,7 @@ def test_the_expander_comes_when_it_is_asked_for(built):
     (uml, {"wire": "a", "host": "1"}, "no wire leads out of it; take lab: qemu clock=wall"),
     (qemu, {"provider": "siw"}, "has no soft-iWARP; take lab: uml"),
 ])  # fmt: skip
-def test_what_a_kernel_has_not_is_refused_before_it_is_booted(built, machine, setting, cure):
+def test_features_a_kernel_lacks_are_refused_before_booting(built, machine, setting, cure):
     with pytest.raises(DriverFault, match=f"^unsupported: lab: .*{cure}"):
         machine.command(setting)
 
@@ -182,9 +182,9 @@ def test_two_machines_at_a_wire_send_to_each_others_socket_and_nowhere_else(buil
 
 
 @pytest.mark.parametrize(("said", "why"), [
-    ({"clock": "icount"}, "share no time; say clock=wall"),
-    ({"host": "3"}, "say host=1 in one, host=2 in the other"),
-    ({"wire": "../elsewhere"}, "a wire of a plain name"),
+    ({"clock": "icount"}, "share no time; set clock=wall"),
+    ({"host": "3"}, "set host=1 in one and host=2 in the other"),
+    ({"wire": "../elsewhere"}, "a wire has a plain name"),
     ({"vlan": "100"}, "one device with one address; leave out vlan"),
 ])  # fmt: skip
 def test_a_wire_that_makes_no_sense_is_refused_before_anything_is_booted(built, said, why):
@@ -194,11 +194,11 @@ def test_a_wire_that_makes_no_sense_is_refused_before_anything_is_booted(built, 
 
 
 def test_one_end_of_a_wire_is_one_machines(built):
-    with wire.held_end(WIRED):
+    with wire.lock_wire_end(WIRED):
         command = [sys.executable, "-P", "-m", "foretrace.hil.lab", "qemu"]
         command += [f"{key}={value}" for key, value in WIRED.items()]
         done = subprocess.run(command, capture_output=True, text=True)
-        with wire.held_end({**WIRED, "host": "2"}), wire.held_end({}):
+        with wire.lock_wire_end({**WIRED, "host": "2"}), wire.lock_wire_end({}):
             pass
     assert done.returncode == 4
     assert "busy: lab-wire-pair-host1: measured by process" in done.stderr
@@ -225,7 +225,7 @@ def test_the_namespaces_of_the_host_take_no_settings():
         host_kernel.command({"ends": "2"})
 
 
-def test_an_archive_unpacks_to_what_was_put_in(tmp_path):
+def test_a_cpio_archive_unpacks_to_its_input(tmp_path):
     (tmp_path / "first/bin").mkdir(parents=True)
     (tmp_path / "first/bin/tool").write_bytes(b"12345")
     (tmp_path / "first/link").symlink_to("bin/tool")

@@ -83,10 +83,10 @@ def test_datagrams_are_not_written(monkeypatch):
         verbs.timing([Request("send:rdma-write uint8[64]")])
 
 
-def test_a_switch_never_answers_for_time_alone():
+def test_a_switch_alone_cannot_be_timed():
     driver = make_driver("switch")
     driver.open({})
-    with pytest.raises(DriverFault, match=r"does not answer for time alone: .* begins and ends"):
+    with pytest.raises(DriverFault, match=r"alone cannot be timed: .* at its two ends"):
         driver.timing([Request("send:rdma-write uint8[64]")])
     driver.close()
 
@@ -98,8 +98,10 @@ def test_devices_on_a_switch_need_the_lab():
 
 def test_the_queue_of_a_port_is_what_was_asked_for():
     told = {**switch.SETTINGS, "rate": "1gbit", "loss": 1.5}
-    assert " ".join(switch.queue_words(told)) == "netem loss 1.5% rate 1gbit limit 10000"
-    assert switch.queue_words(switch.SETTINGS) == switch.queue_words(collective.SETTINGS) == []
+    assert " ".join(switch.queue_arguments(told)) == "netem loss 1.5% rate 1gbit limit 10000"
+    assert (
+        switch.queue_arguments(switch.SETTINGS) == switch.queue_arguments(collective.SETTINGS) == []
+    )
 
 
 @pytest.mark.parametrize("name", ["verbs", "switch", "collective", "cxl"])
@@ -165,7 +167,7 @@ def test_a_device_is_free_again_once_its_driver_is_closed():
 
 def test_a_command_that_is_not_there_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DriverFault, match="missing: no ip here; apt install iproute2"):
+    with pytest.raises(DriverFault, match="missing: ip is not installed; apt install iproute2"):
         netns.run_command("ip", "link")
 
 

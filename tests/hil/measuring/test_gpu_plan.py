@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
-from foretrace.hil.measuring.plan import Piece, RecordingPlan
+from foretrace.hil.measuring.plan import PlanPiece, RecordingPlan
 from foretrace.hil.measuring.plan_journal import journal_path, read_journals, recording_of_journals
 from foretrace.hil.measuring.plan_run import Progress, run_plan
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
@@ -63,11 +63,11 @@ def test_every_family_of_the_catalog_is_recorded_and_some_of_each_is_set_aside()
     assert set(CONSTANTS) | {"product"} == names
 
 
-def test_what_is_set_aside_is_so_for_good():
+def test_held_out_ops_stay_held_out():
     assert sha256("\n".join(sorted(set_aside())).encode()).hexdigest()[:16] == ASIDE
 
 
-def test_the_plan_is_of_two_hours_and_what_matters_comes_first():
+def test_the_plan_takes_two_hours_and_starts_with_the_most_important_ops():
     plan = gpu_plan("cuda:0")
     assert 1.5 < plan.seconds / 3600 <= 2
     names = [p.name for p in plan.pieces]
@@ -105,7 +105,7 @@ TEXTS = [f"compute:aten::add bf16[{n}] bf16[{n}]" for n in (64, 256, 1024)]
 def small(rounds=3, names=("one", "two")):
     """A plan of two pieces of three ops, four batches of each."""
     pieces = (
-        Piece(
+        PlanPiece(
             WorkList("torch", tuple(Request(t, 5) for t in TEXTS), {"device": "cuda:0"}, starts=1,
                      most_starts=1, blocks=4, busy=99.0, note=name), 10.0)
         for name in names
@@ -154,7 +154,7 @@ for line in sys.stdin:
 """
 
 
-def test_killed_at_any_instant_it_keeps_what_was_recorded_and_does_the_rest(gpu, tmp_path):
+def test_a_plan_killed_at_any_instant_keeps_its_samples_and_continues(gpu, tmp_path):
     """In a process of its own: what other tests started (gRPC, say) does not outlive a fork."""
     plan, draw, kept = small(), random.Random(5), tmp_path / "kept"
     (tmp_path / "plan.json").write_text(plan.text())
@@ -184,7 +184,7 @@ def test_killed_at_any_instant_it_keeps_what_was_recorded_and_does_the_rest(gpu,
     assert [s.ns.tolist() for s in whole.samples][: len(seen)] == [ns for *_, ns in seen]
 
 
-def test_a_journal_cut_at_any_byte_gives_its_whole_lines(gpu, tmp_path):
+def test_a_journal_cut_at_any_byte_gives_its_complete_lines(gpu, tmp_path):
     run(small(rounds=1, names=("one",)), tmp_path)
     path = journal_path(tmp_path, 0)
     text = path.read_bytes()
@@ -198,7 +198,7 @@ def test_a_journal_cut_at_any_byte_gives_its_whole_lines(gpu, tmp_path):
         assert [s.ns.tolist() for s in kept] == [s.ns.tolist() for s in every[: len(kept)]]
 
 
-def test_it_does_each_piece_once_a_round_and_tells_how_far_it_is(gpu, tmp_path):
+def test_each_piece_is_measured_once_per_round_and_progress_is_reported(gpu, tmp_path):
     _, told = run(small(rounds=2), tmp_path)
     assert [t for t in told if "round" in t] == [
         "one, round 1 of 2: 3 ops", "two, round 1 of 2: 3 ops",
@@ -208,7 +208,7 @@ def test_it_does_each_piece_once_a_round_and_tells_how_far_it_is(gpu, tmp_path):
     assert done == ["0 of 4", "1 of 4", "2 of 4", "3 of 4", "4 of 4"]
 
 
-def test_the_time_left_is_what_pieces_took_so_far(gpu, tmp_path):
+def test_the_remaining_time_is_estimated_from_finished_pieces(gpu, tmp_path):
     plan = small(rounds=2)
     run(plan, tmp_path)
     journals = read_journals(tmp_path)
@@ -240,12 +240,12 @@ def test_a_fault_of_the_device_keeps_what_was_measured_and_ends_it(gpu, tmp_path
     assert read(path).samples[: len(before.samples)] != ()
 
 
-def test_a_folder_is_of_one_gpu(gpu, tmp_path, monkeypatch):
+def test_a_folder_holds_recordings_of_one_gpu_only(gpu, tmp_path, monkeypatch):
     run(small(rounds=1), tmp_path)
     monkeypatch.setattr(
         MadeUpGpu, "describe", lambda self: {**TorchDriver.describe(self), "device": "another"}
     )
-    with pytest.raises(RecordingError, match="torch another and torch stand-in said"):
+    with pytest.raises(RecordingError, match="torch another and torch stand-in"):
         run(small(rounds=2), tmp_path)
 
 
@@ -254,14 +254,14 @@ def test_a_damaged_line_is_named_and_nothing_is_measured_over_it(gpu, tmp_path):
     path = journal_path(tmp_path, 0)
     lines = path.read_text().split("\n")
     path.write_text("\n".join([lines[0], lines[1][:-9], *lines[2:]]))
-    with pytest.raises(RecordingError, match=r"start-0000.jsonl:2: is damaged .*take the file"):
+    with pytest.raises(RecordingError, match=r"start-0000.jsonl:2: is damaged .*remove the file"):
         run(small(rounds=1), tmp_path)
 
 
 def test_a_plan_of_another_version_is_refused(tmp_path):
     file = tmp_path / "plan.json"
     file.write_text(small().text().replace('"schema": 1', '"schema": 2', 1))
-    with pytest.raises(RecordingError, match=r"is no plan .*write one with 'foretrace hil plan"):
+    with pytest.raises(RecordingError, match=r"is not a plan .*write one with 'foretrace hil plan"):
         RecordingPlan.read(file)
 
 
@@ -269,12 +269,12 @@ def of_host(folder):
     """A plan for memory of this machine, and what does it."""
     ops = tuple(Request(f"copy:h2h uint8[{n}]", 3) for n in (4096, 65536))
     work = WorkList("host", ops, starts=1, most_starts=1, blocks=2, busy=99.0, note="copies")
-    (folder / "plan.json").write_text(RecordingPlan((Piece(work, 1.0),), 2).text())
+    (folder / "plan.json").write_text(RecordingPlan((PlanPiece(work, 1.0),), 2).text())
     write_bundle(folder / "foretrace-agent.pyz")
     return [sys.executable, "foretrace-agent.pyz", "--plan", "plan.json", "--out", "kept"]
 
 
-def test_the_agent_does_a_plan_where_it_is_carried_and_goes_on(tmp_path):
+def test_a_copied_agent_runs_a_plan_and_continues_it(tmp_path):
     command = of_host(tmp_path)
     for word in ("wrote kept", "2 of 2 pieces done"):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
@@ -285,7 +285,7 @@ def test_the_agent_does_a_plan_where_it_is_carried_and_goes_on(tmp_path):
     assert denied.returncode == 4
 
 
-def test_it_is_done_and_read_by_command(tmp_path, monkeypatch):
+def test_a_plan_is_run_and_its_recording_read_by_the_command_line(tmp_path, monkeypatch):
     of_host(tmp_path)
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["hil", "record", "plan.json", "--out", "kept"])

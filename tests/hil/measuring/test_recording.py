@@ -32,7 +32,7 @@ def kept(tmp_path):
     return path
 
 
-def test_a_recording_comes_back_as_it_was(kept):
+def test_a_recording_survives_writing_and_reading(kept):
     found = read(kept)
     assert [s.flags for s in found.samples] == [("throttled",), ()]
     assert [s.start for s in found.samples] == [0, 1]
@@ -54,7 +54,7 @@ def test_a_partial_recording_says_so(tmp_path):
 @pytest.mark.parametrize("keep", [0, 5, 40, -1])
 def test_a_truncated_recording_is_refused(kept, keep):
     kept.write_bytes(kept.read_bytes()[:keep])
-    with pytest.raises(RecordingError, match=r"is truncated or no recording|is no recording"):
+    with pytest.raises(RecordingError, match=r"is truncated or not a recording|is not a recording"):
         read(kept)
 
 
@@ -78,10 +78,10 @@ def test_a_recording_that_lost_a_line_is_refused(kept):
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda head: {**head, "form": "other"}, "is no recording of foretrace"),
+        (lambda head: {**head, "form": "other"}, "is not a recording of foretrace"),
         (lambda head: {**head, "schema": 99}, "has schema 99, this version reads 1"),
         (lambda head: {**head, "extra": 1}, "is damaged"),
-        (lambda head: [head], "is no recording of foretrace"),
+        (lambda head: [head], "is not a recording of foretrace"),
     ],
 )
 def test_a_foreign_recording_is_refused(kept, change, text):
@@ -103,10 +103,10 @@ def test_a_recording_of_impossible_samples_is_refused(tmp_path, bad):
 
 
 def test_a_file_that_is_not_there_or_huge_is_refused(tmp_path, monkeypatch, kept):
-    with pytest.raises(RecordingError, match="is not there; record it first"):
+    with pytest.raises(RecordingError, match="does not exist; record it first"):
         read(tmp_path / "none.rec.gz")
     monkeypatch.setattr(form, "LARGEST", 10)
-    with pytest.raises(RecordingError, match="this is no recording"):
+    with pytest.raises(RecordingError, match="this is not a recording"):
         read(kept)
 
 
@@ -115,13 +115,13 @@ def answers(how, n=3, **rest):
     return remembers.timing([Request(COPY, n)])[0].ns.tolist()
 
 
-def test_a_median_is_over_all_that_may_be_fitted():
+def test_the_median_uses_only_unflagged_samples():
     assert answers("median", 2) == [25.0, 25.0]
     hot = recording(sample(), sample((9e9,), flags=("throttled",)))
     assert RecordingDriver.of(hot).timing([Request(COPY)])[0].ns.tolist() == [20.0]
 
 
-def test_a_sequence_is_what_was_taken_once_in_its_order():
+def test_a_sequence_returns_each_sample_once_in_recorded_order():
     remembers = RecordingDriver.of(recording(), "sequence")
     assert remembers.timing([Request(COPY, 2)])[0].ns.tolist() == [30.0, 10.0]
     assert remembers.timing([Request(COPY)])[0].ns.tolist() == [20.0]
@@ -129,13 +129,13 @@ def test_a_sequence_is_what_was_taken_once_in_its_order():
         remembers.timing([Request(COPY)])
 
 
-def test_draws_follow_the_seed():
+def test_random_draws_depend_only_on_the_seed():
     assert answers("draw", 20, seed=4) == answers("draw", 20, seed=4)
     assert answers("draw", 20, seed=4) != answers("draw", 20, seed=5)
     assert set(answers("draw", 50)) <= {10.0, 20.0, 30.0, 40.0}
 
 
-def test_what_was_not_seen_is_refused():
+def test_an_op_missing_in_the_recording_is_refused():
     remembers = RecordingDriver.of(recording())
     with pytest.raises(RecordingError, match=r"has not seen 'copy:h2h uint8.64.' .warm.; record"):
         remembers.timing([Request("copy:h2h uint8[64]")])
@@ -145,7 +145,7 @@ def test_what_was_not_seen_is_refused():
     assert not remembers.answers("copy:h2h uint8[64]")
 
 
-def test_an_unknown_way_of_answering_is_refused():
+def test_an_unknown_answer_mode_is_refused():
     with pytest.raises(RecordingError, match="answer is 'mean'; it is one of sequence, median"):
         RecordingDriver.of(recording(), "mean")
 

@@ -52,27 +52,27 @@ def test_a_recording_says_what_was_measured_where_and_how_often(recording):
     assert {"kernel", "cpu", "python"} <= set(recording.versions)
 
 
-def test_it_answers_for_every_op_that_it_has_seen(recording):
+def test_a_recording_times_every_op_it_contains(recording):
     remembers = RecordingDriver.of(recording)
     asked = [Request(s) for s in medians(recording)]
     assert all(s.ns[0] > 0 for s in remembers.timing(asked))
 
 
-def test_memory_has_its_levels():
+def test_recorded_memory_latency_grows_with_the_cache_level():
     host = medians(read(recording_path("foretrace:host-epyc")))
     chase = [host[f"host:chase uint8[{1 << i}]"] for i in (12, 17, 20, 26)]
     assert chase == sorted(chase)
     assert chase[0] < 2 < chase[1] < 10 < 100 < chase[-1] < 300  # ns in L1, L2, L3, DRAM
 
 
-def test_two_halves_of_the_starts_agree_better_than_the_bars():
+def test_the_two_halves_of_starts_agree_within_the_required_precision():
     host = difference_between_starts(read(recording_path("foretrace:host-epyc")).samples)
     apart = np.array(list(host.values()))
     assert np.median(apart) < 0.10
 
 
 @pytest.mark.parametrize("name", ["gpt", "resnet50"])
-def test_ops_in_their_place_add_up_to_a_real_step_and_warm_ones_fall_short(name):
+def test_in_context_op_times_add_up_to_a_real_step_and_warm_ones_do_not(name):
     recording = read(recording_path(f"foretrace:torch-{name}-epyc"))
     warm, place = medians(recording), medians(recording, warm=False)
     graph, step = recording.spec["graphs"][name], warm[f"compute:step {name}"]
@@ -115,7 +115,7 @@ def test_the_catalogs_core_predicts_products_of_another_sitting():
     assert errors.mean() < 0.08
 
 
-def test_products_of_eight_rows_are_beyond_a_roofline():
+def test_gemms_of_eight_rows_do_not_follow_a_roofline():
     measured = medians(read(recording_path("foretrace:torch-resnet50-epyc")))
     thin = [n for n in measured if n.split()[0] in ("compute:aten::mm", "compute:aten::addmm")]
     assert errors_of_the_catalog(thin, measured).max() < -0.5  # they are slower than it says

@@ -96,16 +96,16 @@ def test_the_table_of_another_recording_is_named(recording, cli):
     leave_table(recording, traced=3000)
     code, _, err = cli("run", "a.yaml")
     assert code != 0
-    assert "run/rank0.steps.csv: is of another recording" in err
+    assert "run/rank0.steps.csv: belongs to another recording" in err
     assert "its traced steps take 3 ms, those of the trace 1 ms" in " ".join(err.split())
-    assert "is of another recording" in cli("trace", "info", "run/rank0.json.gz")[1]
+    assert "belongs to another recording" in cli("trace", "info", "run/rank0.json.gz")[1]
 
 
 def test_a_table_that_cannot_be_read_is_named(recording, cli):
     (recording / "rank0.steps.csv").write_text(HEAD + "0,untraced,0,soon,0\n")
     code, _, err = cli("run", "a.yaml")
     assert code != 0
-    assert "rank0.steps.csv: is no table of steps" in " ".join(err.split())
+    assert "rank0.steps.csv: is not a table of steps" in " ".join(err.split())
     assert "not used: " in cli("trace", "info", "run/rank0.json.gz")[1]
 
 

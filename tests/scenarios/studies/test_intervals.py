@@ -58,7 +58,7 @@ def test_intervals_hold_steps_of_starts_that_were_held_out(name):
     held = []
     for k, steps in enumerate(starts.steps):
         if k != BUNDLED[name]:
-            low, high = np.quantile(drawn(made, starts.without(k)), [0.05, 0.95])
+            low, high = np.quantile(drawn(made, starts.without_starts(k)), [0.05, 0.95])
             held += [low <= step <= high for step in steps]
     assert len(held) == 540
     assert BAR[0] <= np.mean(held) <= BAR[1]

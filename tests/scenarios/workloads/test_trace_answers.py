@@ -63,7 +63,7 @@ def test_there_are_recorded_traces():
 
 @pytest.mark.parametrize("trace", every(3, by_day(recorded())))
 def test_a_run_answers_as_trace_info_says(trace):
-    _, graph = kineto.read(trace).described()
+    _, graph = kineto.read(trace).info_and_graph()
     told = link_shares_by_gpu(graph, OTHERS, "a100-sxm4-80g")
     for gpu in OTHERS:
         (point,) = build_variants(of(trace, gpu))
@@ -102,7 +102,7 @@ def test_nothing_is_carried_to_the_gpu_that_recorded_it(script, tmp_path):
 
 
 def test_a_gpu_that_no_catalog_has_is_refused_by_trace_info(script, tmp_path):
-    _, graph = kineto.read([with_shapes(script, tmp_path)]).described()
+    _, graph = kineto.read([with_shapes(script, tmp_path)]).info_and_graph()
     with pytest.raises(ScenarioError, match="no gpu model named 'h100'; did you mean 'h100-sxm"):
         link_shares_by_gpu(graph, ["h100"])
 
@@ -127,7 +127,7 @@ def test_kernels_that_no_operator_launched_are_told_by_their_own_names(script, t
     s = script(deviceProperties=[{"name": "A GPU"}])
     for at, name in enumerate(("void a<int>(int)", "void a<float>(float)", "void b<int>(int)")):
         s.launch(1000 * at, 1000 * at + 20, 80, name=name)
-    _, graph = kineto.read([str(s.write(tmp_path))]).described()
+    _, graph = kineto.read([str(s.write(tmp_path))]).info_and_graph()
     told = link_shares_by_gpu(graph, ["h100-sxm5-80g"])["h100-sxm5-80g"]
     assert {one["op"]: one["ops"] for one in told["only_recorded"]} == {
         "compute:a": 2,

@@ -79,7 +79,7 @@ def test_whoever_arrives_last_at_a_collective_does_so_in_the_raw_files(both):
         assert waited * US == pytest.approx(said["waited"][one["rank"]], rel=CLOSE)
 
 
-def test_the_sentence_says_these_shares(cli, tmp_path, monkeypatch):
+def test_the_answer_sentence_reports_these_fractions(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = RECORDINGS[1]
     (one,), whole = raw(name)["ranks"], raw(name)["window"]

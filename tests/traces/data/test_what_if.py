@@ -130,7 +130,7 @@ def test_kernels_that_a_scenario_halves_leave_the_longest_path_of_the_raw_file(
     assert half * 1e3 == pytest.approx(raw_what_if.what_if(raw, 0.5), rel=0.05)
 
 
-def test_a_watchdog_bounds_no_step(data, cli, tmp_path, monkeypatch):
+def test_a_watchdog_thread_does_not_bound_the_step(data, cli, tmp_path, monkeypatch):
     """It asks ``cudaEventQuery`` every 100 ms: 220 ms and -12.5 % were said, as if it worked.
 
     118 ms and -80.8 % are what the same file says without that thread's events, a collective of

@@ -40,10 +40,10 @@ def twice():
 
 
 MESSAGE = (
-    "is damaged or ends in the middle; this is no Chakra trace, or it was cut short: export it "
+    "is damaged or ends in the middle; this is not a Chakra trace, or it was cut short: export it "
     "again"
 )
-JSON = "this is no Chakra trace in JSON form, export it again"
+JSON = "this is not a Chakra trace in JSON form, export it again"
 AGAIN = "export the trace again"
 
 NODES = {
@@ -53,7 +53,7 @@ NODES = {
     ),
     "the same id twice": (
         [[node(1), node(1)]],
-        f"x.0.et: node 1 (unnamed) has the id of another one; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) has the same id as another node; {AGAIN}",
     ),
     "a message that nobody sends": (
         [[node(1, NodeType.COMM_RECV, comm_src=1, comm_tag=2)], []],
@@ -100,11 +100,11 @@ NODES = {
     ),
     "a kind of ours that is none": (
         [[node(1, foretrace__kind="thinking")]],
-        f"x.0.et: node 1 (unnamed) is of kind 'thinking', which is none; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) is of kind 'thinking', which does not exist; {AGAIN}",
     ),
     "a kind of ours that is empty": (
         [[node(1, foretrace__kind="")]],
-        f"x.0.et: node 1 (unnamed) is of kind '', which is none; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) is of kind '', which does not exist; {AGAIN}",
     ),
     "a kind of ours that contradicts": (
         [[node(1, foretrace__kind="collective")]],
@@ -196,7 +196,7 @@ def test_a_number_without_end_is_refused(exported, tmp_path):
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, exported, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, exported, tmp_path):
     content, message = TABLE[case]
     put(tmp_path, content)
     assert exported() == message
@@ -206,12 +206,12 @@ def test_a_rank_without_a_file_is_refused(exported, tmp_path):
     put(tmp_path, [[node(1)], [], [], [node(1)]])
     for rank in (1, 2):
         (tmp_path / f"x.{rank}.et").unlink()
-    assert exported() == "x: no file of ranks [1, 2]; a Chakra trace wants one of every rank"
+    assert exported() == "x: no file of ranks [1, 2]; a Chakra trace needs one file per rank"
 
 
 def test_a_rank_beyond_all_jobs_is_refused_at_once(exported, tmp_path):
     put(tmp_path, [[node(1)]])
     (tmp_path / "x.0.et").rename(tmp_path / "x.99999999999.et")
     assert exported() == (
-        "x: no file of ranks [0, 1, 2, 3, 4]; a Chakra trace wants one of every rank"
+        "x: no file of ranks [0, 1, 2, 3, 4]; a Chakra trace needs one file per rank"
     )

@@ -24,7 +24,7 @@ def number(value):
     return document({**NODE, "attrs": [{"name": "rf_id", "value": value}]})
 
 
-NONE = "this is no execution trace of PyTorch, or it is damaged"
+NONE = "this is not an execution trace of PyTorch, or it is damaged"
 NOBODY = (
     "none of its {0} operators is in the trace of rank 0; take both in the same steps, with "
     "PyTorch 2.1 or later"
@@ -62,7 +62,7 @@ TABLE = {
     "another process": (
         document(NODE, pid=77),
         "is of process 77, which no rank of the trace is (processes 1); give those of the same "
-        "run, one a rank",
+        "run, one per rank",
     ),
     "other steps": (number(500), NOBODY.format(1)),
     "numbers that are none": (number("five"), NOBODY.format(0)),
@@ -70,7 +70,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     content, message = TABLE[case]
     (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": [EVENT]}))
     if content is not None:

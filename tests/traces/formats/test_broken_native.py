@@ -90,7 +90,7 @@ TABLE = {
     ),
     "a rank beyond all jobs": (
         said(processes=[[2**40, "rank0.json", 2, "", "", []]]),
-        "t: rank0.json is of rank 1099511627776 of 2; a job has ranks from 0, and at most "
+        "t: rank0.json has rank 1099511627776 of 2; a job has ranks from 0, and at most "
         "1048576: record it again",
     ),
     "events of a rank that is not there": (
@@ -144,7 +144,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     native.write(
         Trace.of(strings=("a", "b"), name=[0, 1], kind=0, ts=[0, 5], dur=[2, 2]), tmp_path / "t"
     )

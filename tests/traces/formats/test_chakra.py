@@ -155,7 +155,7 @@ def foreign(tmp_path):
     return put
 
 
-def test_a_trace_of_another_program(foreign):
+def test_a_chakra_trace_of_another_program_is_read(foreign):
     collective = {"comm_type": 2, "comm_size": 1000, "is_cpu_op": False}
     graph = read(
         foreign(

@@ -32,7 +32,7 @@ def test_times_are_exact_and_absolute(script, tmp_path):
     s.op("b", 2.5, 0)
     trace = s.read(tmp_path)
     base = 1_712_170_331_000_000_000 + 1_000_000_000_000_000_007
-    assert [trace.absolute(0), trace.absolute(1)] == [base + 1, base + 2500]
+    assert [trace.absolute_start(0), trace.absolute_start(1)] == [base + 1, base + 2500]
     assert trace.events["dur"].tolist() == [125, 0]
     assert trace.resolution == 10**9
 
@@ -41,7 +41,7 @@ def test_finer_digits_make_finer_ticks(tmp_path):
     trace = kineto.read(written(tmp_path / "t.json", event(ts=1.5, dur=0.000125)))
     assert trace.resolution == 10**12
     assert trace.events["dur"].tolist() == [125]
-    assert trace.absolute(0) == 1_500_000
+    assert trace.absolute_start(0) == 1_500_000
 
 
 def test_digits_beyond_that_are_rounded_and_noted(tmp_path):

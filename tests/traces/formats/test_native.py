@@ -71,11 +71,11 @@ def test_an_interrupted_write_leaves_nothing_that_looks_whole(trace, tmp_path, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_something_else_is_never_overwritten(trace, tmp_path):
+def test_a_folder_that_is_no_trace_is_never_overwritten(trace, tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "precious.txt").write_text("mine")
     with pytest.raises(
-        TraceError, match="exists and is no trace; choose another name or remove it"
+        TraceError, match="exists and is not a trace; choose another name or remove it"
     ):
         native.write(trace, tmp_path / "t")
 
@@ -95,7 +95,7 @@ def test_a_damaged_table_is_named(trace, tmp_path):
         native.read(path)
 
 
-def test_read_tells_the_forms_apart(trace, tmp_path, script):
+def test_read_detects_the_format(trace, tmp_path, script):
     assert len(read(native.write(trace, tmp_path / "t"))) == 3
     s = script()
     s.op("aten::mm", 0, 1)

@@ -51,7 +51,7 @@ def innermost(tree, lane, tick, shown):
 
 
 @given(forests())
-def test_nesting_is_what_it_looks_like(events):
+def test_the_call_tree_follows_nesting_in_time(events):
     tree = rows(events)
     for i, p in enumerate(tree.parent.tolist()):
         if p >= 0:
@@ -66,7 +66,7 @@ def test_nesting_is_what_it_looks_like(events):
         )
         for i in range(len(tree.row))
     ]
-    assert tree.own_ticks().tolist() == naive
+    assert tree.self_ticks().tolist() == naive
 
 
 @given(
@@ -74,7 +74,7 @@ def test_nesting_is_what_it_looks_like(events):
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, END)), max_size=4),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, END), st.integers(0, 6)), max_size=2),
 )
-def test_pieces_cover_each_tick_once_and_name_what_ran(events, points, pauses):
+def test_segments_cover_each_tick_once_and_name_the_running_operator(events, points, pauses):
     tree = rows(events)
     everything = np.ones(len(tree.row), np.bool_)
     shown = segment_naming_tree(tree, ~everything, ~everything)  # nobody stands for another
@@ -104,7 +104,7 @@ def test_pieces_cover_each_tick_once_and_name_what_ran(events, points, pauses):
 @given(
     forests(), st.lists(st.tuples(st.integers(0, 1), st.integers(0, END)), min_size=1, max_size=6)
 )
-def test_a_mark_finds_the_piece_that_ended_last(events, points):
+def test_a_cut_finds_the_segment_that_ended_last(events, points):
     cuts = CutPoints(*(np.array([c[i] for c in points], np.int64) for i in range(2)))
     none = np.empty(0, np.int64)
     tree = rows(events)

@@ -37,7 +37,7 @@ def exchange(trace, **settings):
     return graph.ops.signature_text(row), graph.ops.bytes[row]
 
 
-def test_what_each_sends_each_is_a_row_of_its_splits(script, tmp_path):
+def test_each_ranks_splits_give_what_it_sends_to_the_others(script, tmp_path):
     """Splits count rows of a tensor: of eight elements here."""
     trace = read(tmp_path, member(script, 0, 32, 16, "[1, 3]"), member(script, 1, 8, 24, "[1, 0]"))
     found = exchange(trace)
@@ -70,7 +70,7 @@ def test_older_profilers_tell_them_as_arguments_of_the_operator(script, tmp_path
     assert sums[0] == "collective:all-to-all send=4,1 receive=2,3 fp32[20]"
 
 
-def test_who_wrote_no_splits_tells_how_much_it_sent_and_got(script, tmp_path):
+def test_without_splits_the_total_sent_and_received_is_used(script, tmp_path):
     trace = read(tmp_path, member(script, 0, 30, 10), member(script, 1, 20, 40))
     assert exchange(trace) == ("collective:all-to-all send=3,2 receive=1,4 fp32[25]", 100.0)
 
@@ -83,7 +83,7 @@ def test_a_list_with_numbers_left_out_tells_the_sums_alone(script, tmp_path):
 
 
 @pytest.mark.parametrize("splits", ["[]", "[8, 8]"])
-def test_equal_parts_are_none(script, tmp_path, splits):
+def test_an_all_to_all_with_equal_parts_gives_none(script, tmp_path, splits):
     trace = read(tmp_path, member(script, 0, 16, 16, splits), member(script, 1, 16, 16, splits))
     assert exchange(trace) == ("collective:all-to-all fp32[16]", 64.0)
 
@@ -105,7 +105,7 @@ def test_a_rank_that_was_not_recorded_leaves_parts_equal(script, tmp_path):
         ((32, 16, "[-1, 3]"), (8, 24, "[1, 0]"), "add up to 2, and 32 elements are sent"),
         ((32, 16, "[1, 3]"), (8, 23, "[1, 0]"),
          "rank1.json.gz: rank 1: gets 23 elements of an all-to-all, and others sent it 24; record"),
-        ((32, 16), (8, 23), "of an all-to-all 2 ranks sent 40 elements and got 39; record"),
+        ((32, 16), (8, 23), "of an all-to-all 2 ranks sent 40 elements and received 39; record"),
         ((32, 16, "[1, x]"), (8, 24, "[1, 0]"),
          r"rank0.json.gz: splits of an all-to-all are '\[1, x\]', which is no list of numbers"),
     ],
@@ -123,7 +123,7 @@ def test_unequal_parts_of_replicas_cannot_be_resized():
     build.collective(members, bytes=4e6, signature=uneven, name="tokens")
     graph = build.graph()
     assert scale(graph, Layout(data=2), 2).ranks == 2
-    said = r"pair: op 0 \(tokens\) exchanges unequal parts among 2 ranks \(receive\); nobody knows"
+    said = r"pair: op 0 \(tokens\) exchanges unequal parts among 2 ranks \(receive\); the parts"
     with pytest.raises(TraceError, match=said):
         scale(graph, Layout(data=2), 8)
 

@@ -133,7 +133,7 @@ def test_a_pageable_copy_waits_for_its_stream_and_is_then_staged(script, tmp_pat
     )
 
 
-def test_work_waits_for_room_on_a_gpu_that_is_full(script, tmp_path, replay):
+def test_work_waits_for_free_multiprocessors_on_a_full_gpu(script, tmp_path, replay):
     """No event says so: its stream is free, and it begins as the other stream's kernel drains."""
     s = stepped(script, 620)
     s.op("aten::mm", 0, 60)

@@ -25,7 +25,7 @@ def private(script, tmp_path):
     return made.write(tmp_path, "ada-laptop.json.gz")
 
 
-def test_no_name_of_ones_own_is_left(private, tmp_path):
+def test_no_private_name_is_left_after_anonymising(private, tmp_path):
     trace = anonymise(kineto.read(private))
     folder = native.write(trace, tmp_path / "out")
     told = repr((native.read(folder).strings, trace.tracks, trace.processes, trace.notes)).lower()
@@ -33,7 +33,7 @@ def test_no_name_of_ones_own_is_left(private, tmp_path):
     assert not [secret for secret in SECRETS if secret in told]
 
 
-def test_public_names_stay(private):
+def test_public_names_are_kept_when_anonymising(private):
     names = set(anonymise(kineto.read(private)).text("name").tolist())
     assert {"aten::mm", "ProfilerStep#1", "cudaLaunchKernel", "op-1", "kernel-1"} <= names
     assert "void at::native::vectorized_elementwise_kernel<4, float>(int)" in names
@@ -41,7 +41,7 @@ def test_public_names_stay(private):
     assert "nn.Module: module-1" in names
 
 
-def test_the_work_is_the_same(private):
+def test_anonymising_keeps_times_shapes_and_structure(private):
     trace = kineto.read(private)
     hidden = anonymise(trace)
     for name, columns in TABLES.items():
@@ -57,7 +57,7 @@ def test_the_work_is_the_same(private):
     )
 
 
-def test_the_same_text_is_the_same_word(script, tmp_path):
+def test_equal_texts_get_equal_replacements(script, tmp_path):
     made = script()
     made.step(1, 0, 100)
     for i, name in enumerate(["hush::a", "hush::b", "hush::a"]):

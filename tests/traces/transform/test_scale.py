@@ -77,7 +77,9 @@ def sharing(name):
 
 @pytest.mark.parametrize("name", ["all-gather", "reduce-scatter", "all-to-all"])
 def test_shares_of_other_numbers_of_replicas_were_not_recorded_and_are_refused(name):
-    with pytest.raises(TraceError, match=rf"op 2 \({name}\) shares what .* among 2 .* with 8 of"):
+    with pytest.raises(
+        TraceError, match=rf"op 2 \({name}\) distributes shards over 2 .* with 8 replicas"
+    ):
         scale(sharing(name), Layout(data=2), 8)
     assert groups(scale(sharing(name), Layout(data=2), 2)) == [[0, 1]]
     assert groups(scale(sharing("all-reduce"), Layout(data=2), 8)) == [list(range(8))]

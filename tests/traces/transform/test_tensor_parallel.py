@@ -16,10 +16,10 @@ from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import parse_signature
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.ranks.gradients import GRADIENT
+from foretrace.traces.transform.computing_operators import Operator
 from foretrace.traces.transform.linear_pairs import linear_pairs
-from foretrace.traces.transform.tensor_parallel import tensor_reductions
-from foretrace.traces.transform.tensor_shares import tensor_shares
-from foretrace.traces.transform.working_operators import Operator
+from foretrace.traces.transform.tensor_parallel import is_tensor_all_reduce
+from foretrace.traces.transform.tensor_shards import tensor_shards
 
 TOKENS, WIDTH, LAYERS, WORDS, STEPS = 256, 256, 4, 2048, 10  # of foretrace:gpt
 PRODUCTS = ("aten::mm", "aten::addmm")
@@ -62,19 +62,19 @@ def test_each_rank_multiplies_its_share_of_the_pairs_and_the_output_layer_whole(
 
 def test_each_pair_is_reduced_forward_and_backward_among_the_ranks_of_a_replica():
     graph = shared(2)
-    rows = np.flatnonzero(tensor_reductions(graph))
+    rows = np.flatnonzero(is_tensor_all_reduce(graph))
     assert len(rows) == STEPS * LAYERS * 2 * 2 * 2  # pairs of a layer, directions, replicas
     assert set(graph.ops.bytes[rows].tolist()) == {4 * TOKENS * WIDTH}
     members = Counter(tuple(graph.explicit.members[r].tolist()) for r in rows.tolist())
     assert members == {(0, 1): len(rows) / 2, (2, 3): len(rows) / 2}
-    buckets = (graph.ops.kind == Kind.COLLECTIVE) & ~tensor_reductions(graph)
+    buckets = (graph.ops.kind == Kind.COLLECTIVE) & ~is_tensor_all_reduce(graph)
     across = {tuple(graph.explicit.members[r].tolist()) for r in np.flatnonzero(buckets)}
     assert across == {(0, 2), (1, 3)}
 
 
 def test_gradients_that_are_reduced_among_replicas_are_those_that_a_rank_has():
     graph = shared(2)
-    buckets = (graph.ops.kind == Kind.COLLECTIVE) & ~tensor_reductions(graph)
+    buckets = (graph.ops.kind == Kind.COLLECTIVE) & ~is_tensor_all_reduce(graph)
     layer = 12 * WIDTH**2 / 2 + 7 * WIDTH / 2 + 2 * WIDTH + 4 * WIDTH  # weights, biases, norms
     parameters = LAYERS * layer + 2 * WIDTH + WORDS * WIDTH * 2 + 64 * WIDTH
     assert graph.ops.bytes[buckets].sum() == 4 * parameters * 2 * STEPS  # of two tensor ranks
@@ -116,7 +116,7 @@ def test_what_takes_a_reduced_tensor_waits_for_all_ranks():
     graph = shared()
     block, ops = graph.explicit, graph.ops
     waiting = set()
-    for row in np.flatnonzero(tensor_reductions(graph)).tolist():
+    for row in np.flatnonzero(is_tensor_all_reduce(graph)).tolist():
         after = block.op_of_place[block.successors[row]]
         waiting.add(frozenset(ops.rank[after].tolist()))
     assert waiting == {frozenset({0, 1})}
@@ -181,7 +181,7 @@ GELU, BACK = op("gelu", (2, 5, 12)), op("gelu_backward", (2, 5, 12), (2, 5, 12))
 def test_a_pair_is_found_by_its_sizes_and_shared_with_its_weights():
     step = perceptron([GELU], behind=[BACK])
     (pair,) = linear_pairs(step)
-    shares = tensor_shares(step, [pair], 2)
+    shares = tensor_shards(step, [pair], 2)
     sizes = {at: new.shapes for at, new in shares.operators.items()}
     assert sizes == {
         1: ((10, 8), (8, 6)), 2: ((2, 5, 6),), 3: ((10, 6), (6, 8)),
@@ -202,7 +202,7 @@ def test_a_pair_is_found_by_its_sizes_and_shared_with_its_weights():
         ([op("_softmax", (2, 5, 12))], "_softmax .* may mix"),
         ([op("my_op", (2, 5, 12))], "my_op .* may mix"),
         ([op("gelu")], "no recorded shapes"),
-        ([op("mul", (2, 5, 12), (12,))], "sizes do not tell"),
+        ([op("mul", (2, 5, 12), (12,))], "sizes do not show"),
     ],
 )
 def test_what_may_mix_columns_between_two_layers_makes_no_pair(between, why):
@@ -211,7 +211,7 @@ def test_what_may_mix_columns_between_two_layers_makes_no_pair(between, why):
 
 
 def test_layers_as_wide_as_what_lies_between_are_no_pair_because_sizes_do_not_tell():
-    with pytest.raises(ValueError, match="sizes do not tell them apart"):
+    with pytest.raises(ValueError, match="sizes do not distinguish them"):
         linear_pairs(perceptron([op("gelu", (10, 8))], inner=8))
 
 
@@ -227,7 +227,7 @@ def test_products_that_are_no_forward_and_backward_pass_are_refused():
 def test_a_norm_over_a_weight_that_would_be_split_is_refused():
     step = [*perceptron([GELU], behind=[BACK]), op("linalg_vector_norm", (8, 12))]
     with pytest.raises(ValueError, match=r"linalg_vector_norm .* may mix its parts"):
-        tensor_shares(step, linear_pairs(step), 2)
+        tensor_shards(step, linear_pairs(step), 2)
 
 
 SDPA = "_scaled_dot_product_efficient_attention"
@@ -258,8 +258,8 @@ def attention(heads=6, keys=2, samples=2, length=5, width=4, *, mask=(5, 5), add
 def test_heads_are_shared_with_those_of_keys_and_values():
     step = attention()
     (pair,) = linear_pairs(step)
-    assert (pair.heads.query, pair.heads.key, pair.shared) == (6, 2, 2)
-    shapes = tensor_shares(step, [pair], 2).operators[4].shapes
+    assert (pair.heads.query, pair.heads.key, pair.max_degree) == (6, 2, 2)
+    shapes = tensor_shards(step, [pair], 2).operators[4].shapes
     assert shapes == ((2, 3, 5, 4), (2, 1, 5, 4), (2, 1, 5, 4), (5, 5))
 
 
@@ -278,7 +278,7 @@ def test_an_attention_whose_sizes_or_gradients_do_not_tell_is_no_pair(how, why):
 def test_an_optimizer_of_lists_has_a_share_of_each_tensor():
     lists = op("_foreach_add", ((8, 12), (3,)), ((8, 12), (3,)))
     step = [*perceptron([GELU], behind=[BACK]), lists]
-    new = tensor_shares(step, linear_pairs(step), 2).operators[len(step) - 1]
+    new = tensor_shards(step, linear_pairs(step), 2).operators[len(step) - 1]
     assert new.shapes == (((8, 6), (3,)), ((8, 6), (3,)))
     assert new.types == ("TensorList[float]", "TensorList[float]")
 
@@ -331,7 +331,7 @@ def test_kernels_of_a_gpu_are_shared_as_the_operators_that_launched_them(tmp_pat
         i for i in mine if ops.signature_text(i) == "compute:aten::mm fp32[10x6] fp32[6x8]"
     )
     block = graph.explicit
-    reduces = np.flatnonzero(tensor_reductions(graph)).tolist()
+    reduces = np.flatnonzero(is_tensor_all_reduce(graph)).tolist()
     assert [ops.bytes[r] for r in reduces] == [4 * 10 * 8] * 2
     assert any(r in block.op_of_place[block.successors[second]] for r in reduces)
     assert set(graph.streams.values()) >= {"host", "compute"}

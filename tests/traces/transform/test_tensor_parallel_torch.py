@@ -19,7 +19,7 @@ from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import Operand, parse_signature
 from foretrace.traces.capture.meta import capture_meta
 from foretrace.traces.formats import kineto
-from foretrace.traces.transform.tensor_parallel import tensor_reductions
+from foretrace.traces.transform.tensor_parallel import is_tensor_all_reduce
 from foretrace.traces.transform.tensor_plan import tensor_plan
 
 pytest.importorskip("torch", reason="layers are compared with torch, which is an extra")
@@ -127,7 +127,7 @@ def per_step(graph, rows):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["fused", "gated"])
-def test_a_step_made_without_running_it_is_shared_as_megatron_writes_it(kind, tmp_path):
+def test_a_step_recorded_without_running_is_split_like_megatron(kind, tmp_path):
     function = {"fused": "make", "gated": "gated"}[kind]
     path, _ = capture_meta([f"{GPT}:{function}"], tmp_path / "meta")
     graph = resized(kineto.read([path]))
@@ -138,7 +138,7 @@ def test_a_step_made_without_running_it_is_shared_as_megatron_writes_it(kind, tm
         ours, hand = apart(ours), apart(hand)
     other_views(ours, hand)
     assert of_rank(graph, 0) == of_rank(graph, 1)
-    rows = tensor_reductions(graph)
+    rows = is_tensor_all_reduce(graph)
     assert per_step(graph, rows) == reduced(theirs) == {ACTIVATIONS: 4 * LAYERS}
     assert {tuple(graph.explicit.members[r].tolist()) for r in np.flatnonzero(rows)} == {(0, 1)}
 
@@ -150,10 +150,10 @@ def apart(ops):
 
 
 @pytest.mark.nightly
-def test_a_recorded_step_of_one_process_is_shared_as_megatron_writes_it(tmp_path):
+def test_a_recorded_step_of_one_process_is_split_like_megatron(tmp_path):
     trace = kineto.read(recorded(tmp_path / "one", 1, 1))
     theirs = first_step(dispatched_ops(kineto.read(recorded(tmp_path / "hand", 2, 2)[:1])))
-    ours = first_step(dispatched_ops(tensor_plan(trace, 2).told))
+    ours = first_step(dispatched_ops(tensor_plan(trace, 2).sharded_trace))
     ours, hand = same_work(ours, of_compute(theirs))
     biases = ("aten::add", (WHOLE, Operand("fp32", (WIDTH,))), 0.0, 2 * ACTIVATIONS + 4 * WIDTH)
     assert hand.pop(biases) == 2 * LAYERS  # added behind the sums, in the graph
@@ -161,16 +161,16 @@ def test_a_recorded_step_of_one_process_is_shared_as_megatron_writes_it(tmp_path
     graph = resized(trace)
     added = [graph.label(r).name == "bias behind it" for r in range(len(graph))]
     assert Counter(graph.ops.bytes[added].tolist()) == {biases[3]: 2 * 2 * 2 * LAYERS}
-    assert per_step(graph, tensor_reductions(graph)) == reduced(theirs)
+    assert per_step(graph, is_tensor_all_reduce(graph)) == reduced(theirs)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("replicas", [2, 4])
-def test_recorded_data_parallel_ranks_are_shared_as_megatron_writes_them(replicas, tmp_path):
+def test_recorded_data_parallel_ranks_are_split_like_megatron(replicas, tmp_path):
     files = recorded(tmp_path / "ddp", replicas, 1)
     hand = recorded(tmp_path / "hand", 2 * replicas, 2)
     theirs = first_step(dispatched_ops(kineto.read(hand[:1])))
-    ours = first_step(dispatched_ops(tensor_plan(kineto.read(files[:1]), 2).told))
+    ours = first_step(dispatched_ops(tensor_plan(kineto.read(files[:1]), 2).sharded_trace))
     ours, other = same_work(of_compute(ours), of_compute(theirs))
     biases = ("aten::add", (WHOLE, Operand("fp32", (WIDTH,))), 0.0, 2 * ACTIVATIONS + 4 * WIDTH)
     assert other.pop(biases) == 2 * LAYERS
@@ -178,7 +178,7 @@ def test_recorded_data_parallel_ranks_are_shared_as_megatron_writes_them(replica
     graph = resized(kineto.read(files), replicas, bucket="25 MiB")
     assert graph.ranks == 2 * replicas
     everything = per_step(graph, graph.ops.kind == Kind.COLLECTIVE)
-    pairs = per_step(graph, tensor_reductions(graph))
+    pairs = per_step(graph, is_tensor_all_reduce(graph))
     assert pairs == {ACTIVATIONS: replicas * 4 * LAYERS}
     buckets = everything - pairs
     assert buckets == {b: 2 * n for b, n in (reduced(theirs) - pairs).items()}

@@ -82,8 +82,8 @@ def _read_protobuf_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
             kind, count = message_classes().Node, count + 1
     except (DecodeError, ValueError, MemoryError) as e:  # a size of exabytes finds no memory
         raise TraceError(
-            f"{path}: message {count} is damaged or ends in the middle; this is no Chakra trace, "
-            "or it was cut short: export it again"
+            f"{path}: message {count} is damaged or ends in the middle; this is not a Chakra "
+            "trace, or it was cut short: export it again"
         ) from e
 
 
@@ -104,8 +104,8 @@ def _read_json_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
     except (ArithmeticError, ValueError, TypeError, ParseError, RecursionError) as e:
         line = text.count("\n", 0, at) + 1
         raise TraceError(
-            f"{path}:{line}: {_error_without_position(e)}; this is no Chakra trace in JSON form, "
-            "export it again"
+            f"{path}:{line}: {_error_without_position(e)}; this is not a Chakra trace in JSON "
+            "form, export it again"
         ) from e
 
 

@@ -96,7 +96,7 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
     if missing:
         raise TraceError(
             f"{file_prefix(files[max(files)])}: no file of ranks {missing}; a Chakra trace "
-            "wants one of every rank"
+            "needs one file per rank"
         )
     return dict(sorted(files.items()))
 
@@ -143,7 +143,9 @@ def _refuse_other_kind(node: ChakraNode) -> None:
     """Refuse a node whose own attributes say another kind of op than its Chakra type."""
     kind = node.attributes.get(names.KIND, "").upper()
     if names.KIND in node.attributes and kind not in Kind.__members__:
-        raise node.error(f"is of kind '{kind.lower()}', which is none; export the trace again")
+        raise node.error(
+            f"is of kind '{kind.lower()}', which does not exist; export the trace again"
+        )
     own_type = node.type if node.type in HAVE_A_TYPE.values() else None
     wrong = kind and HAVE_A_TYPE.get(Kind[kind]) != own_type
     if wrong or (node.attributes.get(names.IMPLIED) and node.type != NodeType.COMM_RECV):
@@ -158,5 +160,5 @@ def refuse_same_id(nodes: list[ChakraNode]) -> None:
     seen: set[tuple[int, int]] = set()
     for node in nodes:
         if (node.rank, node.id) in seen:
-            raise node.error("has the id of another one; export the trace again")
+            raise node.error("has the same id as another node; export the trace again")
         seen.add((node.rank, node.id))

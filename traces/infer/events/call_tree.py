@@ -31,16 +31,16 @@ class CallTree(NamedTuple):
     parent: Ints
     depth: Ints
 
-    def own_ticks(self) -> Ints:
+    def self_ticks(self) -> Ints:
         """(n,) Ticks of each event in which none of its children ran."""
         lasts = self.end - self.start
         inner = self.parent >= 0
         children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
         return lasts - children.astype(np.int64)
 
-    def is_mostly_own_time(self) -> NDArray[np.bool_]:
+    def is_mostly_self_time(self) -> NDArray[np.bool_]:
         """(n,) Whether more than half of an event's time was not its children's."""
-        return np.asarray(2 * self.own_ticks() > self.end - self.start)
+        return np.asarray(2 * self.self_ticks() > self.end - self.start)
 
     def positions_by_depth(self) -> Iterator[Ints]:
         """Positions of the events of depth 1, then those of depth 2, and so on."""
@@ -57,7 +57,7 @@ def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
     --------
     >>> import numpy as np
     >>> tree = call_tree(np.arange(3), np.zeros(3, int), np.array([0, 1, 4]), np.array([9, 3, 5]))
-    >>> tree.parent.tolist(), tree.own_ticks().tolist()
+    >>> tree.parent.tolist(), tree.self_ticks().tolist()
     ([-1, 0, 0], [6, 2, 1])
     """
     order = np.lexsort((row, -end, start, lane))

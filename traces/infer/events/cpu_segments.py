@@ -79,7 +79,7 @@ def segment_naming_tree(
     operator : (n,) may stand for what ran inside it, where most of its time was its own
     call : (n,) of the GPU's runtime: always kept, because it launches or waits
     """
-    stands = operator & tree.is_mostly_own_time()
+    stands = operator & tree.is_mostly_self_time()
     above = np.full(len(stands), -1, np.int64)
     for level in tree.positions_by_depth():
         p = tree.parent[level]

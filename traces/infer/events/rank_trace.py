@@ -59,7 +59,7 @@ class RankTrace:
         other.rank = rank
         return other
 
-    def told_by(self, trace: RecordedEvents) -> RankTrace:
+    def with_texts_of(self, trace: RecordedEvents) -> RankTrace:
         """The same events, their names and operands as another trace has them."""
         other = copy(self)
         other.trace, other.table = trace, trace.events.take(self.rows)

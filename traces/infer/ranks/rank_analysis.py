@@ -18,11 +18,11 @@ from ..events.cpu_segments import (
 )
 from ..events.rank_trace import RankTrace
 from ..events.steps import Steps
-from ..waits.gpu_room import RoomWaits, room_waits
 from ..waits.host_waits import HostWaits, LaunchOrder, host_waits
 from ..waits.idle_calls import IdleCalls, idle_calls
 from ..waits.launches import EARLIER, Launches, launches
 from ..waits.network_waits import NetworkWaits, network_waits
+from ..waits.occupancy_waits import OccupancyWaits, occupancy_waits
 from ..waits.stream_waits import StreamWaits, stream_waits
 from ..waits.thread_waits import ThreadWaits, thread_waits
 from .collective import is_collective
@@ -59,7 +59,7 @@ class RankAnalysis(NamedTuple):
     network_waits: NetworkWaits
     thread_waits: ThreadWaits
     stream_waits: StreamWaits
-    room: RoomWaits
+    occupancy: OccupancyWaits
     computing: NDArray[np.bool_]
     unknown: IdleCalls
     idle: IdleCalls
@@ -89,7 +89,7 @@ def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
     shown = segment_naming_tree(tree, operator, call)
     computing = _computing_operators(events, tree)
     segments = cpu_segments(shown, cuts, waits, computing[shown.row])
-    room = room_waits(events, work, streams)
+    room = occupancy_waits(events, work, streams)
     return RankAnalysis(
         events, steps, tree, work, segments, host, network, threads, streams, room,
         computing, unknown, idle,
@@ -151,8 +151,8 @@ def _move_launches_after_waits(events: RankTrace, work: Launches, host: HostWait
     own = np.zeros(len(work.row), np.bool_)
     own[host.work] = work.call[host.work] == host.call[host.wait]
     after = (work.call >= 0) & ~own
-    point = np.where(after, np.maximum(work.point, until[work.call]), work.point)
-    return work._replace(point=np.minimum(point, work.start))
+    busy_until = np.where(after, np.maximum(work.caller_free, until[work.call]), work.caller_free)
+    return work._replace(caller_free=np.minimum(busy_until, work.start))
 
 
 def _thread_cuts(
@@ -190,7 +190,7 @@ def _computing_operators(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]
     computing = np.zeros(len(events.rows), np.bool_)
     if events.has_gpu:
         return computing
-    mostly_own = (events.kind[tree.row] == Event.OP) & tree.is_mostly_own_time()
+    mostly_own = (events.kind[tree.row] == Event.OP) & tree.is_mostly_self_time()
     quick = np.array([s in QUICK or s.startswith("c10d::") for s in events.trace.strings], np.bool_)
     rows = tree.row[mostly_own]
     computing[rows[~quick[events.name[rows]]]] = True

@@ -99,7 +99,7 @@ class _RankAssembly:
         lies outside of all steps.
         """
         work = self.work
-        step = self.analysis.steps.position_at(work.point)
+        step = self.analysis.steps.position_at(work.caller_free)
         step[work.issued == EARLIER] = LEFT_OUT
         flying = (step < 0) & (work.issued < self.zero) & (work.end > self.zero)
         return np.where(flying & self.events.is_gpu_work[work.row], IN_FLIGHT, step)
@@ -133,7 +133,9 @@ class _RankAssembly:
         with_gaps = add_gaps(
             graph, len(segment), self._launch_latencies()[work], self._median_queue_gap()
         )
-        with_gaps = count_gaps_as_gpu_time(with_gaps, self.work_op[self.analysis.room.amid])
+        with_gaps = count_gaps_as_gpu_time(
+            with_gaps, self.work_op[self.analysis.occupancy.mid_kernel]
+        )
         with_gaps = count_gaps_as_gpu_time(
             with_gaps, self.work_op[self._first_work_of_streams()], earlier=True
         )
@@ -176,7 +178,7 @@ class _RankAssembly:
         streams = analysis.stream_waits
         self._add_dependencies((self.work_op[streams.awaited], self.work_op[streams.work]))
         self._add_dependencies(
-            (self.work_op[analysis.room.awaited], self.work_op[analysis.room.work])
+            (self.work_op[analysis.occupancy.awaited], self.work_op[analysis.occupancy.work])
         )
         if self.serialise:
             self._add_dependencies(self._recorded_order_pairs())
@@ -246,20 +248,22 @@ class _RankAssembly:
     def _launch_latencies(self) -> Ints:
         """(work,) Ticks from where the calling thread may go on to the usual start of the work."""
         work = self.work
-        point = work.point - np.where(work.call >= 0, self.events.start[work.call], work.point)
-        return np.maximum(work.latency - point, 0)
+        launching = work.caller_free - np.where(
+            work.call >= 0, self.events.start[work.call], work.caller_free
+        )
+        return np.maximum(work.latency - launching, 0)
 
     def _median_queue_gap(self) -> int:
         """Median ticks between two pieces of work on a stream that had both in its queue."""
         work, before = self.work, self.work.previous_on_lane()
-        queued = (before >= 0) & (work.call >= 0) & (work.end[before] > work.point)
+        queued = (before >= 0) & (work.call >= 0) & (work.end[before] > work.caller_free)
         lag = (work.start - work.end[before])[queued]
         return int(np.median(lag)) if len(lag) else 0
 
     def _inference_counts(self) -> dict[str, int]:
         """Numbers of launches and waits that were recorded, inferred, or left open; host time."""
         analysis = self.analysis
-        host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.room.work
+        host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.occupancy.work
         kept = self.work_step != LEFT_OUT
         inferred = host.inferred + streams.inferred + len(room)
         threads = np.unique(self.segments.lane[self.segment_step >= 0])

@@ -28,7 +28,7 @@ class Launches(NamedTuple):
     call : (n,) row of the call that launched it; -1 where that is not recorded
     issued : (n,) ticks; start of that call, `EARLIER` for work launched before the recording, and
         the start of the work itself where nothing says when it was launched
-    point : (n,) ticks; until then the calling thread was busy launching it
+    caller_free : (n,) ticks; until then the calling thread was busy launching it
     latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
     """
 
@@ -38,13 +38,13 @@ class Launches(NamedTuple):
     end: Ints
     call: Ints
     issued: Ints
-    point: Ints
+    caller_free: Ints
     latency: int
 
     def thread_cuts(self, events: RankTrace) -> CutPoints:
-        """Where the calling threads are cut: at `point` of each call."""
+        """Where the calling threads are cut: at `caller_free` of each call."""
         called = self.call >= 0
-        return CutPoints(events.lane_of_event[self.call[called]], self.point[called])
+        return CutPoints(events.lane_of_event[self.call[called]], self.caller_free[called])
 
     def previous_on_lane(self) -> Ints:
         """(n,) Position of the work before each on its lane; -1 for the first."""
@@ -62,11 +62,11 @@ def launches(events: RankTrace) -> Launches:
     lane, start, end = events.lane_of_event[row], events.start[row], events.end[row]
     latency = _median_launch_latency(events, lane, start, end, call)
     begin = events.start[call]
-    point = np.minimum(np.minimum(begin + latency, events.end[call]), start)
-    point = np.where(call >= 0, point, start)
+    caller_free = np.minimum(np.minimum(begin + latency, events.end[call]), start)
+    caller_free = np.where(call >= 0, caller_free, start)
     earlier = events.is_gpu_work[row] & _before_any_launch(lane, start, call)
     issued = np.where(call >= 0, begin, np.where(earlier, EARLIER, start))
-    return Launches(row, lane, start, end, call, issued, point, latency)
+    return Launches(row, lane, start, end, call, issued, caller_free, latency)
 
 
 def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:

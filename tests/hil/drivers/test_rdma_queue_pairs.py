@@ -103,7 +103,7 @@ def fault_of_stream(one, other, name, depth, count):
     return ""
 
 
-def test_one_doorbell_tells_the_card_of_a_batch(network):
+def test_a_batch_of_posts_rings_one_doorbell(network):
     nic = network()
     driver = verbs()
     driver.timing([Request("send:rdma-write depth=8 batch=4 uint8[64]", 1)])
@@ -173,7 +173,7 @@ def test_what_machine_code_cannot_time_is_refused(network, spec, why):
 
 def test_a_queue_pair_that_hides_its_address_otherwise_is_refused_by_name():
     with pytest.raises(DriverFault, match="Namespace of this pyverbs does not hold a queue pair"):
-        rdma_loop.native_pair(SimpleNamespace(qp_num=1))
+        rdma_loop.native_queue_pair(SimpleNamespace(qp_num=1))
 
 
 def test_a_queue_that_takes_no_more_ends_the_loop_with_its_error(network):
@@ -333,7 +333,7 @@ def test_two_runs_never_measure_one_device(network, name):
 
 
 @pytest.mark.parametrize("name", ["verbs", "perftest"])
-def test_a_card_s_timers_run_on_so_that_it_is_for_replay_only(network, name):
+def test_a_card_with_real_timers_is_allowed_in_replay_only(network, name):
     network()
     driver = make_driver(name)
     driver.open({})
@@ -341,7 +341,7 @@ def test_a_card_s_timers_run_on_so_that_it_is_for_replay_only(network, name):
     driver.close()
 
 
-def test_what_our_own_code_adds_to_a_polled_op_is_stated(network):
+def test_the_polling_overhead_is_a_fact_of_the_sample(network):
     network()
     driver = verbs(metric="completion", completions="poll")
     (sample,) = driver.timing([Request("send:rdma-write uint8[64]", 1)])

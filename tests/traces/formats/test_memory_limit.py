@@ -54,7 +54,7 @@ def test_a_trace_whose_objects_would_fill_the_memory_is_read_in_pieces(tmp_path)
 
 
 @pytest.mark.nightly
-def test_a_larger_one_is_refused_with_what_it_needs(tmp_path):
+def test_a_trace_beyond_the_memory_limit_is_refused_with_its_need(tmp_path):
     length = written(tmp_path / "t.json.gz", 16_000_000)
     assert length > LIMIT
     told = read_within(tmp_path / "t.json.gz", LIMIT)
@@ -64,7 +64,7 @@ def test_a_larger_one_is_refused_with_what_it_needs(tmp_path):
 
 
 @pytest.mark.nightly
-def test_one_that_runs_out_of_memory_says_so(tmp_path):
+def test_running_out_of_memory_is_reported(tmp_path):
     """The estimate is of what is kept; an allocator may want more."""
     written(tmp_path / "t.json.gz", 3_000_000)
     told = read_within(tmp_path / "t.json.gz", LIMIT // 2)

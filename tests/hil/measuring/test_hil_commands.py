@@ -44,7 +44,7 @@ def test_a_work_list_is_planned_done_and_described(cli, tmp_path):
     assert "1 ops, " in out
 
 
-def test_a_plan_of_what_the_driver_cannot_do_is_wrong(cli):
+def test_a_plan_with_ops_the_driver_cannot_do_is_refused(cli):
     code, _, error = cli("hil", "plan", "--op", "copy:h2d fp32[4]")
     assert code == 2
     assert "hil plan: host does none of the 1 ops asked for; it does: copy:h2h, " in error
@@ -72,7 +72,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
     assert "1 ops, 1 samples" in out
     assert "died: the agent ended (code 7)" in error
     (kept,) = tmp_path.glob("odd-*.rec.gz")
-    assert f"what was measured before is in {kept.name}" in error
+    assert f"samples measured so far are in {kept.name}" in error
     assert len(read(kept).samples) == 1
 
 
@@ -141,7 +141,7 @@ hil:
 """
 
 
-def test_a_plan_is_of_what_the_scenario_swaps(cli, tmp_path):
+def test_a_plan_covers_the_devices_that_the_scenario_swaps(cli, tmp_path):
     """Driver, its file, options, context, starts and limit; the ops of that component alone."""
     ops = "options: {after: 7}, ops: {context: cold}"
     swap = f"{{component: node1.gpu0, driver: odd, agent: odd, {ops}}}"

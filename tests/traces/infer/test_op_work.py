@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import kineto, native
-from foretrace.traces.infer.op_work import OpWork, is_product_kernel, kernel_share_of_work, op_work
+from foretrace.traces.infer.op_work import OpWork, is_gemm_kernel, kernel_share_of_work, op_work
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
 IMAGES, FILT = [8, 64, 16, 16], [128, 64, 3, 3]
@@ -46,7 +46,7 @@ def test_flop_are_those_that_torch_counts(name, shapes, settings, flop):
     assert called(name, shapes, settings).flop == flop
 
 
-def test_torch_still_counts_them_so():
+def test_torch_still_counts_the_same_flop():
     torch = pytest.importorskip("torch")
     from torch.utils.flop_counter import (
         FlopCounterMode,
@@ -142,7 +142,7 @@ def test_element_types_have_their_width():
         ("aten::_scaled_dot_product_flash_attention", [[4, 4]] * 3),
     ],
 )
-def test_what_no_rule_fits_is_unknown(name, shapes):
+def test_an_operator_without_a_rule_has_unknown_work(name, shapes):
     assert all(map(isnan, called(name, shapes)))
 
 
@@ -167,10 +167,21 @@ def test_a_bundled_step_does_what_its_model_asks_for(name, expected):
 
 def test_kernels_that_multiply_share_the_work_and_the_others_move_one_tensor():
     whole = OpWork(8e6, 3e3)
-    assert kernel_share_of_work(whole, 3, mine=True, several=2, kernels=3) == (4e6, 1.5e3)
-    assert kernel_share_of_work(whole, 3, mine=False, several=2, kernels=3) == (0.0, 2e3)
-    assert kernel_share_of_work(whole, 3, mine=False, several=0, kernels=4) == (2e6, 750.0)
-    assert kernel_share_of_work(OpWork(0.0, 3e3), 3, mine=False, several=0, kernels=2) == (0.0, 3e3)
+    assert kernel_share_of_work(whole, 3, multiplies=True, multiplying_kernels=2, kernels=3) == (
+        4e6,
+        1.5e3,
+    )
+    assert kernel_share_of_work(whole, 3, multiplies=False, multiplying_kernels=2, kernels=3) == (
+        0.0,
+        2e3,
+    )
+    assert kernel_share_of_work(whole, 3, multiplies=False, multiplying_kernels=0, kernels=4) == (
+        2e6,
+        750.0,
+    )
+    assert kernel_share_of_work(
+        OpWork(0.0, 3e3), 3, multiplies=False, multiplying_kernels=0, kernels=2
+    ) == (0.0, 3e3)
 
 
 @pytest.mark.parametrize(
@@ -186,8 +197,8 @@ def test_kernels_that_multiply_share_the_work_and_the_others_move_one_tensor():
         ("SubTensorOpWithScalar1d", False),
     ],
 )
-def test_names_tell_kernels_that_multiply_from_those_that_turn_layouts(kernel, products):
-    assert is_product_kernel(kernel) == products
+def test_kernel_names_distinguish_gemms_from_layout_transposes(kernel, products):
+    assert is_gemm_kernel(kernel) == products
 
 
 def test_a_scaled_product_counts_its_first_two_operands():

@@ -300,7 +300,7 @@ def test_streams_are_described_for_placement(script, tmp_path):
     ]  # fmt: skip
 
 
-def test_policies_have_names(script, tmp_path):
+def test_unknown_missing_rank_policies_are_refused(script, tmp_path):
     s = script()
     s.op("a", 0, 1)
     with pytest.raises(

@@ -25,21 +25,21 @@ DRAIN = 1.5e-5  # s: how much two kernels overlap at most while one makes room f
 BUSY = 0.9  # share of the delay in which other streams worked
 
 
-class RoomWaits(NamedTuple):
+class OccupancyWaits(NamedTuple):
     """GPU work that waited for room; positions of launched work.
 
     Parameters
     ----------
     work, awaited : (e,) work that waited, and work that made room by its end
-    amid : (m,) work that found room while other kernels went on
+    mid_kernel : (m,) work that found room while other kernels went on
     """
 
     work: Ints
     awaited: Ints
-    amid: Ints
+    mid_kernel: Ints
 
 
-def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomWaits:
+def occupancy_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> OccupancyWaits:
     """Find the GPU work that waited for room."""
     late = _unexplained_lateness(events, work, streams)
     gpu = np.flatnonzero(events.is_gpu_work[work.row])
@@ -48,7 +48,7 @@ def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomW
     by_end = gpu[np.argsort(work.end[gpu], kind="stable")]
     drain = int(DRAIN * events.trace.resolution)
     made = np.array(
-        [_work_that_made_room(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64
+        [_work_that_freed_the_gpu(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64
     )
     waiting, awaited = rows[made >= 0], made[made >= 0]
     late[waiting] = np.minimum(
@@ -56,7 +56,7 @@ def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomW
     )
     full = gpu[~events.is_communication_kernel[work.row[gpu]]]  # collectives leave room
     amid = rows[late[rows] > LEAST * events.trace.resolution]
-    return RoomWaits(waiting, awaited, amid[_gpu_busy_while_late(work, full, amid, late)])
+    return OccupancyWaits(waiting, awaited, amid[_gpu_busy_while_late(work, full, amid, late)])
 
 
 def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
@@ -86,7 +86,7 @@ def _unexplained_lateness(events: RankTrace, work: Launches, streams: StreamWait
     return np.where(known, np.maximum(work.start - np.where(known, ready, 0), 0), 0)
 
 
-def _work_that_made_room(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
+def _work_that_freed_the_gpu(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
     """The work of another stream that ended last while work `k` was late; -1 for none."""
     begins = int(work.start[k])
     until = min(begins + drain, int(work.end[k]) - 1)

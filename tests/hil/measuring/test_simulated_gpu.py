@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.hil.measuring.plan import Piece, RecordingPlan
+from foretrace.hil.measuring.plan import PlanPiece, RecordingPlan
 from foretrace.hil.measuring.plan_run import run_plan
 from foretrace.hil.recording import read
 from foretrace.hil.sample import AFTER, Request
@@ -38,7 +38,7 @@ def quick(names, repeats=20, blocks=6, rounds=1):
     """Pieces of the plan, in one round: a made-up GPU starts as it did before."""
     return RecordingPlan(
         tuple(
-            Piece(replace(p.work, blocks=blocks, busy=99.0, requests=tuple(
+            PlanPiece(replace(p.work, blocks=blocks, busy=99.0, requests=tuple(
                 replace(r, n=repeats) for r in p.work.requests)), p.seconds)
             for p in gpu_plan("cuda:0").pieces if not names or p.name in names
         ),
@@ -97,7 +97,7 @@ def answers_are_within_a_percent(report, in_place=()):
     return wrong
 
 
-def test_constants_of_products_and_norms_come_back_and_so_do_their_answers(nvml, tmp_path):
+def test_fitted_gemm_and_norm_constants_match_the_simulated_gpu(nvml, tmp_path):
     plan = quick(SOME, repeats=16, blocks=4)
     pieces = [p if p.name != "in place" else replace(p, work=replace(p.work, requests=tuple(
         r for r in p.work.requests if "::mm " in r.signature or "rms_norm" in r.signature
@@ -121,7 +121,7 @@ def test_constants_of_products_and_norms_come_back_and_so_do_their_answers(nvml,
 
 
 @pytest.mark.nightly
-def test_every_constant_of_a_gpu_comes_back_from_the_whole_plan(nvml, tmp_path):
+def test_the_complete_plan_recovers_every_constant_of_a_simulated_gpu(nvml, tmp_path):
     report, _ = fit(recorded(tmp_path, quick(())))
     constants_come_back(report)
     assert len(report["told"]) >= 65
@@ -131,7 +131,7 @@ def test_every_constant_of_a_gpu_comes_back_from_the_whole_plan(nvml, tmp_path):
     assert any("_flash_attention_backward" in text for text in report["left"])
 
 
-def test_a_gpu_of_no_entry_tells_its_datasheet_but_for_the_peak(nvml, tmp_path):
+def test_a_gpu_without_catalog_entry_gives_its_datasheet_values_except_the_peak(nvml, tmp_path):
     file = recorded(tmp_path, quick(("launches", "products", "sums"), repeats=8, blocks=3))
     out = tmp_path / "mine.yaml"
     words = ["fit", "gpu", "--recording", str(file), "--name", "mine", "-o", str(out)]
@@ -149,7 +149,7 @@ def test_a_gpu_of_no_entry_tells_its_datasheet_but_for_the_peak(nvml, tmp_path):
     assert entry["bandwidth"].source.kind == "measured"
 
 
-def test_batches_of_a_slowed_gpu_are_told_and_change_nothing(nvml, tmp_path):
+def test_batches_of_a_throttled_gpu_are_reported_and_not_used(nvml, tmp_path):
     """A third of the batches takes 1.5 times as long, from heat."""
 
     class Hot(MadeUpGpu):
@@ -169,7 +169,7 @@ def test_batches_of_a_slowed_gpu_are_told_and_change_nothing(nvml, tmp_path):
     assert any(text.endswith("in which the GPU was slowed") for text in report["left"])
 
 
-def test_an_op_that_was_slowed_in_all_batches_is_named(nvml, tmp_path):
+def test_an_op_throttled_in_all_batches_is_named(nvml, tmp_path):
     class Hot(MadeUpGpu):
         def time_op(self, request):
             nvml.reasons = lambda reading: SLOWED if "8192x8192" in request.signature else 0
@@ -182,7 +182,7 @@ def test_an_op_that_was_slowed_in_all_batches_is_named(nvml, tmp_path):
     assert op not in [row["signature"] for row in report["round_trip"]["ops"]]
 
 
-def test_what_a_gpu_cannot_do_is_named_and_not_asked_again(nvml, tmp_path):
+def test_an_op_that_fails_on_a_gpu_is_reported_and_not_repeated(nvml, tmp_path):
     asked = []
 
     class Older(MadeUpGpu):
@@ -204,7 +204,7 @@ def test_what_a_gpu_cannot_do_is_named_and_not_asked_again(nvml, tmp_path):
     assert "activation launch" in constants(report)
 
 
-def test_ops_in_place_take_their_cold_start_alone_ones_do_not(nvml, tmp_path):
+def test_in_context_ops_include_the_cold_start_and_isolated_ones_do_not(nvml, tmp_path):
     text = "compute:inductor::rms_norm bf16[64x4096] bf16[4096]"
     other = "compute:aten::gelu bf16[8]"
     driver = MadeUpGpu()

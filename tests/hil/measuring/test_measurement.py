@@ -59,7 +59,7 @@ def work(**rest):
     return WorkList("scripted", (A, B), **{"starts": 2, "most_starts": 2, "blocks": 4, **rest})
 
 
-def test_a_steady_op_takes_three_batches_to_warm_up_and_three_to_be_known():
+def test_a_steady_op_needs_three_warm_up_batches_and_three_measured_ones():
     driver = Scripted()
     found = measurement.measure(work(starts=1, most_starts=1), lambda: driver)
     assert driver.asked[:6] == [A.signature] * 3 + [B.signature] * 3
@@ -78,7 +78,7 @@ def test_an_op_that_is_not_steady_gets_all_blocks_and_more_starts():
     assert len(found.samples) == 5 * 4 * 2
 
 
-def test_starts_end_when_the_answer_is_known():
+def test_no_further_start_once_the_required_precision_is_reached():
     steady = itertools.repeat(Scripted())
     found = measurement.measure(work(most_starts=9), lambda: next(steady))
     assert {s.start for s in found.samples} == {0, 1}
@@ -133,7 +133,7 @@ def test_a_recording_says_of_an_op_that_it_failed_then():
         RecordingDriver.of(kept).timing([B])
 
 
-def test_where_every_op_fails_the_first_fault_is_the_answer():
+def test_if_every_op_fails_the_first_fault_is_raised():
     def rule(asked):
         raise DriverFault("unsupported", f"question {asked}")
 
@@ -157,7 +157,7 @@ def test_the_time_limit_ends_a_measurement_and_keeps_it():
     assert len(found.samples) == 3  # of nine batches six were warm-up
 
 
-def test_the_time_limit_bounds_the_last_answer_too():
+def test_the_time_limit_also_bounds_the_last_batch():
     """What is left, or four times the longest answer so far; never the ten minutes of an agent."""
     driver, limits = Scripted(), []
     driver.rule = lambda asked: limits.append(driver.limit) or 100.0
@@ -218,7 +218,7 @@ def test_throttled_samples_are_kept_but_not_used():
     assert start_medians([sample(100.0), hot]) == [100.0]
 
 
-def test_a_clock_that_jumps_flags_what_the_wall_clock_saw_meanwhile():
+def test_a_clock_jump_flags_wall_clock_samples_taken_meanwhile():
     steady = {"monotonic": 10.0, "real": 1000.0, "boot": 10.0}
     later = {"monotonic": 10.5, "real": 1000.5, "boot": 10.5}
     assert conditions.clock_drift(steady, later) == 0.0
@@ -228,14 +228,14 @@ def test_a_clock_that_jumps_flags_what_the_wall_clock_saw_meanwhile():
     assert conditions.with_conditions(sample(1.0, clock="cpu"), {"jump": 60.0}).flags == ()
 
 
-def test_two_halves_of_the_starts_say_what_cannot_be_told_apart():
+def test_the_two_halves_of_starts_give_a_lower_bound_of_resolvable_differences():
     samples = [sample(m, start) for start, m in enumerate([100.0, 110.0, 102.0, 108.0])]
     assert difference_between_starts(samples)["host:a", "warm"] == pytest.approx(109 / 101 - 1)
     assert np.isnan(difference_between_starts(samples[:1])["host:a", "warm"])
     assert list(samples_by_key(samples)) == [("host:a", "warm")]
 
 
-def test_the_half_width_is_students():
+def test_the_half_width_follows_the_t_distribution():
     assert half_width([90.0, 110.0]) == pytest.approx(
         12.71 * 10 * np.sqrt(2) / np.sqrt(2) / 100, 1e-3
     )
@@ -245,15 +245,15 @@ def test_the_half_width_is_students():
     assert not medians_settled([100.0, 103.0, 100.0])
 
 
-def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):
+def test_a_work_list_survives_writing_and_reading_and_refuses_invalid_values(tmp_path):
     asked = work(note="why")
     (tmp_path / "work.json").write_text(asked.text())
     assert WorkList.read(tmp_path / "work.json") == asked
     assert touched_bytes(A) == 200
     for text in ("", "[]", "{}", asked.text().replace("foretrace-work", "x")):
-        with pytest.raises(RecordingError, match=r"x\.json: is no work list"):
+        with pytest.raises(RecordingError, match=r"x\.json: is not a work list"):
             WorkList.read_text(text, "x.json")
     with pytest.raises(RecordingError, match="No such file"):
         WorkList.read(tmp_path / "none.json")
-    with pytest.raises(ValueError, match="ask each op once"):
+    with pytest.raises(ValueError, match="request each op once"):
         WorkList("host", (A, A))

@@ -8,7 +8,7 @@ from foretrace.sim.errors import DriverFault
 
 
 @pytest.mark.parametrize("name", known_drivers())
-def test_every_driver_keeps_the_rules(name):
+def test_every_driver_follows_the_interface_rules(name):
     made = make_driver(name)
     assert made.name == name
     assert made.clock in CLOCKS
@@ -35,11 +35,11 @@ def test_two_drivers_cannot_have_one_name():
 
 
 def test_a_driver_that_does_not_say_how_is_a_mistake_of_its_writer():
-    with pytest.raises(TypeError, match=r"write probe\(\)"):
+    with pytest.raises(TypeError, match=r"has no probe\(\)"):
         Driver().probe()
     with pytest.raises(TypeError, match=r"write time_op\(\)"):
         Driver().timing([Request("host:sort")])
-    with pytest.raises(DriverFault, match="does one op at a time"):
+    with pytest.raises(DriverFault, match="times only one op at a time"):
         Driver().together([])
 
 

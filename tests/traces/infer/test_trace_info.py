@@ -34,13 +34,13 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
         "device     A GPU",
         "events     6 in 0.004 s",
         "steps      3 to 4, median 2 ms",
-        "host time  work 1, wait 0, poll 0, unknown 0 (shares of its threads' time)",
+        "host time  work 1, wait 0, poll 0, unknown 0 (fractions of its threads' time)",
         "network    1 collectives, backend nccl",
         "memory     peak unknown",
         "usable for replay yes; scale_to yes; memory no: no memory events with totals; record with "
         "profile_memory=True",
     ]
-    note = "note       no shapes, so that models know few ops; record with record_shapes=True"
+    note = "note       no shapes, so models can time few ops; record with record_shapes=True"
     assert str(info).splitlines()[-1] == note
     assert info.step_times == pytest.approx((1e-3, 3e-3))
     assert info.facts["gap_share"] == 0
@@ -52,12 +52,12 @@ def test_of_how_many_ranks_it_is_one_is_said_where_nobody_recorded_it(script, tm
     recorded.step(3, 0, 1000)
     recorded.op("aten::mm", 0, 1000)
     info = replace(recorded.read(tmp_path).info(), world=None)
-    assert str(info).splitlines()[0] == "ranks      0; of how many is not recorded"
+    assert str(info).splitlines()[0] == "ranks      0; the number of ranks is not recorded"
 
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     info = one(script, world=2, **SAID).read(tmp_path).info()
-    assert str(info.use_named("replay")) == "replay yes: rank 1 was not recorded; set missing_ranks"
+    assert str(info.find_use("replay")) == "replay yes: rank 1 was not recorded; set missing_ranks"
 
 
 @pytest.mark.parametrize(
@@ -68,28 +68,28 @@ def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     ],
 )
 def test_scaling_needs_groups_and_sizes(script, tmp_path, said, why):
-    assert str(one(script, **said).read(tmp_path).info().use_named("scale_to")) == why
+    assert str(one(script, **said).read(tmp_path).info().find_use("scale_to")) == why
 
 
 def test_scaling_needs_collectives(script, tmp_path):
     s = script()
     s.op("aten::mm", 0, 10)
-    assert str(s.read(tmp_path).info().use_named("scale_to")) == (
-        "scale_to no: no collectives, so nothing says what ranks exchange"
+    assert str(s.read(tmp_path).info().find_use("scale_to")) == (
+        "scale_to no: no collectives, so it is unknown what ranks exchange"
     )
 
 
 def test_one_process_can_be_scaled_by_its_gradients():
     """It was said to exchange nothing, while ``docs/howto.md`` scales exactly this one (B5)."""
     info = read_trace(bundled_trace_folder("foretrace:gpt")).info()
-    assert str(info.use_named("scale_to")) == "scale_to yes"
+    assert str(info.find_use("scale_to")) == "scale_to yes"
 
 
 def test_a_trace_without_launches_can_only_be_serialised(script, tmp_path):
     s = script()
     s.add("kernel", "k", 0, 10, pid=0, tid=7, stream=7)
     info = s.read(tmp_path).info()
-    assert str(info.use_named("replay")) == (
+    assert str(info.find_use("replay")) == (
         "replay no: GPU work without launches; serialise: true keeps recorded order"
     )
 
@@ -116,13 +116,13 @@ def test_unmarked_steps_are_said_to_be_one(script, tmp_path):
 
 
 def test_ranks_that_do_not_match_still_have_an_info(script, tmp_path):
-    """Info reports what is wrong where a graph is refused."""
+    """TraceInfo reports what is wrong where a graph is refused."""
     a, b = one(script, **SAID), one(script, **SAID)
     b.rank = 1
     b.document["distributedInfo"]["rank"] = 1
     b.launch(500, 510, 80, stream=20, name=NCCL, **SAID)
     info = kineto.read([a.write(tmp_path), b.write(tmp_path)]).info()
-    assert str(info.use_named("replay")) == (
+    assert str(info.find_use("replay")) == (
         "replay no: rank0.json.gz: rank 0 has 1 collectives of group '0', others 2; record the "
         "same steps on every rank"
     )

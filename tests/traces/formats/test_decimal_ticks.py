@@ -47,12 +47,12 @@ def test_digits_beyond_a_picosecond_are_rounded_half_to_even_and_counted():
 
 
 @pytest.mark.parametrize("text", [b"abc", b"", b"1.2.3", b"--1", b"NaN", b"Infinity", b"1e99999"])
-def test_what_is_no_number_is_refused_with_its_row(text):
+def test_a_text_that_is_no_number_is_refused_with_its_row(text):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 the arguments are checked below
         parse_micros([b"1", text])
     assert caught.value.args == (1, text.decode())
 
 
-def test_no_texts_are_no_times():
+def test_parsing_no_texts_gives_no_times():
     assert parse_micros([]).whole.dtype == np.int64
     assert len(parse_micros([]).whole) == 0

@@ -32,7 +32,7 @@ def test_a_folder_is_a_start_and_a_step_the_mean_of_its_ranks(tmp_path):
 def test_the_bundled_table_holds_all_starts():
     found = read([DATA / "ddp-gpt"])
     assert len(found.steps) == 19
-    assert len(found.without(2, 5).steps) == 17
+    assert len(found.without_starts(2, 5).steps) == 17
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_the_bundled_table_holds_all_starts():
     [
         (None, "has no steps.csv or rank"),
         (HEAD, "has no untraced steps"),
-        ("step,phase\n0,untraced\n", "is no table of steps"),
+        ("step,phase\n0,untraced\n", "is not a table of steps"),
         (HEAD + "0,untraced,0,soon,0\n", "soon"),
-        (HEAD + "0,untraced\n", r"is no table .*; bring the one that 'trace"),
+        (HEAD + "0,untraced\n", r"is not a table .*; use the one that 'trace"),
         (HEAD + "0,untraced,0,0,0\n", "a step of 0 s"),
-        (HEAD + "0,untraced,0,\u00e8,0\n", "is no table of steps"),
+        (HEAD + "0,untraced,0,\u00e8,0\n", "is not a table of steps"),
     ],
 )
-def test_a_file_that_is_not_a_table_is_refused(tmp_path, text, message):
+def test_a_file_that_is_no_step_table_is_refused(tmp_path, text, message):
     if text is not None:
         (tmp_path / "rank0.steps.csv").write_text(text, encoding="utf-8")
     with pytest.raises(TraceError, match=message):

@@ -79,7 +79,7 @@ COPY = " and keep a copy here, at the same path: that agent is on another machin
 
 
 @pytest.mark.parametrize(("agent", "copy"), [("far", COPY), ("elsewhere", "")])
-def test_what_only_opening_tells_is_said_so(listed, agent, copy):
+def test_a_driver_known_only_after_connecting_is_reported_as_unknown(listed, agent, copy):
     (problem,) = undeclared_driver_warnings(scenario("sort", agent))
     assert problem.severity == "warning"
     assert problem.message == (
@@ -95,14 +95,14 @@ def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):
         scenario(agent="gone")
 
 
-def test_such_a_driver_is_measured_and_drives_time(listed):
+def test_a_declared_driver_is_measured_and_drives_a_coupled_run(listed):
     found = check_devices(scenario())
     assert found.told["components"]["node0.gpu0"]["n"] == 2
     result = study(scenario(mode="coupled")).results["base"]
     assert float(result.makespan) == pytest.approx(2 * 100e-9)
 
 
-def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
+def test_a_driver_on_another_machine_only_names_what_this_side_needs(listed):
     with pytest.raises(DriverFault, match=r"must know what its samples cover; list its file.*copy"):
         check_devices(scenario(agent="far"))
 
@@ -146,7 +146,7 @@ def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys,
     del DRIVERS["sort"]
 
 
-def test_validate_accepts_it(listed, tmp_path, monkeypatch, capsys):
+def test_validate_accepts_a_driver_that_only_the_agent_loads(listed, tmp_path, monkeypatch, capsys):
     file = tmp_path / "s.yaml"
     text = SCENARIO.replace("DRIVER", "odd").replace("AGENT", "mine").replace("MODE", "replay")
     file.write_text(text)

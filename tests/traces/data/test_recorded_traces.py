@@ -77,7 +77,7 @@ def recorded_makespan(trace, graph, found):
     """From the first step's start to the end of the last or of the work that the steps launched."""
     events = RankTrace(trace, trace.ranks[0])
     work = launches(events)
-    in_steps = found.position_at(work.point) >= 0
+    in_steps = found.position_at(work.caller_free) >= 0
     last = max(
         work.end[in_steps].max(),
         found.end[-1] if found.marked else events.end[events.lane_of_event >= 0].max(),

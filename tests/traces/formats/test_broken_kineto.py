@@ -45,7 +45,7 @@ def step(number, ts):
     return [{**mark, "ts": ts, "dur": 100}, {**EVENT, "ts": ts + 1, "dur": 90}]
 
 
-DAMAGED = "the file is damaged or no profiler trace, record it again"
+DAMAGED = "the file is damaged or not a profiler trace, record it again"
 GIVE = "give the profiler's .json or .json.gz"
 RECORD = "the file is damaged, record it again"
 BUNDLED = (
@@ -125,16 +125,16 @@ EVENTS = {
     ),
     "a number that is none": (
         {"t.json": told(**{"Sequence number": "third"})},
-        f"t.json: args: sequence is 'third', which is no 64-bit integer; {RECORD}",
+        f"t.json: args: sequence is 'third', which is not a 64-bit integer; {RECORD}",
     ),
     "a number of 70 bits": (
         {"t.json": told(**{"External id": str(2**70)})},
-        "t.json: args: external is '1180591620717411303424', which is no 64-bit integer; "
+        "t.json: args: external is '1180591620717411303424', which is not a 64-bit integer; "
         + RECORD,
     ),
     "begin and end apart": (
         {"t.json": trace({**EVENT, "ph": "B"})},
-        "t.json: event 0 ('aten::mm'): begins or ends apart; record complete events (ph X)",
+        "t.json: event 0 ('aten::mm'): is split into begin and end; record complete events (ph X)",
     ),
     "a rank beyond all jobs": (
         {"t.json": of_rank(2**40, EVENT)},
@@ -143,14 +143,14 @@ EVENTS = {
     ),
     "a kernel without its launch": (
         {"t.json": trace(EVENT, KERNEL)},
-        "t.json: none of 1 GPU ops can be joined to the call that launched it, so nothing says "
-        "what waits for what; record with CPU activities too, or allow the recorded order to be "
-        "kept (serialise: true)",
+        "t.json: none of 1 GPU ops can be joined to the call that launched it, so "
+        "dependencies are unknown; record with CPU activities too, or allow the recorded order "
+        "to be kept (serialise: true)",
     ),
     "ranks that were not recorded": (
         {"t.json": of_rank(3, *collective(ranks="[0, 1, 2, 3]"), world=4)},
         "t.json: collectives involve ranks 0, 1, 2, which were not recorded; add their files, or "
-        "say what stands for them (missing_ranks: like_recorded | recorded_waits)",
+        "choose what replaces them (missing_ranks: like_recorded | recorded_waits)",
     ),
 }  # fmt: skip
 
@@ -207,7 +207,7 @@ def put(folder, files):
 
 
 @pytest.mark.parametrize("case", TABLE)
-def test_what_is_broken_is_said_with_its_place_and_a_cure(case, refused, tmp_path):
+def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_path):
     files, message = TABLE[case]
     name = put(tmp_path, files)
     assert refused("trace", "export", name, "--format", "chakra") == message

@@ -19,7 +19,7 @@ KEY = "recording"  # of the logs in a folder, whichever work list they are of
 
 
 def record_work(
-    work: WorkList, opener: Callable[[], Driver], folder: Path, tell: Tell = log.info
+    work: WorkList, opener: Callable[[], Driver], folder: Path, on_progress: Tell = log.info
 ) -> Path:
     """Recording of a work list, measured now into a folder; returns its path.
 
@@ -35,18 +35,18 @@ def record_work(
     DriverFault
         The device is missing, busy or fails before anything was measured.
     """
-    _keep_abandoned(folder, tell)
+    _keep_abandoned(folder, on_progress)
     answers = AnswerLog(folder, KEY)
-    under_way = Measurement(work, opener, tell)
-    under_way.noted = lambda sample: answers.sample(
+    under_way = Measurement(work, opener, on_progress)
+    under_way.on_sample = lambda sample: answers.sample(
         work.driver, sample, replace(under_way.recording("killed"), samples=())
     )
     try:
-        kept = under_way.run().keep(folder)
+        kept = under_way.run().write_into(folder)
     except KeyboardInterrupt:
         if under_way.samples:
-            partial = under_way.recording("interrupted").keep(folder)
-            tell(f"what was measured before is in {partial}")
+            partial = under_way.recording("interrupted").write_into(folder)
+            on_progress(f"samples measured so far are in {partial}")
         answers.remove()
         raise
     except DriverFault:  # before anything was measured
@@ -56,9 +56,9 @@ def record_work(
     return kept
 
 
-def _keep_abandoned(folder: Path, tell: Tell) -> None:
+def _keep_abandoned(folder: Path, on_progress: Tell) -> None:
     """Make recordings of what killed processes had measured."""
     for path in abandoned_logs(folder, KEY):
         for recording in read_log(path)[1].values():
-            kept = recording.keep(folder)
-            tell(f"what was measured before the last one was killed is in {kept}")
+            kept = recording.write_into(folder)
+            on_progress(f"samples that a killed process had measured are in {kept}")

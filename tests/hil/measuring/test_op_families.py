@@ -17,14 +17,14 @@ from foretrace.scenarios.studies.fitting.rows import measured_rows
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 
 
-def test_batch_norms_that_were_not_measured_are_told_better_than_by_interpolation():
+def test_unmeasured_batch_norms_are_predicted_better_than_by_interpolation():
     found = fit_families(measured_rows(FILES, "aten::native_batch_norm "), "shapes", draws=2)
     norm = found["batch norm"].calibration
     assert norm.held.median < 0.10 < norm.interpolated.median
     assert "ragged_rate" in norm.values  # images of 2 x 2 fill no vector
 
 
-def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
+def test_memory_ops_have_one_bend_and_held_out_sizes_fit_the_line():
     files = ["foretrace:host-epyc", "foretrace:host-sizes-epyc"]
     data = measured_rows(files, "^(copy:h2h|host:(read|fill)) ")
     found = fit_families(data, "shapes", draws=2)["memory"].calibration
@@ -36,7 +36,7 @@ def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
 
 
 @pytest.mark.parametrize(("name", "found"), [("gpt", (0.7, 1.2)), ("resnet50", (0.5, 1.0))])
-def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(name, found):
+def test_in_context_slowdown_is_predicted_from_shapes_of_no_known_model(name, found):
     """What ops one by one, warm, lack beside the whole step; nothing is fitted to it."""
     costs = fit_cache_model(["foretrace:torch-cold-epyc", "foretrace:host-epyc"])
     recording = read(recording_path(f"foretrace:torch-{name}-epyc"))
@@ -49,7 +49,7 @@ def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(
 
 
 @pytest.mark.nightly
-def test_thin_products_that_were_not_measured_are_told_within_the_bar():
+def test_unmeasured_thin_gemms_are_predicted_within_the_required_error():
     """Fitted on few pixels of other shapes; the interval of whole shapes drawn again is below."""
     data = measured_rows(["foretrace:torch-rare-epyc"], "slow_conv2d_forward")
     found = fit_families(data, "shapes", draws=2)["im2col convolution"].calibration

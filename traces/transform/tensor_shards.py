@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
+from .computing_operators import Operator, Shape, tensor_shapes
 from .linear_layers import PRODUCTS, LinearLayer
 from .linear_pairs import (
     POINTWISE,
@@ -22,7 +23,6 @@ from .linear_pairs import (
     parameter_shapes,
     require_split,
 )
-from .working_operators import Operator, Shape, tensor_shapes
 
 OF_WEIGHTS = POINTWISE | {
     "lerp", "addcmul", "maximum", "sign", "_fused_adam", "_fused_adamw", "_fused_sgd",
@@ -31,7 +31,7 @@ OF_WEIGHTS = POINTWISE | {
 """Operators on weights, gradients and an optimizer's states that treat each number by itself."""
 
 
-class Rewritten(NamedTuple):
+class ShardedOperator(NamedTuple):
     """What an operator is on one rank.
 
     Parameters
@@ -49,7 +49,7 @@ class Rewritten(NamedTuple):
     name: str = ""
 
 
-class Reduced(NamedTuple):
+class TensorAllReduce(NamedTuple):
     """An all-reduce among the tensor-parallel ranks, and the bias added behind it.
 
     Parameters
@@ -68,7 +68,7 @@ class Reduced(NamedTuple):
     bias: Shape = ()
 
 
-class TensorShares(NamedTuple):
+class ShardedStep(NamedTuple):
     """A step on one of several tensor-parallel ranks.
 
     Parameters
@@ -78,14 +78,14 @@ class TensorShares(NamedTuple):
     gradients : shape on one rank, by position of the mark of a gradient that is split
     """
 
-    operators: dict[int, Rewritten]
-    reduced: list[Reduced]
+    operators: dict[int, ShardedOperator]
+    reduced: list[TensorAllReduce]
     gradients: dict[int, Shape]
 
 
-def tensor_shares(
+def tensor_shards(
     operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int
-) -> TensorShares:
+) -> ShardedStep:
     """Share of one of ``degree`` ranks in a step.
 
     Raises
@@ -93,20 +93,20 @@ def tensor_shares(
     ValueError
         It is not known what an operator would be; says which and why.
     """
-    return _Sharing(operators, pairs, degree).shares()
+    return _Sharder(operators, pairs, degree).shares()
 
 
-class _Sharing:
+class _Sharder:
     """Goes through the pairs of a step, then through what is done to their weights."""
 
     def __init__(self, operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int):
         self.operators, self.pairs, self.degree = operators, pairs, degree
         self.parameters = parameter_shapes(operators)
-        self.found: dict[int, Rewritten] = {}
+        self.found: dict[int, ShardedOperator] = {}
         self.gradients: dict[int, Shape] = {}
 
-    def shares(self) -> TensorShares:
-        reduced: list[Reduced] = []
+    def shares(self) -> ShardedStep:
+        reduced: list[TensorAllReduce] = []
         for pair in self.pairs:
             for layer in pair.columns:
                 self._products(layer, layer.outputs // self.degree, layer.inputs)
@@ -117,7 +117,7 @@ class _Sharing:
             self._between_backward(pair)
             reduced += self._reductions(pair)
         self._of_weights()
-        return TensorShares(self.found, reduced, self.gradients)
+        return ShardedStep(self.found, reduced, self.gradients)
 
     def _products(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
         """Sizes of a layer's products where it has these outputs and inputs."""
@@ -129,11 +129,13 @@ class _Sharing:
             self._rewrite(layer.forward, ((outputs,), *forward), (rows, outputs))
         else:  # the second of a pair: its bias is added behind what is reduced
             types = self.operators[layer.forward].types[1:3]
-            self.found[layer.forward] = Rewritten(forward, types, _stays_whole, name="aten::mm")
+            self.found[layer.forward] = ShardedOperator(
+                forward, types, _stays_whole, name="aten::mm"
+            )
         if layer.input_gradient >= 0:
             backward = ((rows, outputs), (outputs, inputs))
             self._rewrite(layer.input_gradient, backward, (rows, inputs))
-        first, last = (inputs, outputs) if layer.turned else (outputs, inputs)
+        first, last = (inputs, outputs) if layer.transposed else (outputs, inputs)
         self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)), (first, last))
 
     def _rewrite(self, at: int, tensors: tuple[Shape, ...], result: Shape = ()) -> None:
@@ -144,13 +146,13 @@ class _Sharing:
         if result:
             *_, left, right = operator.shapes[: len(tensors)]
             share[left[0], right[1]] = result
-        self.found[at] = Rewritten(shapes, operator.types, share.get)
+        self.found[at] = ShardedOperator(shapes, operator.types, share.get)
 
     def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
         """Find when the gradients of a layer's weight, and of a split bias, are done."""
         outputs = layer.outputs // (self.degree if columns else 1)
         inputs = layer.inputs // (1 if columns else self.degree)
-        share = (inputs, outputs) if layer.turned else (outputs, inputs)
+        share = (inputs, outputs) if layer.transposed else (outputs, inputs)
         self._claim(layer, layer.weight, share)
         if layer.biased and columns:
             self._claim(layer, (layer.outputs,), (outputs,))
@@ -184,7 +186,7 @@ class _Sharing:
                 self._sum(pair, at, behind=at > first)
             elif at > first and is_input_sum(pair, operator):
                 continue
-            elif at > last:  # no gradient of the input is asked for
+            elif at > last:  # the gradient of the input is not computed
                 break
             else:
                 require_split(pair, operator, f"in the backward pass of {pair}")
@@ -208,11 +210,11 @@ class _Sharing:
     def _map(self, at: int, share: Callable[[Shape], Shape | None], element: str) -> None:
         """An operator each of whose tensors is shared out, or whole."""
         shapes, types = self.operators[at].shapes, self.operators[at].types
-        self.found[at] = Rewritten(
-            shared_shapes(shapes, share), named_lists(types, element), share, element
+        self.found[at] = ShardedOperator(
+            shard_shapes(shapes, share), with_list_types(types, element), share, element
         )
 
-    def _reductions(self, pair: LinearPair) -> Iterator[Reduced]:
+    def _reductions(self, pair: LinearPair) -> Iterator[TensorAllReduce]:
         row, first = pair.row, pair.columns[0]
         element = self.operators[row.forward].types[0]
         wide = next(
@@ -224,9 +226,9 @@ class _Sharing:
             (row.rows, row.outputs),
         )
         bias = (row.outputs,) if row.biased else ()
-        yield Reduced(row.forward, True, element, wide, bias)
+        yield TensorAllReduce(row.forward, True, element, wide, bias)
         if pair.consumer >= 0:
-            yield Reduced(pair.consumer, False, element, (first.rows, first.inputs))
+            yield TensorAllReduce(pair.consumer, False, element, (first.rows, first.inputs))
 
     def _of_weights(self) -> None:
         """Operators of DDP and of the optimizer on weights that are split."""
@@ -247,11 +249,11 @@ class _Sharing:
             if both := sorted(whole.intersection(touched)):
                 raise ValueError(
                     f"{operator}: of the parameters of {_sized(both[0])} some would be split and "
-                    "some not, and sizes do not tell which is which"
+                    "some not, and sizes do not show which"
                 )
             if operator.name.removeprefix("_foreach_") not in OF_WEIGHTS:
                 raise ValueError(
-                    f"{operator} is of a weight that would be split, and may mix its parts (a "
+                    f"{operator} works on a weight that would be split, and may mix its parts (a "
                     "norm over all of it is a sum over all ranks)"
                 )
             element = next(iter(words)) if len(words) == 1 else ""
@@ -261,7 +263,9 @@ class _Sharing:
         """Whether an operator is of weights, not of activations of the same sizes."""
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):
-            raise ValueError(f"{operator} is of a weight or of an activation: sizes do not tell")
+            raise ValueError(
+                f"{operator} works on a weight or an activation; sizes do not show which"
+            )
         return operator.name != "sum" and "backward" not in operator.name
 
 
@@ -273,12 +277,12 @@ def _sized(shape: Shape) -> str:
     return f"[{'x'.join(map(str, shape))}]"
 
 
-def shared_shapes(
+def shard_shapes(
     shapes: tuple[Any, ...], share: Callable[[Shape], Shape | None]
 ) -> tuple[Any, ...]:
     """Sizes of all arguments, those of tensors that are shared out replaced.
 
-    >>> shared_shapes(((4, 8), (), ((8,), (3,))), {(4, 8): (4, 4), (8,): (4,)}.get)
+    >>> shard_shapes(((4, 8), (), ((8,), (3,))), {(4, 8): (4, 4), (8,): (4,)}.get)
     ((4, 4), (), ((4,), (3,)))
     """
     new = {s: share(s) or s for _, s in tensor_shapes(shapes) if prod(s) > 1}
@@ -290,10 +294,10 @@ def shared_shapes(
     return tuple(map(one, shapes))
 
 
-def named_lists(types: tuple[str, ...], element: str) -> tuple[str, ...]:
+def with_list_types(types: tuple[str, ...], element: str) -> tuple[str, ...]:
     """Types of arguments; of lists of tensors, of which profilers leave it out, this one.
 
-    >>> named_lists(("TensorList", "Scalar"), "float")
+    >>> with_list_types(("TensorList", "Scalar"), "float")
     ('TensorList[float]', 'Scalar')
     """
     return tuple(f"{t}[{element}]" if t == "TensorList" and element else t for t in types)

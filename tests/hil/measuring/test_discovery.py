@@ -28,7 +28,7 @@ def sysfs(tmp_path):
     return write
 
 
-def test_a_machine_is_told_as_the_cluster_of_a_scenario(sysfs):
+def test_a_machine_is_written_as_a_scenarios_cluster_section(sysfs):
     root = sysfs(**{"0000_17_00.0": GPU, "0000_18_00.0": GPU, "0000_19_00.0": NIC})
     (root / "bus/pci/devices/0000:19:00.0/net/ib0").mkdir(parents=True)
     told = discover("box", root, lists=()).yaml()
@@ -48,16 +48,16 @@ def test_a_machine_is_told_as_the_cluster_of_a_scenario(sysfs):
     ]
 
 
-def test_what_the_catalog_does_not_know_is_told_not_guessed(sysfs):
+def test_devices_missing_in_the_catalog_are_reported_not_guessed(sysfs):
     root = sysfs(**{"0000_17_00.0": {**GPU, "device": "0x9999", "numa_node": "-1"},
                     "0000_18_00.0": {**NIC, "current_link_speed": "Unknown"}})  # fmt: skip
     told = discover("box", root, lists=()).yaml()
     assert "# gpu: 1 of 0x10de:0x9999, which no catalog names" in told
-    assert "# gpu 0000:17:00.0 is nearest to no nic that tells" in told
+    assert "# gpu 0000:17:00.0 is nearest to no nic of a known node" in told
     assert "# nic 0000:18:00.0 0x15b3:0x1021 numa 1\n" in told
 
 
-def test_machines_of_several_models_are_not_made_one(sysfs):
+def test_a_machine_with_several_gpu_models_is_not_merged_into_one(sysfs):
     root = sysfs(**{"0000_17_00.0": GPU, "0000_18_00.0": {**GPU, "device": "0x2330"}})
     assert (
         "# gpu: several models ['h100-sxm5-80g', 'h200-sxm-141g']"
@@ -65,7 +65,7 @@ def test_machines_of_several_models_are_not_made_one(sysfs):
     )
 
 
-def test_a_machine_with_nothing_says_so(sysfs):
+def test_a_machine_without_devices_says_so(sysfs):
     told = discover("box", sysfs(**{"0000_01_00.0": {**GPU, "class": "0x010000"}}), lists=()).yaml()
     assert told.endswith(
         "  node:\n    gpu:  # none found; name the part that plays the accelerator\n"
@@ -82,7 +82,7 @@ C 03  Display controller
 """
 
 
-def test_names_are_of_the_systems_own_list_of_ids(sysfs, tmp_path):
+def test_device_names_come_from_the_systems_pci_id_list(sysfs, tmp_path):
     """What the catalog has under that name is that part; the others are told by name."""
     root = sysfs(**{"0000_17_00.0": {**GPU, "device": "0x2684"},
                     "0000_18_00.0": {**NIC, "device": "0x101d"}})  # fmt: skip
@@ -95,7 +95,7 @@ def test_names_are_of_the_systems_own_list_of_ids(sysfs, tmp_path):
     assert "# gpu: 1 of 0x10de:0x2684, which no catalog names" in without
 
 
-def test_parts_are_those_of_the_catalog():
+def test_parts_are_matched_with_the_catalog():
     from foretrace.hil.discovery import CATALOG
     from foretrace.scenarios.config.catalog import installed
 

@@ -85,7 +85,7 @@ def test_clocks_that_drift_apart_are_refused(script, tmp_path):
         read(tmp_path, a, b).graph()
     assert str(caught.value) == (
         "rank1.json.gz: collective:all-reduce fp32[100] of rank 1 is 0.0399 s away from the same "
-        "collective of rank 0, however the clocks are shifted; the files are of different runs or "
+        "collective of rank 0, for any shift of the clocks; the files are of different runs or "
         "of drifting clocks, record them together"
     )
 
@@ -96,7 +96,7 @@ def test_ranks_that_were_not_recorded_are_refused(script, tmp_path):
         trace.graph()
     assert str(caught.value) == (
         "rank3.json.gz: collectives involve ranks 0, 1, 2, 4, 5, 6, 7, which were not recorded; "
-        "add their files, or say what stands for them (missing_ranks: like_recorded | "
+        "add their files, or choose what replaces them (missing_ranks: like_recorded | "
         "recorded_waits)"
     )
 

@@ -97,7 +97,7 @@ def step_operators(events: RankTrace, steps: Steps) -> list[list[Operator]]:
             owned = int(events.end[row])
         if text == GRADIENT:
             found[step].append(_operator(events, row, "gradient")._replace(gradient=True))
-        elif is_working(text):
+        elif is_computing_operator(text):
             until, last, inside[row] = int(events.end[row]), row, []
             operator = _operator(events, row, _short(text))
             owns = int(events.start[row]) < owned
@@ -114,13 +114,15 @@ OWN = re.compile(
 )
 
 
-def is_working(name: str) -> bool:
+def is_computing_operator(name: str) -> bool:
     """Whether an operator touches numbers, by its name; one that nobody knows is taken to.
 
-    >>> [is_working(f"aten::{n}") for n in ("mm", "t", "linear")]
+    >>> [is_computing_operator(f"aten::{n}") for n in ("mm", "t", "linear")]
     [True, False, False]
-    >>> is_working("flash_attn::_flash_attn_forward"), is_working("AddmmBackward0")
-    (True, False)
+    >>> is_computing_operator("flash_attn::_flash_attn_forward")
+    True
+    >>> is_computing_operator("AddmmBackward0")
+    False
     """
     if ATEN.match(name):
         return name not in QUICK and name.partition("::")[2] not in CALLS_OTHERS
