@@ -503,7 +503,7 @@ def recorded(
 
 def part(name: str, **more: Any) -> Roofline:
     """A GPU of the catalog, and more settings."""
-    return construct(Roofline, {**catalog_gpu(name).of("roofline"), **more})
+    return construct(Roofline, {**catalog_gpu(name).settings_for("roofline"), **more})
 
 
 Told = dict[tuple[str, str], Found]

@@ -219,11 +219,10 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
-    from ..studies.workers.workers import make_workers as hired
-    from ..studies.workers.workers import workers_option
+    from ..studies.workers.workers import make_workers, workers_option
 
     try:
-        crew = hired(workers_option(text, ""))
+        crew = make_workers(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
     try:

@@ -16,8 +16,8 @@ from .terminal.common import Catalogs, Json, print_json
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench
     from ..studies.fitting.curves import Curve
+    from ..studies.fitting.recording_rows import MeasuredRows
     from ..studies.fitting.round_trip import RoundTrip
-    from ..studies.fitting.rows import MeasuredRows
 
 AskedFit = tuple[str, list[str], list[str], str]  # --start, --know, --parameter, --name
 
@@ -73,10 +73,10 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out. The recorded ops are run with it."""
     from ..studies.fitting.bench import BENCHES, Bench
-    from ..studies.fitting.loaded import LOADED_MEMORY
+    from ..studies.fitting.loaded_memory import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND
     from ..studies.fitting.rates import MESSAGE_RATES, require_no_streams
-    from ..studies.fitting.rows import HOLDOUTS, measured_rows
+    from ..studies.fitting.recording_rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
@@ -85,7 +85,7 @@ def fit(
     if component not in known:
         raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
     _require_source(component, logs or [], recording, machine)
-    if component == "gpu" and not parameter and _is_of_families(recording, only):
+    if component == "gpu" and not parameter and _has_kernel_families(recording, only):
         _fit_gpu(Bench(component, machine, tuple(catalog)), recording, (start, know, name), out,
                  json)  # fmt: skip
         return
@@ -140,7 +140,7 @@ def _fit_families(
 ) -> tuple[dict[str, Any], str]:
     """Report and file of all families of ops."""
     from ..studies.fitting.caches import fit_cache_model
-    from ..studies.fitting.entry import families_file, families_to_dict
+    from ..studies.fitting.catalog_entry import families_file, families_to_dict
     from ..studies.fitting.families import fit_families
     from ..studies.fitting.round_trip import families_round_trip
 
@@ -155,11 +155,11 @@ def _fit_families(
     return families_to_dict(parts, data, holdout, bar) | _told(back), text
 
 
-def _is_of_families(recording: list[str], only: str) -> bool:
+def _has_kernel_families(recording: list[str], only: str) -> bool:
     """Whether all constants of a GPU are asked for, of more than its products."""
-    from ..studies.fitting.gpu_rows import is_of_families
+    from ..studies.fitting.gpu_rows import has_kernel_families
 
-    return not only and is_of_families(recording)
+    return not only and has_kernel_families(recording)
 
 
 def _fit_gpu(
@@ -186,8 +186,8 @@ def _fit_part(
     bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of one part."""
-    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
-    from ..studies.fitting.forms import fit_part, part_to_fit
+    from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
+    from ..studies.fitting.part_fit import fit_part, part_to_fit
     from ..studies.fitting.round_trip import part_round_trip
 
     start, know, parameter, name = asked
@@ -210,7 +210,7 @@ def _fit_curve(
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:  # fmt: skip
     """Report and file of a curve: message rates of a NIC, or a memory under load."""
-    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.catalog_entry import fit_to_dict, settings_before_fit
 
     start, know, parameter, name = asked
     before = settings_before_fit(curve.part, start, know, catalogs)
@@ -228,8 +228,8 @@ def _fit_network(
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of a library, fitted to logs."""
+    from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.collective_logs import collective_rows
-    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
 
     start, know, parameter, name = asked

@@ -140,9 +140,9 @@ def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[Parti
 
     if not live_devices_drive_run(scenario):
         return nullcontext()
-    from ..studies.folders.partial_answers import partial_answers_kept
+    from ..studies.folders.partial_answers import keep_partial_answers
 
-    return partial_answers_kept(scenario, out, print_error)
+    return keep_partial_answers(scenario, out, print_error)
 
 
 def _print_warnings(warnings: Iterable[Problem]) -> None:

@@ -52,8 +52,7 @@ def sweep(
     from ..studies.run.plan import require_run_fits_memory
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweep_folder import outcome_store, save_sweep
-    from ..studies.workers.workers import local_process_count, workers_option
-    from ..studies.workers.workers import make_workers as hired
+    from ..studies.workers.workers import local_process_count, make_workers, workers_option
 
     settings = [*set]
     settings += [f"sweep.points={points}"] if points is not None else []
@@ -68,7 +67,7 @@ def sweep(
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
     kept = outcome_store(out, scenario)
-    if resume and (others := kept.others()):
+    if resume and (others := kept.other_folders()):
         progress_printer(quiet or json)(
             f"points in {', '.join(map(str, others))} are of another state of this scenario, "
             "of its traces or of foretrace: every point is run again; "
@@ -80,7 +79,7 @@ def sweep(
             require_run_fits_memory(  # a search for one that fits may begin with one that does not
                 scenario, min(local_process_count(asked), wanted_points(scenario))
             )
-    crew = hired(asked)
+    crew = make_workers(asked)
     swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")

@@ -51,7 +51,7 @@ class Binding:
         return {"use": self.use, **self.settings}
 
     @property
-    def answering(self) -> tuple[Binding, ...]:
+    def links_or_self(self) -> tuple[Binding, ...]:
         """Who answers: its links, or itself."""
         return self.links or (self,)
 
@@ -114,7 +114,7 @@ def missing_settings(
     >>> missing_settings("wire", Binding("link", {"latency": 0.0}), {})
     (['bandwidth'], '')
     """
-    places = _parts_meant_by_glob(glob, parts)
+    places = _part_paths_of_glob(glob, parts)
     if not places and "*" in glob.split("."):
         return [], ""  # anything at all: the machine will tell
     told = (*(parts[place].settings for place in places), binding.settings)
@@ -123,7 +123,7 @@ def missing_settings(
     return absent, f"cluster.{places[0]}" if places else ""
 
 
-def _parts_meant_by_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
+def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
     """The places of the parts whose components a glob means."""
     pool, _, below = glob.removeprefix(SELECTED).partition(".")
     if glob.startswith(SELECTED):
@@ -137,16 +137,16 @@ def _parts_meant_by_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
     return []
 
 
-def means_part_of_component(glob: str, component: Component, components: Container[str]) -> bool:
+def matches_only_subcomponent(glob: str, component: Component, components: Container[str]) -> bool:
     """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
 
     A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
-    >>> [means_part_of_component("node*.gpu*", c, there) for c in (gpu, dma)]
+    >>> [matches_only_subcomponent("node*.gpu*", c, there) for c in (gpu, dma)]
     [False, True]
-    >>> means_part_of_component("node*.nic*", nic, there), means_part_of_component("*", dma, there)
+    >>> matches_only_subcomponent("node*.nic*", nic, there), matches_only_subcomponent("*", dma, there)
     (False, False)
     """
     whole = component.name.rpartition(".")[0]
@@ -172,7 +172,7 @@ def entry_for_component(
         return table[component.name]
     found = None
     for glob, value in table.items():
-        if fits(glob, component) and not means_part_of_component(glob, component, components):
+        if fits(glob, component) and not matches_only_subcomponent(glob, component, components):
             found = value
     return found
 
@@ -186,26 +186,26 @@ def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T
     >>> entries_by_component({"node1.gpu0": 2, "node[01].gpu*": 1}, machine)
     {0: 1, 1: 2}
     """
-    entry, values = entry_numbers(table, machine), tuple(table.values())
+    entry, values = entry_index_by_component(table, machine), tuple(table.values())
     return {number: values[entry[number]] for number in np.flatnonzero(entry >= 0).tolist()}
 
 
-def entry_numbers(table: Iterable[str], machine: System) -> NDArray[np.int64]:
+def entry_index_by_component(table: Iterable[str], machine: System) -> NDArray[np.int64]:
     """(components,) which entry of a table each one has, as of ``entries_by_component``; or -1."""
     index, found = machine.index, np.full(len(machine.components), -1)
     for k, glob in enumerate(table):
         if glob not in index or WILD.search(glob) or "." not in glob:
-            found[numbers_meant(glob, machine)] = k
+            found[component_indices_of_glob(glob, machine)] = k
     for k, name in enumerate(table):
         if name in index:
             found[index[name]] = k
     return found
 
 
-def numbers_meant(glob: str, machine: System) -> NDArray[np.int64]:
+def component_indices_of_glob(glob: str, machine: System) -> NDArray[np.int64]:
     """Numbers of the components that a glob means, and not as parts of others."""
 
     def is_meant(part: Component) -> bool:
-        return fits(glob, part) and not means_part_of_component(glob, part, machine.index)
+        return fits(glob, part) and not matches_only_subcomponent(glob, part, machine.index)
 
     return machine.components.matching(is_meant, by_digits=tells_digits(glob))

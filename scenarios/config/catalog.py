@@ -71,7 +71,7 @@ class Catalog:
 
     Parameters
     ----------
-    sheets : files
+    files : files
     own : kinds to names to settings, of a scenario itself
 
     Examples
@@ -80,22 +80,22 @@ class Catalog:
     True
     """
 
-    sheets: tuple[CatalogFile, ...] = ()
+    files: tuple[CatalogFile, ...] = ()
     own: TreeNode | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
         """All parts of a kind."""
-        trees = [*(s.tree for s in self.sheets), *((self.own,) if self.own else ())]
+        trees = [*(s.tree for s in self.files), *((self.own,) if self.own else ())]
         found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
         return tuple(sorted(found))
 
     def entry(self, kind: str, name: str) -> TreeNode | None:
         """The entry of a part; None for an unknown one."""
         found = find_node(self.own, (kind, name)) if self.own else None
-        likely = (s.tree for s in reversed(self.sheets) if name in s.text)
+        likely = (s.tree for s in reversed(self.files) if name in s.text)
         return found or next((n for t in likely if (n := find_node(t, (kind, name)))), None)
 
-    def beside(self, own: TreeNode) -> Catalog:
+    def with_own_parts(self, own: TreeNode) -> Catalog:
         """The catalog with the parts that a scenario defines itself."""
         return replace(self, own=with_layer(own, "catalog"))
 
@@ -109,12 +109,12 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
         A directory that is not there.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
-    sheets = [
+    files = [
         s
         for d in (str(OURS), *_packaged_directories(), *theirs, *directories)
         for s in _catalog_files_in(d)
     ]
-    return Catalog(tuple(sheets))
+    return Catalog(tuple(files))
 
 
 @cache

@@ -16,8 +16,8 @@ from typing import Any
 from ...reports.texts.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
 from .component_names import KINDS, meaning_of_name
-from .later import planned_release
 from .metrics import Metric, known_metrics, parse_metric
+from .planned_releases import planned_release
 from .reading.renamed_settings import current_name
 from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads

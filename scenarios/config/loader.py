@@ -226,7 +226,7 @@ def _check_scenario(
     tree = with_absolute_paths(apply_settings(with_current_names(tree), settings))
     _load_named_plugins(tree)
     if own := find_node(tree, ("catalog",)):
-        catalog = catalog.beside(own)
+        catalog = catalog.with_own_parts(own)
     draft = Draft(tree, catalog, shown)
     problems = [problem for check in READING.values() for problem in check(draft)]
     if errors := [p for p in problems if p.severity == "error"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...sim.facts.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
 from ...sim.facts.metric import find_metric as named_of
-from .later import planned_release
+from .planned_releases import planned_release
 from .settings import known_workloads
 
 __all__ = [

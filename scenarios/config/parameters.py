@@ -34,10 +34,10 @@ class Amount:
     unit: str = ""
     text: bool = False
 
-    def of(self, number: Decimal) -> Scalar:
+    def with_number(self, number: Decimal) -> Scalar:
         """Another number, written like this one.
 
-        >>> parse_amount("100 Gb/s").of(Decimal("250")), parse_amount(8).of(Decimal(16))
+        >>> parse_amount("100 Gb/s").with_number(Decimal("250")), parse_amount(8).with_number(Decimal(16))
         ('250 Gb/s', 16)
         """
         whole = number == number.to_integral_value()
@@ -80,13 +80,13 @@ class Values:
         """Plain data for tables: the values by their position, ``{"0": ..., "1": ...}``."""
         return {str(i): v for i, v in enumerate(self.values)}
 
-    def at(self, share: float) -> Any:
+    def value_at(self, fraction: float) -> Any:
         """The value that lies at a share of the way, from 0 to below 1.
 
-        >>> Values((1, 2, 4)).at(0.5)
+        >>> Values((1, 2, 4)).value_at(0.5)
         2
         """
-        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+        return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)]
 
 
 @dataclass(frozen=True)
@@ -105,18 +105,21 @@ class Range:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for tables: ``from``, ``to`` and, if it is logarithmic, ``log``."""
-        ends = {"from": self.low.of(self.low.number), "to": self.high.of(self.high.number)}
+        ends = {
+            "from": self.low.with_number(self.low.number),
+            "to": self.high.with_number(self.high.number),
+        }
         return {**ends, "log": True} if self.log else ends
 
-    def at(self, share: float) -> Scalar:
+    def value_at(self, fraction: float) -> Scalar:
         """The value that lies at a share of the way, from 0 to 1.
 
-        >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).at(0.5)
+        >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).value_at(0.5)
         '10 us'
         """
         low, high = float(self.low.number), float(self.high.number)
-        found = low * (high / low) ** share if self.log else low + (high - low) * share
-        return self.low.of(_shortest_decimal(min(max(found, low), high)))
+        found = low * (high / low) ** fraction if self.log else low + (high - low) * fraction
+        return self.low.with_number(_shortest_decimal(min(max(found, low), high)))
 
 
 Vary = Values | Range
@@ -203,14 +206,14 @@ def _values_by_step(low: Amount, high: Amount, model: RangeSection) -> Values:
         raise validation_error("vary", message, "step", model.step)
     count = (high.number - low.number) / step.number
     if count != count.to_integral_value():
-        last = low.of(low.number + int(count) * step.number)
+        last = low.with_number(low.number + int(count) * step.number)
         message = f"steps of '{model.step}' do not reach '{model.to}'; the last one is '{last}'"
         raise validation_error("vary", message, "step", model.step)
     if count >= MOST:
         message = f"{int(count) + 1} values; take at most {MOST}"
         raise validation_error("vary", message, "step", model.step)
     numbers = (low.number + i * step.number for i in range(int(count) + 1))
-    return Values(tuple(low.of(n) for n in numbers), ordered=True)
+    return Values(tuple(low.with_number(n) for n in numbers), ordered=True)
 
 
 def _values_by_factor(low: Amount, high: Amount, model: RangeSection) -> Vary:
@@ -226,5 +229,5 @@ def _values_by_factor(low: Amount, high: Amount, model: RangeSection) -> Vary:
     if model.log is True:
         return whole
     count = int(model.log or 0)
-    found = tuple(dict.fromkeys(whole.at(i / (count - 1)) for i in range(count)))
+    found = tuple(dict.fromkeys(whole.value_at(i / (count - 1)) for i in range(count)))
     return Values(found, ordered=True)

@@ -180,10 +180,10 @@ class Part:
         """Plain data as a scenario writes it."""
         return {"model": self.model, "count": self.count, **self.settings}
 
-    def of(self, backend: str) -> dict[str, Any]:
+    def settings_for(self, backend: str) -> dict[str, Any]:
         """Those of its settings that a backend's constructor takes.
 
-        >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).of("nic")
+        >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).settings_for("nic")
         {'bandwidth': 25000000000.0}
         """
         return settings_taken(backend_settings_model(backend), self.settings)

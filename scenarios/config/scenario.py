@@ -82,7 +82,7 @@ class Scenario:
         return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
 
     @cached_property
-    def built(self) -> dict[str, Any]:
+    def build_cache(self) -> dict[str, Any]:
         """What was built of it, by name: its checks and its run ask for the same."""
         return {}
 
@@ -188,7 +188,7 @@ class Scenario:
         told["what_if"] = [variant_with_uses_merged(told["what_if"], variant)]
         return replace(self, plain=told, others=kept)
 
-    def place(self, path: str) -> str:
+    def message_prefix(self, path: str) -> str:
         """The place of a setting, as the beginning of a message; "" for none."""
         places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
         return "".join(f"{where}: " for where in islice(places, 1))

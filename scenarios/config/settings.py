@@ -19,9 +19,9 @@ from ...sim.run.process import PROCESSES
 from ...sim.run.workload import WORKLOADS, Workload
 from ...sim.setting_groups import group_of
 from ...sim.units import Unit
-from .given import GIVEN
-from .homes import import_ours
 from .installed_plugins import load_installed
+from .module_importers import import_own_modules
+from .run_arguments import RUN_ARGUMENTS
 from .schema import NAMES_FILE, REQUIRED, Section
 
 
@@ -32,7 +32,7 @@ def known_backends() -> Mapping[str, type[Backend]]:
     >>> "roofline" in known_backends()
     True
     """
-    import_ours("backends")
+    import_own_modules("backends")
     load_installed("foretrace.backends")
     return BACKENDS
 
@@ -60,7 +60,7 @@ def known_workloads() -> Mapping[str, type[Workload]]:
     >>> sorted(known_workloads())[:2]
     ['trace', 'training']
     """
-    import_ours("workloads")
+    import_own_modules("workloads")
     load_installed("foretrace.workloads")
     return WORKLOADS
 
@@ -199,7 +199,7 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
-        if hints[key] in GIVEN or _takes_backends(hints[key]):
+        if hints[key] in RUN_ARGUMENTS or _takes_backends(hints[key]):
             continue  # the run gives it, no file can
         fields[key] = _field(hints[key], parameter.default, told.get(key), optional)
     base = SettingsGroup if is_dataclass(cls) else Section

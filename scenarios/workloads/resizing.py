@@ -43,7 +43,7 @@ class Resizing:
     stretch: float
     inference: Mapping[str, Any]
 
-    def resized(self, graph: Graph) -> Graph:
+    def apply(self, graph: Graph) -> Graph:
         """Graph of the degrees wanted.
 
         Raises

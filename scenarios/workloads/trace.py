@@ -15,7 +15,7 @@ from ...sim.facts.metric import Metric
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Needs, Samples, Size, workload
 from ...sim.units import Ratio
-from ..config.given import GpuSettings
+from ..config.run_arguments import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
@@ -156,7 +156,7 @@ class TraceWorkload(Periodic):
             "communication": self.communication,
             "serialise": self.serialise,
         }
-        return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).resized(graph)
+        return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).apply(graph)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and its tokens a second where they are known."""

@@ -48,7 +48,7 @@ from ...sim.facts.signature import WIDTH
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Samples, Size, workload
 from ...sim.units import Bytes, FlopRate
-from ..config.given import GpuSettings, HostRoom
+from ..config.run_arguments import GpuSettings, HostResources
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
@@ -296,7 +296,7 @@ class TrainingExecution(Section):
     its GPU gets to it, as where CUDA graphs or compiled steps are replayed.  Unless said
     ``threads`` where the host says ``operator`` and layers are not timed whole."""
 
-    def has_host_threads(self, host: HostRoom) -> bool:
+    def has_host_threads(self, host: HostResources) -> bool:
         """Whether a thread of each rank's host dispatches its ops.
 
         >>> TrainingExecution(hosts="threads").has_host_threads(NO_HOST)
@@ -315,7 +315,7 @@ SEARCHED = (
 SCALED_BY_KERNELS = 128
 """Numbers whose partial sum a kernel itself scales, in registers, whatever tensor cores do
 (DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
-NO_HOST = HostRoom()
+NO_HOST = HostResources()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 AS_PRECISION_SAYS = ElementTypes()
@@ -360,7 +360,7 @@ class TrainingWorkload(Periodic):
         it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
-    host : HostRoom
+    host : HostResources
         Beside it.
     """
 
@@ -397,10 +397,10 @@ class TrainingWorkload(Periodic):
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
-        host: HostRoom = NO_HOST,
+        host: HostResources = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
-        self.model = _adapted(named_model(model), optimizer.adapters)
+        self.model = _with_adapters(named_model(model), optimizer.adapters)
         self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = memory.reserve, memory.must_fit, measured
         self.waits = memory.when_full == "wait"
@@ -411,7 +411,7 @@ class TrainingWorkload(Periodic):
         experts = execution.experts
         self.plan = ParallelPlan(
             batch=batch,
-            sequence=_sequence(self.model, sequence),
+            sequence=_sequence_length(self.model, sequence),
             micro_batch=parallel.micro_batch,
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
@@ -436,7 +436,7 @@ class TrainingWorkload(Periodic):
             fused_attention=execution.attention == "fused",
             loss=execution.loss,
             imbalance=experts.imbalance,
-            routing=_routing(self.model, experts),
+            routing=_expert_choice(self.model, experts),
             exchange=experts.exchange,
             precision=chosen,
             offload=memory.offload == "optimizer",
@@ -533,9 +533,11 @@ class TrainingWorkload(Periodic):
             yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
-        if not self.gpu or not (lacks := lacks_of_gpu(plan.precision, self.gpu)):
+        if not self.gpu or not (lacks := missing_gpu_support(plan.precision, self.gpu)):
             return
-        possible = [name for name, one in PRECISIONS.items() if not lacks_of_gpu(one, self.gpu)]
+        possible = [
+            name for name, one in PRECISIONS.items() if not missing_gpu_support(one, self.gpu)
+        ]
         products = WIDTH[plan.precision.products]
         nearest = min(possible, key=lambda name: abs(WIDTH[PRECISIONS[name].products] - products))
         what, cure = lacks
@@ -556,7 +558,7 @@ class TrainingWorkload(Periodic):
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
             "micro_batches": plan.micro_batches,
-            **({"trained": told} if (told := _trained(model)) else {}),
+            **({"trained": told} if (told := _trained_parameters_text(model)) else {}),
             **({"hosts": "a thread of each rank's"} if plan.host_threads else {}),
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
@@ -605,7 +607,7 @@ class TrainingWorkload(Periodic):
         bubble = bubble_shares(result, edges, plan.pipeline)
         if bubble is not None:
             samples["bubble"] = bubble
-        useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
+        useful, done, peak_bytes = _flop_and_peak_memory(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)
         if peak is not None:
@@ -618,7 +620,7 @@ class TrainingWorkload(Periodic):
         return peak
 
 
-def _sequence(model: Model, said: int | None) -> int:
+def _sequence_length(model: Model, said: int | None) -> int:
     """Tokens of a sequence: as said, or as the model has them.
 
     Raises
@@ -667,10 +669,10 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
     return found
 
 
-def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
+def missing_gpu_support(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
     """What a GPU lacks for products of a precision, and the setting that would say otherwise.
 
-    >>> lacks_of_gpu(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
+    >>> missing_gpu_support(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
     ('nobody says how quick this GPU is in fp8', 'cluster.node.gpu.peaks.fp8')
     """
     for dtype in (precision.products, precision.activations):
@@ -686,7 +688,7 @@ def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str
     return None
 
 
-def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
+def _with_adapters(model: Model, said: TrainedAdapters | None) -> Model:
     """Model with the adapters that a scenario says.
 
     Raises
@@ -707,7 +709,7 @@ def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
     return found
 
 
-def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
+def _expert_choice(model: Model, said: TrainedExperts) -> ExpertChoice | None:
     """ExpertChoice as said.
 
     Raises
@@ -735,7 +737,7 @@ def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
     return ExpertChoice(tuple(counts), dealt=False)
 
 
-def _trained(model: Model) -> str:
+def _trained_parameters_text(model: Model) -> str:
     """Parameters that adapters train, in words; "" where all are trained."""
     if not (isinstance(model, Transformer) and model.adapters):
         return ""
@@ -747,7 +749,9 @@ def _is_part_of(path: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _constants(model: Model, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
+def _flop_and_peak_memory(
+    model: Model, plan: ParallelPlan, reserve: Bytes
+) -> tuple[float, float, Bytes]:
     """Flop of the model and of all ops of an iteration, and the peak of memory."""
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

@@ -51,20 +51,20 @@ def check(
     from ...config.loader import load
     from ...studies.accuracy.check_folder import save_check
     from ...studies.accuracy.device_check import check_devices as checked
-    from ...studies.folders.partial_answers import partial_answers_kept
+    from ...studies.folders.partial_answers import keep_partial_answers
 
     settings = [*set, *parse_swap_options(swap)]
     settings += [f'hil.keep_recording="{record.absolute()}"'] if record else []
     settings += [f"hil.busy={busy}"] if busy is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
-    with partial_answers_kept(scenario, out, print_error) as partial:
+    with keep_partial_answers(scenario, out, print_error) as partial:
         found = checked(scenario, progress_printer(quiet or json), other, partial)
         folder = save_check(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
     if json:
-        print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
+        print_json({**found.results, "folder": str(folder), "outcome": found.outcome})
     else:
-        print_check(found.told, quiet)
+        print_check(found.results, quiet)
         typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
     if found.outcome != "pass":
         raise typer.Exit(MISSED)

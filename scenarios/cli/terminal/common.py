@@ -46,7 +46,7 @@ def print_error(text: str) -> None:
 
 
 def answer_console() -> Console:
-    """Console for answers: as wide as the terminal; where there is none, no line is folded."""
+    """Console for answers: as wide as the terminal; where there is none, no line is fold_sentence."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)  # [names] are no styles
@@ -56,35 +56,35 @@ def answer_console() -> Console:
 
 
 def print_sentences(sentences: Iterable[str], console: Console | None = None) -> Console:
-    """Print the answer, one sentence per line, folded at words; returns the console."""
+    """Print the answer, one sentence per line, fold_sentence at words; returns the console."""
     console = console or answer_console()
     for sentence in sentences:
-        console.print(folded(sentence, console.width))
+        console.print(fold_sentence(sentence, console.width))
     return console
 
 
-def folded(sentence: str, width: int) -> str:
-    r"""Lines of a sentence, folded at words; a number and its unit stay together.
+def fold_sentence(sentence: str, width: int) -> str:
+    r"""Lines of a sentence, fold_sentence at words; a number and its unit stay together.
 
-    >>> folded("It is 695 ms.", 9)
+    >>> fold_sentence("It is 695 ms.", 9)
     'It is\n695 ms.'
     """
-    lines = textwrap.wrap(_with_units_kept(sentence), width, break_on_hyphens=False)
+    lines = textwrap.wrap(_with_unbreakable_units(sentence), width, break_on_hyphens=False)
     return "\n".join(lines).replace(NO_BREAK, " ")
 
 
-def _with_units_kept(text: str) -> str:
+def _with_unbreakable_units(text: str) -> str:
     """Text in which no line breaks between a number and its unit."""
     return re.sub(r"(?<=\d) (?=[^\W\d]|%)", NO_BREAK, text)
 
 
 def _words_with_units(text: str) -> list[str]:
     """Words of a text, a number and its unit as one; "" of none."""
-    return _with_units_kept(text).split(" ")
+    return _with_unbreakable_units(text).split(" ")
 
 
 def print_table(console: Console, table: Any) -> None:
-    """Print a table; one that cannot be folded to the width is left to the terminal to fold."""
+    """Print a table; one that cannot be fold_sentence to the width is left to the terminal to fold."""
     from rich.console import Console
     from rich.measure import Measurement
 

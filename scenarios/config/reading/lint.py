@@ -11,8 +11,8 @@ from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
 from .dotted_paths import existing_path
-from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
+from .no_effect import no_effect_warnings
 from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s
@@ -29,22 +29,22 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings of the base or of one variant; none where the schema is not met."""
     if variant.model is None:
         return
-    yield from _doubts_about_written_values(variant.tree)
-    yield from doubts_of_effect(variant)
+    yield from _written_value_warnings(variant.tree)
+    yield from no_effect_warnings(variant)
 
 
-def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:
+def _written_value_warnings(tree: TreeNode) -> Iterator[Problem]:
     """Doubts about values that the user wrote, not those of the catalog."""
-    yield from _bits_for_bytes_doubts(tree)
+    yield from _bits_for_bytes_warnings(tree)
     yield from _unused_prices(tree)
     described = [path for path, _ in machine_descriptions(tree)]
     for path, leaf in leaf_nodes(tree):
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
-            yield from _latency_doubts(leaf)
+            yield from _latency_warnings(leaf)
         if path[-2:] == ("nic", "bandwidth") and path[:-2] in described:
-            yield from _nic_doubts(leaf)
+            yield from _nic_rate_warnings(leaf)
 
 
 def _settings_without_effect(tree: TreeNode) -> Iterator[Problem]:
@@ -60,13 +60,13 @@ def _value_in_unit(leaf: TreeNode, unit: str) -> float | None:
         return None
 
 
-def _latency_doubts(leaf: TreeNode) -> Iterator[Problem]:
+def _latency_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "s")
     if value is not None and value >= LONG:
         yield _warning_at(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
 
 
-def _nic_doubts(leaf: TreeNode) -> Iterator[Problem]:
+def _nic_rate_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
@@ -74,7 +74,7 @@ def _nic_doubts(leaf: TreeNode) -> Iterator[Problem]:
         yield _warning_at(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
-def _bits_for_bytes_doubts(tree: TreeNode) -> Iterator[Problem]:
+def _bits_for_bytes_warnings(tree: TreeNode) -> Iterator[Problem]:
     sizes = (("gpu", "memory"), ("cxl", "size"))
     for leaf in [
         find_node(tree, (*path, *size)) for path, _ in machine_descriptions(tree) for size in sizes

@@ -16,8 +16,8 @@ from ..problems import FilePosition, Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
-from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
+from .no_effect import no_effect_warnings
 from .tree import TreeNode, find_node
 
 
@@ -34,7 +34,7 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
         broken = _broken_references(changed, draft.catalog)
-        return [*one.problems, *broken, *doubts_of_effect(one)]
+        return [*one.problems, *broken, *no_effect_warnings(one)]
 
     for key in draft.tree.mapping:
         if key in SECTIONS:

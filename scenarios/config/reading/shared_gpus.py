@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVERY = "node*.gpu*"
 
 
-def shared_gpu_doubts(
+def shared_gpu_warnings(
     jobs: Mapping[str, JobSection], cluster: ClusterSection, tree: TreeNode
 ) -> Iterator[Problem]:
     """Doubts about jobs that meet on GPUs which do not say ``core: true``.

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..binding import Binding, missing_settings
-from ..later import planned_release
+from ..planned_releases import planned_release
 from ..problems import FilePosition, Problem, did_you_mean_text
 from ..schema import SECTIONS, Section, scenario_model
 from ..settings import constructor_model, known_workloads
@@ -75,7 +75,7 @@ def _backends_and_chain_links(
 ) -> Iterator[tuple[str, Path, Binding]]:
     """Each backend and each link of a chain: the components, its place, itself."""
     for glob, binding in backends.items():
-        for i, link in enumerate(binding.answering):
+        for i, link in enumerate(binding.links_or_self):
             yield glob, ("backends", glob, *(("use", i) if binding.links else ())), link
 
 

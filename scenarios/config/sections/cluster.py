@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
 from ..choice import Choice
-from ..given import HostRoom
 from ..part_specs import (
     KINDS,
     ComponentOverride,
@@ -25,6 +24,7 @@ from ..part_specs import (
     read_part,
     read_part_link,
 )
+from ..run_arguments import HostResources
 from ..schema import REQUIRED, Many, Section, register, validation_error
 from ..topology_choice import read_topology, topology_forms
 
@@ -118,7 +118,7 @@ class ClusterSection(Section):
         """What ranks run on unless they are placed: the GPU of the first machine that has one."""
         return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
 
-    def host_room(self) -> HostRoom:
+    def host_resources(self) -> HostResources:
         """The host beside these; its memory is that of its DRAM, or as the host says it."""
         for machine in self.machines():
             gpu = machine.node.part("gpu")
@@ -126,8 +126,8 @@ class ClusterSection(Section):
                 memory, host = machine.node.part("memory"), machine.node.part("host")
                 size = memory.count * memory.settings.get("size", 0) if memory else 0
                 size = size or (host.settings.get("memory") if host else None)
-                return HostRoom(size, gpu.count, bool(host and host.settings.get("operator")))
-        return HostRoom()
+                return HostResources(size, gpu.count, bool(host and host.settings.get("operator")))
+        return HostResources()
 
     def parts(self) -> Mapping[str, Part]:
         """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""

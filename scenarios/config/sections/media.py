@@ -16,7 +16,7 @@ from ..settings import known_media
 MAX_MIN = "max-min"  # what shares where nothing is said
 
 
-class UsualShares:
+class MaxMinSharing:
     """The usual: max-min fair shares, of both engines' own."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class UsualShares:
 
 
 def _choosable() -> Mapping[str, type]:
-    return {MAX_MIN: UsualShares, **known_media()}
+    return {MAX_MIN: MaxMinSharing, **known_media()}
 
 
 MEDIUM = ChoiceKind(

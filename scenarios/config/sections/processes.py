@@ -9,7 +9,7 @@ from pydantic import PlainValidator
 from ....sim.facts.graph import Graph
 from ....sim.run.process import Process
 from ..choice import Choice, ChoiceKind
-from ..given import build_from_settings
+from ..run_arguments import build_from_settings
 from ..schema import Many, register
 from ..settings import known_processes
 

@@ -202,7 +202,7 @@ def _may_be_cured(
 ) -> bool:
     """Whether a doubted value is not doubted beside another value of what varies with it."""
     for others, (vary, entry) in _vary_by_paths(tree).items():
-        for beside in map(vary.at, (0.0, BETWEEN, 1.0) if others != paths else ()):
+        for beside in map(vary.value_at, (0.0, BETWEEN, 1.0) if others != paths else ()):
             try:
                 changed = _with_value(tree, others, beside, entry.spot)
             except (ValueError, InvalidScenarioError):
@@ -219,9 +219,9 @@ def _values_as_written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeN
     if entry.items:
         yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
     else:
-        yield vary.at(0.0), entry.mapping.get("from", entry)
-        yield vary.at(1.0), entry.mapping.get("to", entry)
-        yield vary.at(BETWEEN), entry
+        yield vary.value_at(0.0), entry.mapping.get("from", entry)
+        yield vary.value_at(1.0), entry.mapping.get("to", entry)
+        yield vary.value_at(BETWEEN), entry
 
 
 def _paths_text(paths: str) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.run.workload import Workload
-from ..given import GpuSettings, HostRoom, build_from_settings
 from ..part_specs import Part
+from ..run_arguments import GpuSettings, HostResources, build_from_settings
 from ..schema import REQUIRED, Section, register, validation_error
 from ..settings import (
     constructor_model,
@@ -25,7 +25,7 @@ class WorkloadSection(Section):
 
     type: str
 
-    def make(self, gpu: Part | None, host: HostRoom) -> Workload:
+    def make(self, gpu: Part | None, host: HostResources) -> Workload:
         """The workload itself; building one reads and runs nothing.
 
         Parameters

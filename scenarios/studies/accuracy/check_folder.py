@@ -31,7 +31,7 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
     ScenarioError
         The folder cannot be written.
     """
-    told: dict[str, Any] = with_null_for_nonfinite(found.told)
+    told: dict[str, Any] = with_null_for_nonfinite(found.results)
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"

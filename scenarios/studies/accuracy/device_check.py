@@ -24,7 +24,7 @@ from .replay import (
     FINE,
     ReplayedDevice,
     coupled_system_and_backends,
-    measured_or_remembered,
+    measure_or_load_recordings,
     ops_asked_of_devices,
 )
 from .stand_in import CLASSES
@@ -43,17 +43,17 @@ class DeviceCheck:
 
     Parameters
     ----------
-    told : all of it as plain data; see ``docs/accuracy-page.md``
+    results : all of it as plain data; see ``docs/accuracy-page.md``
     recordings : by component
     """
 
-    told: dict[str, Any]
+    results: dict[str, Any]
     recordings: Mapping[str, Recording]
 
     @property
     def outcome(self) -> str:
         """``fail`` before ``unresolved`` before ``pass``; ``pass`` where nothing was expected."""
-        outcomes = {e["outcome"] for e in self.told["expect"] if e["otherwise"] == "fail"}
+        outcomes = {e["outcome"] for e in self.results["expect"] if e["otherwise"] == "fail"}
         return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
 
@@ -84,7 +84,7 @@ def check_devices(
     point = every[0]
     asked = ops_asked_of_devices(point, hil)
     bar = _lowest_expected_error_bar(scenario)
-    replays = measured_or_remembered(hil, asked, bar, tell, kept or PartialAnswers())
+    replays = measure_or_load_recordings(hil, asked, bar, tell, kept or PartialAnswers())
     mixed = _use_different_clocks(replays, hil)
     other = None if beside is None else ops_asked_of_devices(build_variants(beside)[0], hil)
     tell("comparing: the run with and without each device")

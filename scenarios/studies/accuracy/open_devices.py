@@ -17,7 +17,7 @@ from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
 from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
 from ...config.sections.hil import HilSection, SwapSection
-from .stand_in import CLASSES, require_stand_in, require_whole
+from .stand_in import CLASSES, require_complete_recording, require_stand_in
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> Op
             "keep_recording: FOLDER under hil"
         )
     kept = read(file)
-    require_whole(swap, kept)
+    require_complete_recording(swap, kept)
     driver = RecordingDriver.of(kept, hil.answer, seed)
     return OpenDevice(swap, driver, dict(driver.describe()), kept)
 

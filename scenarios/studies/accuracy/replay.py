@@ -110,7 +110,7 @@ def _unopened_device(hil: HilSection, swap: SwapSection) -> OpenDevice:
     return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
 
 
-def measured_or_remembered(
+def measure_or_load_recordings(
     hil: HilSection,
     asked: Mapping[str, Sequence[ReplayOp]],
     bar: float,
@@ -208,7 +208,7 @@ def _measure_device(
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
-    under_way.noted = partial.note_measuring(swap.component, under_way.recording)
+    under_way.noted = partial.record_measurement(swap.component, under_way.recording)
     with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
         recording = under_way.run()
         if recording.fault is not None:

@@ -77,7 +77,7 @@ def _differences(
             yield "device", "a real one", "an emulated one"
 
 
-def require_whole(swap: SwapSection, kept: Recording) -> None:
+def require_complete_recording(swap: SwapSection, kept: Recording) -> None:
     """Refuse a recording that ended early, unless that was asked for.
 
     Raises

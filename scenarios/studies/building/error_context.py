@@ -128,5 +128,5 @@ def _override_cures(
 
 
 def _place_text(path: str, scenario: Scenario) -> str:
-    place = scenario.place(f"{path}.").removesuffix(": ")
+    place = scenario.message_prefix(f"{path}.").removesuffix(": ")
     return f"{path}, {place}" if place else path

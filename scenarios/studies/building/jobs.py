@@ -32,7 +32,7 @@ def workloads_of(scenario: Scenario) -> dict[str, Workload]:
     InvalidScenarioError
         Settings that do not go together, with the place of the first.
     """
-    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_room()
+    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_resources()
     try:
         return {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
     except InvalidScenarioError:
@@ -82,7 +82,7 @@ def graph_inputs(scenario: Scenario, on: System) -> str:
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
     there = {need.kind: on.select(kind=need.kind) for need in pools}
     cluster = scenario.cluster
-    beside = cluster.gpu(), cluster.host_room(), cluster.fabric.expand, scenario.run.seed
+    beside = cluster.gpu(), cluster.host_resources(), cluster.fabric.expand, scenario.run.seed
     return repr((jobs, there, on.gpus, beside))
 
 

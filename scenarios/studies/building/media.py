@@ -30,14 +30,14 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
     if len(chosen) > 1:
         both = ", ".join(repr(choice.use) for choice in chosen)
         raise ScenarioError(
-            f"{scenario.place('media')}media: {both} with these settings are two media, and a "
+            f"{scenario.message_prefix('media')}media: {both} with these settings are two media, and a "
             "run has one beside max-min; write the same at every name"
         )
     for glob in told:
         parts = [machine.components[c] for c in machine.match(glob)]
         if parts and all(part.rate is None for part in parts):
             raise ScenarioError(
-                f"{scenario.place(f'media.{glob}')}media: '{glob}' means nothing that has a rate "
+                f"{scenario.message_prefix(f'media.{glob}')}media: '{glob}' means nothing that has a rate "
                 f"({parts[0].name} is a {parts[0].kind}); name NICs, links, ports or memories"
             )
     if not chosen:

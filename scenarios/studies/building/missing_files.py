@@ -52,7 +52,7 @@ def _missing_message(key: str, name: str) -> str:
 
 
 def _spot_of(scenario: Scenario, path: str) -> FilePosition:
-    parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
+    parts = scenario.message_prefix(path).rstrip(": ").rsplit(":", 2)
     if len(parts) < 3:
         return FilePosition(scenario.file, path=path)
     return FilePosition(parts[0], int(parts[1]), int(parts[2]), path=path)

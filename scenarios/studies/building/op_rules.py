@@ -113,7 +113,7 @@ def _rule_error_with_place(
     """Error about a rule, with its place in the file."""
     head = "" if scenario.section("workload") is not None else f"jobs.{job}."
     path = f"{head}ops.{rule}.{key}"
-    return ScenarioError(f"{scenario.place(path)}{path}: {why}")
+    return ScenarioError(f"{scenario.message_prefix(path)}{path}: {why}")
 
 
 def _rule_effects_to_dict(

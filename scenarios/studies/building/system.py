@@ -24,7 +24,7 @@ from ....sim.rerun.sensitivity import AlteredBackend
 from ....sim.run.workload import Workload
 from ....sim.setting_groups import construct
 from ....sim.units import Bytes
-from ...config.binding import entries_by_component, entry_numbers
+from ...config.binding import entries_by_component, entry_index_by_component
 from ...config.choice import Choice
 from ...config.part_specs import Part
 from ...config.problems import did_you_mean_text
@@ -34,7 +34,7 @@ from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import constructor_model, known_workloads
 from ...config.topology_choice import known_topologies
-from .answerers import DefaultBackends, backend_for_component
+from .component_backends import DefaultBackends, backend_for_component
 from .limits import require_memory
 from .link_models import with_bound_link_models
 
@@ -53,9 +53,9 @@ def build_system(scenario: Scenario) -> System:
         A part lacks a value that neither the scenario nor the catalog says; more machines than
         fit into memory.
     """
-    if SYSTEM not in scenario.built:
-        scenario.built[SYSTEM] = _built_system(scenario)
-    made: System = scenario.built[SYSTEM]
+    if SYSTEM not in scenario.build_cache:
+        scenario.build_cache[SYSTEM] = _built_system(scenario)
+    made: System = scenario.build_cache[SYSTEM]
     return made
 
 
@@ -123,7 +123,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
             streams=_stream_count(gpu, path) if "gpu" in parts else 1,
             copy_engines=int(gpu.get("copy_engines", 0)),
             hbm=_hbm_component(gpu),
-            room=_room(gpu, path, shared),
+            room=_memory_capacity(gpu, path, shared),
             core=bool(gpu.get("core")),
         ),
         cores=_core_count(parts.get("host"), path),
@@ -131,7 +131,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
         host_link=_link(node, "gpu", "host", path),
         nic_link=_link(node, "gpu", "nic", path),
         nics=nic.count if nic else 0,
-        nic=_part_from_settings(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
+        nic=_part_from_settings(Nic, nic.settings_for("nic"), f"{path}.nic") if nic else None,
         dram=_memory_components(parts.get("memory"), f"{path}.memory"),
         cxl=_memory_components(parts.get("cxl"), f"{path}.cxl"),
         parts={kind: part.model for kind, part in parts.items()},
@@ -143,7 +143,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
     )
 
 
-def _room(gpu: Mapping[str, Any], path: str, shared: bool) -> Bytes | None:
+def _memory_capacity(gpu: Mapping[str, Any], path: str, shared: bool) -> Bytes | None:
     """Memory of a GPU of which jobs hold; None where nobody counts it."""
     asked = gpu.get("capacity")
     if asked and "memory" not in gpu:
@@ -191,13 +191,13 @@ def _memory_components(part: Part | None, path: str) -> Memory | None:
     """Component of a memory; none where it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
-    return _part_from_settings(Memory, part.of("memory"), path)
+    return _part_from_settings(Memory, part.settings_for("memory"), path)
 
 
 def _link(node: Described, a: str, b: str, path: str) -> Link | None:
     for i, told in enumerate(node.links):
         if {told.from_, told.to} == {a, b} and (a != b or told.from_ == told.to):
-            return _part_from_settings(Link, told.link.of("link"), f"{path}.links.{i}")
+            return _part_from_settings(Link, told.link.settings_for("link"), f"{path}.links.{i}")
     return None
 
 
@@ -212,7 +212,7 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
     fabric = described.fabric
     switch = fabric.switch
     switches = (
-        _part_from_settings(Switch, switch.of("switch"), "cluster.fabric.switch")
+        _part_from_settings(Switch, switch.settings_for("switch"), "cluster.fabric.switch")
         if switch
         else None
     )
@@ -253,7 +253,7 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             down += [number] * override.down
         elif override.down and part.slots is None:
             raise ScenarioError(
-                f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
+                f"{scenario.message_prefix('cluster.override')}cluster.override: '{part.name}' is asked, "
                 "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
             )
     if down and isinstance(machine.router, GraphRouter):
@@ -280,7 +280,10 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
         nothing.
     """
     _refuse_unmatched_globs(scenario, machine)
-    bindings, entry = tuple(scenario.backends.values()), entry_numbers(scenario.backends, machine)
+    bindings, entry = (
+        tuple(scenario.backends.values()),
+        entry_index_by_component(scenario.backends, machine),
+    )
     defaults, of = DefaultBackends(scenario), machine.components
     made: dict[tuple[int, str, str], Backend | None] = {}
     answerer: dict[int, int] = {}
@@ -317,7 +320,7 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
             if not machine.match(glob):
                 pools = dict.fromkeys(f"{SELECTED}{c.pool}" for c in machine.components if c.pool)
                 names = [*pools, *(c.name for c in machine.components)]
-                where = scenario.place(f"{path}.{glob}")
+                where = scenario.message_prefix(f"{path}.{glob}")
                 raise ScenarioError(
                     f"{where}{path}: no component is named '{glob}'{did_you_mean_text(glob, names)}"
                 )

@@ -53,11 +53,11 @@ def break_even_errors(
 
     (base,) = _answers_at_errors(points, [(_select_no_components, 0.0)], each)
     searches = {name: _smallest_flip() for name in components}
-    found = _found_side_by_side(searches, flips, lambda tries: left(tries * len(points)))
+    found = _run_searches_in_lockstep(searches, flips, lambda tries: left(tries * len(points)))
     return [{"component": c, "answer": True, "error": found[c]} for c in components]
 
 
-def _found_side_by_side(
+def _run_searches_in_lockstep(
     searches: Mapping[str, Search],
     flips: Callable[[Sequence[tuple[str, float]]], Sequence[bool]],
     left: Callable[[int], None],
@@ -127,7 +127,9 @@ def _answer(base: Variant, found: Sequence[Mapping[str, Samples]]) -> Answer:
 def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
     if error:
         simulation = point.simulation
-        point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
+        point = point.with_simulation(
+            altered(simulation, chosen(simulation.system), 1 / (1 + error))
+        )
     return deciding_samples(point, point.run_for_answer())
 
 

@@ -40,13 +40,13 @@ def values_to_try(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     >>> values_to_try([{"kind": "assumed", "value": "ring"}, {"kind": "assumed", "value": "2 us"}])
     [{'kind': 'assumed', 'value': '2 us'}]
     """
-    return [v for v in unsure_values(values) if any(values_ten_percent_off(v["value"]))]
+    return [v for v in unmeasured_values(values) if any(values_ten_percent_off(v["value"]))]
 
 
-def unsure_values(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def unmeasured_values(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Values that were not measured.
 
-    >>> unsure_values([{"kind": "assumed"}, {"kind": "measured"}])
+    >>> unmeasured_values([{"kind": "assumed"}, {"kind": "measured"}])
     [{'kind': 'assumed'}]
     """
     return [v for v in values if v["kind"] in UNSURE]

@@ -101,7 +101,7 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     whole: dict[str, float] = {}
     for point in points:
         if devices_drive_run(point.scenario) or all(
-            map(_never_tells_doubts, point.simulation.answerers)
+            map(_reports_no_error_interval, point.simulation.answerers)
         ):
             continue
         graphs = known_graphs(point)
@@ -126,26 +126,28 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     NaN for ops whose backend does not say; None where none does.
     """
     simulation = point.simulation
-    if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
+    if devices_drive_run(point.scenario) or all(
+        map(_reports_no_error_interval, simulation.answerers)
+    ):
         return None
     each = [interval_factors(run.graph, simulation.bound, unjudged_doubt()) for run in result.runs]
     found = np.concatenate(each, axis=1) if each else np.empty((2, 0))
     return None if np.isnan(found).all() else found
 
 
-def _never_tells_doubts(backend: Backend) -> bool:
+def _reports_no_error_interval(backend: Backend) -> bool:
     """Whether it never says a doubt: what lasts as recorded there, or as fitted families of ops."""
     if isinstance(backend, Recorded):
         return backend.doubt is None
     return isinstance(backend, Families)
 
 
-def tells_doubts(backend: Backend | None) -> bool:
+def reports_error_interval(backend: Backend | None) -> bool:
     """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
     if isinstance(backend, AlteredBackend):
-        return tells_doubts(backend.inner)
+        return reports_error_interval(backend.inner)
     if isinstance(backend, Chain):
-        return all(map(tells_doubts, backend.links))
+        return all(map(reports_error_interval, backend.links))
     if isinstance(backend, Roofline):
         return bool(backend.families)
     return isinstance(backend, Recorded | Families | Carried | MeasuredTable)
@@ -186,7 +188,7 @@ class VariantWithErrors:
             return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
-    def beside_measured(self, reference: VariantWithErrors) -> VariantWithErrors:
+    def relative_to_measured_step(self, reference: VariantWithErrors) -> VariantWithErrors:
         """Answers of a calibrated variant, each error without what it does to the measured step.
 
         Another factor would be found were a part wrong, so that the measured step takes what was
@@ -253,7 +255,7 @@ def run_with_model_errors(
     kinds = {
         kind: rows
         for kind, rows in predicted_components_by_kind(simulation).items()
-        if not all(tells_doubts(simulation.bound[i]) for i in rows)
+        if not all(reports_error_interval(simulation.bound[i]) for i in rows)
     }
     ways: Ways = {
         kind: _simulations_at_ends(
@@ -280,7 +282,7 @@ def run_with_model_errors(
         ways["kernels beside collectives"] = _simulations_of_core_use(simulation, errors.core_use)
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
-    times = [*each(lambda s: answer_of_run(of.point.on(s)), runs)]
+    times = [*each(lambda s: answer_of_run(of.point.with_simulation(s)), runs)]
     pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
     absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
     return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
@@ -381,7 +383,7 @@ def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for path, origin in (o for s in scenarios for o in s.origins.items()):
-        error = origin.source.share if origin.source else None
+        error = origin.source.error_fraction if origin.source else None
         parts = path.split(".")
         own = path.endswith(f".{CORE_USE}")  # which has a doubt of its own
         if error is not None and parts[0] == "cluster" and len(parts) > 2 and not own:

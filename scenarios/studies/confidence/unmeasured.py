@@ -91,7 +91,7 @@ def core_use_bounds(scenarios: Iterable[Scenario]) -> FactorRange | None:
         origin = scenario.origins.get(f"cluster.fabric.library.{CORE_USE}")
         if origin is None or origin.source is None:
             continue
-        error = origin.source.share
+        error = origin.source.error_fraction
         ends = UNMEASURED_TIME if error is None else range_from_median_error(error)
         if found is None or ends.slow > found.slow:
             found = ends

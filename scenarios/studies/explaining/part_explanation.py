@@ -21,7 +21,7 @@ from ....sim.errors import ForetraceError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import Component, System
 from ....sim.rerun.sensitivity import AlteredBackend
-from ...config.binding import entry_for_component, means_part_of_component
+from ...config.binding import entry_for_component, matches_only_subcomponent
 from ...config.component_names import meaning_of_name
 from ...config.explanation import Explanation
 from ..building.jobs import components_of_ranks, pools_of
@@ -61,7 +61,7 @@ def parts_named(name: str, system: System) -> tuple[int, ...]:
     by_glob = tuple(
         i
         for i in system.match(name)
-        if not means_part_of_component(name, system.components[i], system.index)
+        if not matches_only_subcomponent(name, system.components[i], system.index)
     )
     by_kind = tuple(i for i, c in enumerate(system.components) if c.kind == name)
     return below or by_glob or by_kind

@@ -13,8 +13,8 @@ from ...config.part_specs import Part, entry_model
 from ...config.problems import did_you_mean_text
 from ...config.reading.tree import to_dict
 from ...config.settings import plain_settings
-from ..building.answerers import chain_for_other_gpu
 from ..building.chain_shares import Shares, kernel_shares
+from ..building.component_backends import chain_for_other_gpu
 
 
 def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:

@@ -10,7 +10,7 @@ from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
 from ...config.reading.renamed_settings import renamed_settings_text
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 Settings = Mapping[str, Any]
 TOLD = 10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
@@ -62,14 +62,14 @@ class Curve:
         self.check(data)
         require_parameters(self.kind, names, self.guesses)
         before, chosen = self.before(settings), tuple(names) or self.usual
-        still = {name: value for name, value in before.items() if name not in chosen}
+        fixed = {name: value for name, value in before.items() if name not in chosen}
         parameters = [Parameter(name, before[name], self.guesses[name]) for name in chosen]
         rows = data.rows(holdout)
-        found = calibrate(self.model(still), parameters, rows, draws=self.draws, told=TOLD)
-        return found, still
+        found = calibrate(self.model(fixed), parameters, rows, draws=self.draws, told=TOLD)
+        return found, fixed
 
     def file(
-        self, name: str, found: Calibration, still: Mapping[str, float], report: Settings,
+        self, name: str, found: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
         """A fit as a file, whose ``parameters`` are those of the model."""
@@ -77,7 +77,7 @@ class Curve:
             "form": self.form,
             "schema": 1,
             "name": name,
-            "parameters": {**still, **found.values},
+            "parameters": {**fixed, **found.values},
             "intervals": {p.name: p.interval for p in found.parameters},
             "source": f"{report['where']}; foretrace fit {self.kind}, {today}",
             "held_out": {k: report[k] for k in ("holdout", "fits")},

@@ -18,7 +18,7 @@ from ....models.calibration.parameter_search import fit_parameters
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import FittedLine
 from ....sim.facts.ops import Ops
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....sim.errors import ScenarioError
 from .bench import Bench
-from .entry import SettingsBeforeFit, settings_before_fit
+from .catalog_entry import SettingsBeforeFit, settings_before_fit
 from .gpu_entry import (
     facts_as_settings,
     gpu_entry_text,

@@ -11,7 +11,7 @@ from ....models.calibration.robust_constants import FittedConstant
 from ....models.compute.kernels import FORM, KernelFamily
 from ....reports.numbers import three_digits
 from ...config.reading.tree import NumberSource
-from .entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
+from .catalog_entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
 from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 

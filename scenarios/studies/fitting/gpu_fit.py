@@ -92,7 +92,7 @@ class GpuConstants:
     def seconds(self, texts: Sequence[str], after: Mask) -> Floats:
         """(n,) s of ops; those not in their place start as quickly as their like did before."""
         table = ops_table(texts)
-        warm = replace_cold(self, 0.0)
+        warm = with_cold_start(self, 0.0)
         found = np.empty(len(texts))
         for one, rows in ((self, after), (warm, ~after)):
             at = np.flatnonzero(rows)
@@ -101,7 +101,7 @@ class GpuConstants:
         return found
 
 
-def replace_cold(model: GpuConstants, cold: float) -> GpuConstants:
+def with_cold_start(model: GpuConstants, cold: float) -> GpuConstants:
     """The GPU with another cost of starts after other kernels."""
     families = {n: replace(f, cold=cold) for n, f in model.families.items()}
     return GpuConstants({**model.settings, COLD_START: cold}, families)
@@ -160,7 +160,7 @@ def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
     """
     known = dotted(settings)
     _require_known(known)
-    return _Stages(rows, known).run()
+    return _FitStages(rows, known).run()
 
 
 def _require_known(settings: Mapping[str, Any]) -> None:
@@ -173,7 +173,7 @@ def _require_known(settings: Mapping[str, Any]) -> None:
         )
 
 
-class _Stages:
+class _FitStages:
     """The fits, one after the other, each changing the model."""
 
     def __init__(self, rows: GpuRows, settings: Mapping[str, Any]):

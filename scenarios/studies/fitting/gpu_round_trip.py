@@ -14,7 +14,7 @@ from ....sim.facts.signature import parse_signature
 from ....sim.setting_groups import nested
 from .bench import Bench, BenchOp, settings_as_written
 from .gpu_entry import kernels_text
-from .gpu_fit import GpuFit, replace_cold
+from .gpu_fit import GpuFit, with_cold_start
 from .gpu_rows import GpuRows
 from .round_trip import RoundTrip
 
@@ -63,7 +63,7 @@ def gpu_round_trip(
 
 def _simulated_alone(bench: Bench, ops: list[BenchOp], found: GpuFit, file: Path) -> Floats:
     """(n,) s of ops in runs of a GPU on which nothing starts later for what ran before."""
-    model = replace_cold(found.model, 0.0)
+    model = with_cold_start(found.model, 0.0)
     file.write_text(kernels_text(model.families))
     part = settings_as_written("gpu", {**nested(model.settings), "kernels": str(file)})
     return bench.simulated_seconds(ops, part)

@@ -66,7 +66,7 @@ def kernel_family(text: str) -> str:
     return "" if shape is None else shape.family
 
 
-def is_of_families(files: Sequence[str]) -> bool:
+def has_kernel_families(files: Sequence[str]) -> bool:
     """Whether recordings hold GPU ops beside products, or ops in their place."""
     every = [s for f in files for s in read(recording_path(f)).samples]
     return any(

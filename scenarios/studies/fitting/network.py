@@ -189,7 +189,7 @@ def fit_network(
         An unknown parameter, or too few rows.
     """
     require_parameters(NETWORK_KIND, names, GUESSES, "library")
-    chosen = list(names) or _told_by(data.rows)
+    chosen = list(names) or _identifiable_parameters(data.rows)
     known = dotted(settings)
     still = nested({k: v for k, v in known.items() if k not in chosen})
     parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
@@ -221,7 +221,7 @@ def fit_network(
     return NetworkFit(found, judged, factor, inside), still
 
 
-def _told_by(rows: Sequence[CollectiveRow]) -> list[str]:
+def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
     """Parameters that logs of such collectives can tell of."""
     sends = any(r.collective == "all-to-all" for r in rows)
     others = any(r.collective != "all-to-all" for r in rows)

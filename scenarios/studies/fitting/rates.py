@@ -14,7 +14,7 @@ from ....models.network.part.message_rate import MessageRate
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
 from .curves import Curve
-from .rows import RATES, MeasuredRows
+from .recording_rows import RATES, MeasuredRows
 
 Floats = NDArray[np.float64]
 RATES_KIND = "rates"
@@ -53,12 +53,12 @@ def require_no_streams(kind: str, data: MeasuredRows) -> None:
             )
 
 
-def rate_model(still: Mapping[str, float]) -> Model:
-    """Seconds per message of rows, by the parameters that change and those that stand still."""
+def rate_model(fixed: Mapping[str, float]) -> Model:
+    """Seconds per message of rows, by the parameters that change and those that stand fixed."""
 
     def seconds(p: dict[str, float], rows: Ops) -> Floats:
         told = np.array([stream_of(t) for t in rows.signatures])[rows.signature]
-        return MessageRate(**{**still, **p}).seconds(*told.T)
+        return MessageRate(**{**fixed, **p}).seconds(*told.T)
 
     return seconds
 

@@ -39,7 +39,7 @@ class PartialAnswers:
 
     log: AnswerLog | None = None
 
-    def note_driving(self, variant: str, devices: CoupledDevices) -> None:
+    def record_driving_devices(self, variant: str, devices: CoupledDevices) -> None:
         """From here on these devices drive a variant."""
         self.driven[variant] = devices
         if self.log is not None:
@@ -47,7 +47,7 @@ class PartialAnswers:
             for writer in devices.writers.values():
                 writer.noted = partial(_log_entry, self.log, variant)
 
-    def note_measuring(self, component: str, told: Told) -> Callable[[Sample], None]:
+    def record_measurement(self, component: str, told: Told) -> Callable[[Sample], None]:
         """Keep the recording of a component; what is given is called with each sample of it."""
         self.measured[component] = told
 
@@ -100,7 +100,7 @@ def _save_answers(
 
 
 @contextmanager
-def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
+def keep_partial_answers(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
     """Context that keeps what devices answered where it ends in an error or is interrupted.
 
     Where it was killed the last time, what was answered then is kept now.

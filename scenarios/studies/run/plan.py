@@ -18,8 +18,8 @@ from ....sim.units import Bytes, Seconds
 from ...config.hil_settings import devices_drive_run
 from ...config.scenario import BASE, Scenario
 from ...workloads.trace_files import process_starts_of
-from ..building.answerers import may_use_chain
 from ..building.chain_shares import Shares
+from ..building.component_backends import may_use_chain
 from ..building.jobs import graphs_of, workloads_of
 from ..building.limits import estimated_memory, require_memory, usable_memory
 from ..building.media import components_by_medium
@@ -183,7 +183,7 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
 
 def _asks_models(scenario: Scenario) -> bool:
     """Whether a chain may answer, or a backend that may say how wrong it is."""
-    bound = [one for binding in scenario.backends.values() for one in binding.answering]
+    bound = [one for binding in scenario.backends.values() for one in binding.links_or_self]
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
     silent = SILENT - {ROOFLINE} if fitted else SILENT
@@ -261,9 +261,9 @@ class _KnownGraphs:
     @classmethod
     def of(cls, scenario: Scenario) -> _KnownGraphs:
         """What is known of a scenario's graphs, found once; those of traces need not be built."""
-        if GRAPHS not in scenario.built:
-            scenario.built[GRAPHS] = cls._found(scenario)
-        known: _KnownGraphs = scenario.built[GRAPHS]
+        if GRAPHS not in scenario.build_cache:
+            scenario.build_cache[GRAPHS] = cls._found(scenario)
+        known: _KnownGraphs = scenario.build_cache[GRAPHS]
         return known
 
     @classmethod
@@ -337,7 +337,7 @@ def _device_components(scenario: Scenario) -> Iterator[str]:
     from ...config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
-        for one in binding.answering:
+        for one in binding.links_or_self:
             if known_backends()[one.use].__module__.split(".")[1:2] == ["hil"]:
                 yield f"{glob}: {one.use}"
     hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None

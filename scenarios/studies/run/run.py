@@ -31,9 +31,9 @@ from ..confidence.uncertainty import (
 from ..summaries.ablations import judged_ablations
 from ..summaries.fabric_facts import fabric_facts
 from ..summaries.gpu_roofs import gpu_roofs
-from ..summaries.headline_boxes import boxes_of_headline
+from ..summaries.headline_breakdown import headline_time_breakdown
 from ..summaries.late_ranks import waiting_by_rank
-from ..summaries.possible_rates import require_possible_rates
+from ..summaries.peak_check import require_flops_below_peak
 from ..summaries.profiled_steps import as_profiled
 from ..summaries.provenance import REPLAY, is_pure_replay, provenance
 from ..summaries.summary import (
@@ -44,15 +44,15 @@ from ..summaries.summary import (
     values_with_conditions,
 )
 from ..variants.answers import StudyAnswer, answer_of
+from ..variants.blame_window import blame_window
 from ..variants.executor import Executor, point_map_function
 from ..variants.map_function import Counted, MapFunction, SimulationCounter
 from ..variants.preflight import chain_shares_of_point
-from ..variants.prints import prints_kept
+from ..variants.prints import capture_prints
 from ..variants.samples import answer_of_run, headline_value
 from ..variants.step_calibration import calibration_facts
 from ..variants.variant import Variant
 from ..variants.variants import VariantResults, build_variants, run_with_replicas
-from ..variants.window import blame_window
 from .plan import count_simulations, runs_processes
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def study(
         with (
             point_map_function(threads) as given,
             time_limit(scenario.run.time_limit),
-            prints_kept(shown) as prints,
+            capture_prints(shown) as prints,
         ):
             with _devices_in_points(scenario) as drive:
                 points = build_variants(scenario)
@@ -169,7 +169,7 @@ def study(
                 counter = SimulationCounter(expected, counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
-                        partial.note_driving(one.name, one.coupled)
+                        partial.record_driving_devices(one.name, one.coupled)
                     each = counter.over(given(one))
                     under_way.run_and_explain(one, errors, each, progress)
             every = [m.point for m in under_way.results]
@@ -237,7 +237,7 @@ class _StudyInProgress:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size_text(one)}{_process_runs_text(one, errors)}")
         self.results.append(run_with_replicas(one, each))
-        require_possible_rates(self.results[-1])
+        require_flops_below_peak(self.results[-1])
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)
@@ -245,7 +245,7 @@ class _StudyInProgress:
             if self.reference is None:
                 measured = run_with_replicas(one.calibration.reference, each)
                 self.reference = run_with_model_errors(measured, errors, each)
-            tried = tried.beside_measured(self.reference)
+            tried = tried.relative_to_measured_step(self.reference)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
@@ -278,7 +278,9 @@ def _summarise_variant(
     if COST in metrics and answer.period:
         metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
     window = blame_window(of.point, of.result)
-    boxes = boxes_of_headline(of, metrics[answer.metric].value if answer.period else 0.0, each)
+    boxes = headline_time_breakdown(
+        of, metrics[answer.metric].value if answer.period else 0.0, each
+    )
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
@@ -286,7 +288,7 @@ def _summarise_variant(
         **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
         **_as_profiled(of),
         **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
-        **({"window": window.plain(of.result.tick)} if window else {}),
+        **({"window": window.to_dict(of.result.tick)} if window else {}),
         **blame_by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
                      for box, t in boxes.items()},
@@ -319,7 +321,7 @@ def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
     """What a measured step says, and the answer without it; {} where none was measured."""
     if point.uncalibrated is None:
         return {}
-    blind = point.on(point.uncalibrated)
+    blind = point.with_simulation(point.uncalibrated)
     (value,) = each(answer_of_run, (blind,))
     return calibration_facts(point, value)
 
@@ -429,7 +431,7 @@ def effect_of_faster_components(
         return []
     return faster(
         point.simulation,
-        lambda s: point.on(s).run_for_answer(),
+        lambda s: point.with_simulation(s).run_for_answer(),
         components_by_kind(point.simulation),
         factor,
         each,

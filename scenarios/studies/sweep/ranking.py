@@ -19,7 +19,7 @@ from ..confidence.uncertainty import (
 from ..variants.executor import point_map_function
 from ..variants.variant import Variant
 from ..variants.variants import run_with_replicas
-from ..workers.crew import Task
+from ..workers.worker_pool import Task
 from .task import variant_of_point
 
 

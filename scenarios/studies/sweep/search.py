@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.parameters import Values, Vary
-from ..workers.crew import Outcome
+from ..workers.worker_pool import Outcome
 from .task import Settings
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _suggest_settings(trial: Any, vary: dict[str, Vary]) -> Settings:
 
 def _suggest_value(trial: Any, path: str, vary: Vary) -> Any:
     if not isinstance(vary, Values):
-        return vary.at(trial.suggest_float(path, 0.0, 1.0))
+        return vary.value_at(trial.suggest_float(path, 0.0, 1.0))
     last = len(vary.values) - 1
     if vary.ordered:
         return vary.values[trial.suggest_int(path, 0, last)]

@@ -8,8 +8,7 @@ from pathlib import Path
 from ....sim.errors import ScenarioError
 from ...config.scenario import Scenario
 from ..building.limits import time_limit
-from ..workers.workers import make_workers as hired
-from ..workers.workers import workers_option
+from ..workers.workers import make_workers, workers_option
 from .sweep_folder import outcome_store
 from .sweep_summary import Swept
 from .sweeping import Progress, SweepInProgress
@@ -46,7 +45,7 @@ def sweep(
         raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies")
     kept, crew = (
         outcome_store(Path(out), scenario),
-        hired(workers_option(workers, scenario.run.workers)),
+        make_workers(workers_option(workers, scenario.run.workers)),
     )
     try:
         with kept, time_limit(scenario.run.time_limit):

@@ -11,7 +11,7 @@ from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, settings_of_value
 from ..variants.answers import answer_of
-from ..workers.crew import Outcome, Task, WorkerPool
+from ..workers.worker_pool import Outcome, Task, WorkerPool
 from .method import FixedPoints, Method, make_method
 from .outcomes import OutcomeStore
 from .plan_points import plan_points

@@ -18,7 +18,7 @@ from ...config.reading.files import (
 )
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
-from ..workers.crew import RETRIES, Outcome, Task
+from ..workers.worker_pool import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
@@ -130,11 +130,11 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ..summaries.summary import metric_values, replicas_may_differ
-    from ..variants.prints import prints_kept
+    from ..variants.prints import capture_prints
     from ..variants.variants import run_with_replicas
 
     one = variant_of_point(point)
-    with prints_kept():  # of many points at once they are of no use; a run of one keeps them
+    with capture_prints():  # of many points at once they are of no use; a run of one keeps them
         results = run_with_replicas(one)
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
@@ -155,11 +155,11 @@ def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -
     """
     from ...config.loader import with_overrides
     from ..variants.variants import build_variant
-    from .kept_machines import machine_of
+    from .machine_cache import cached_machine
 
     scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
-    machine = machine_of(scenario, point["files"])
-    graphs = graphs_and_variation(scenario, machine[0], point["files"])
+    machine = cached_machine(scenario, point["files"])
+    graphs = cached_graphs(scenario, machine[0], point["files"])
     return build_variant(scenario, graphs, machine)
 
 
@@ -186,7 +186,7 @@ WORKS = 8  # kept in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
-def graphs_and_variation(scenario: Scenario, on: System, files: Mapping[str, str]) -> BuiltGraphs:
+def cached_graphs(scenario: Scenario, on: System, files: Mapping[str, str]) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters

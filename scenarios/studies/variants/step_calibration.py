@@ -19,7 +19,7 @@ from ...workloads.measured_step import MeasuredStep
 from ...workloads.training import TrainingWorkload
 from ..building.jobs import workloads_of
 from .blind_variant import build_blind_variant
-from .calibrated_step import StepCalibration, with_gpus_slower
+from .calibrated_step import StepCalibration, with_scaled_gpu_times
 from .samples import samples_of
 from .statistics import statistic_of
 from .variant import Variant
@@ -104,7 +104,7 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
     except ForetraceError as error:
         raise ScenarioError(f"{PLACE}.on: {error}") from error
     factor, blind = _factor(reference, seconds)
-    done = reference.on(with_gpus_slower(reference.simulation, factor))
+    done = reference.with_simulation(with_scaled_gpu_times(reference.simulation, factor))
     return StepCalibration(seconds, blind, where, factor, done)
 
 
@@ -122,7 +122,7 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
     """
 
     def step_time(factor: float) -> float:
-        slower = reference.on(with_gpus_slower(reference.simulation, factor))
+        slower = reference.with_simulation(with_scaled_gpu_times(reference.simulation, factor))
         return _headline(slower)
 
     alone, blind = step_time(FREE), _headline(reference)

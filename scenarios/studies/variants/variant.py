@@ -44,8 +44,8 @@ from ..building.op_rules import SubmissionRules
 from ..building.price import price_per_second
 from ..building.system import components_down_at_start
 from .answers import StudyAnswer
+from .prepared_jobs import JobDispatcher, PreparedWorkload, WaitingJob
 from .prints import prints_of_simulation
-from .work import JobDispatcher, PreparedWorkload, WaitingJob
 
 if TYPE_CHECKING:
     from ...config.sections.workload import WorkloadSection
@@ -77,7 +77,7 @@ class StepVariation:
         own = None if _is_template_without_durations(graph) else graph.ops
         return cls(own, tuple(starts.steps) if starts else ())
 
-    def varied(self, graph: Graph) -> Graph:
+    def with_typical_durations(self, graph: Graph) -> Graph:
         """The graph with every op as long as it typically is."""
         if self.ops is None:
             return graph
@@ -213,10 +213,10 @@ class Variant:
         """Variant with the factor of a measured step on its GPUs; itself where there is none."""
         if found is None:
             return self
-        made = self.on(found.applied(self.simulation))
+        made = self.with_simulation(found.apply_to(self.simulation))
         return replace(made, calibration=found, uncalibrated=self.simulation)
 
-    def on(self, simulation: Simulation) -> Variant:
+    def with_simulation(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""
         graph = self.graph
         if graph is not None and graph.system is not simulation.system:
@@ -291,7 +291,7 @@ class Variant:
             graph = self.built.graphs[name]
             ranks = components_of_ranks(section.placement, system)
             if graph is not None and typical:
-                graph = self.built.variations[name].varied(graph)
+                graph = self.built.variations[name].with_typical_durations(graph)
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
             edit = rules.get(name)
@@ -327,7 +327,7 @@ class Variant:
         if self.graph is None:
             return None
         (only,) = self.built.variations.values()
-        return only.varied(self.graph)
+        return only.with_typical_durations(self.graph)
 
     @cached_property
     def _varying_backends(self) -> Mapping[str, Backend]:

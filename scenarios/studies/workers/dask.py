@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ....sim.errors import ScenarioError
-from .crew import RETRIES, Outcome, Task, Work
+from .worker_pool import RETRIES, Outcome, Task, Work
 
 AHEAD = 2  # tasks in flight for each thread of the cluster
 PATIENCE = 20  # s to reach a scheduler

@@ -97,7 +97,7 @@ def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):
 
 def test_such_a_driver_is_measured_and_drives_time(listed):
     found = check_devices(scenario())
-    assert found.told["components"]["node0.gpu0"]["n"] == 2
+    assert found.results["components"]["node0.gpu0"]["n"] == 2
     result = study(scenario(mode="coupled")).results["base"]
     assert float(result.makespan) == pytest.approx(2 * 100e-9)
 

@@ -9,8 +9,8 @@ from foretrace.scenarios.config.loader import load, loads, with_overrides
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.scenarios.studies.building.system import build_backends, build_system
-from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.scenarios.studies.fitting.forms import part_to_fit
+from foretrace.scenarios.studies.fitting.catalog_entry import settings_before_fit
+from foretrace.scenarios.studies.fitting.part_fit import part_to_fit
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.setting_groups import construct
 from foretrace.sim.units import Ratio, Seconds

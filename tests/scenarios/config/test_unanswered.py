@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.scenarios.config.explanation import explain
-from foretrace.scenarios.config.later import LATER
+from foretrace.scenarios.config.planned_releases import PLANNED_RELEASES
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.sim.errors import ScenarioError
@@ -31,7 +31,7 @@ def test_what_comes_later_says_so_in_a_job_too(scenario):
         scenario(set=["what_if=[]", job])
 
 
-@pytest.mark.parametrize(("path", "value"), [key for key in LATER if key[0] != "metric"])
+@pytest.mark.parametrize(("path", "value"), [key for key in PLANNED_RELEASES if key[0] != "metric"])
 def test_no_setting_offers_what_comes_later(path, value):
     """What editors are offered runs."""
     offered = str(explain(path).facts["values"]).split(", ")

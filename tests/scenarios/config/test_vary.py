@@ -26,12 +26,16 @@ def test_values_are_exact_and_written_as_the_user_writes(said, values):
 def test_a_range_without_steps_holds_both_ends():
     found = read_vary({"from": "1 Gb/s", "to": "4 Gb/s"})
     assert isinstance(found, Range)
-    assert (found.at(0.0), found.at(0.5), found.at(1.0)) == ("1 Gb/s", "2.5 Gb/s", "4 Gb/s")
+    assert (found.value_at(0.0), found.value_at(0.5), found.value_at(1.0)) == (
+        "1 Gb/s",
+        "2.5 Gb/s",
+        "4 Gb/s",
+    )
 
 
 def test_equal_factors_are_equally_likely_in_a_logarithmic_range():
     found = read_vary({"from": 1, "to": 10000, "log": True})
-    assert [found.at(share) for share in (0.0, 0.25, 0.5, 1.0)] == [1, 10, 100, 10000]
+    assert [found.value_at(share) for share in (0.0, 0.25, 0.5, 1.0)] == [1, 10, 100, 10000]
 
 
 SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"

@@ -50,7 +50,7 @@ def test_a_memory_from_a_recording_is_a_catalog_entry_with_its_whole_source(copi
     assert "host core0 on box, 2026-01-31" in source.where
     for word in ("held-out sizes", "interpolation", "nearest neighbour", "scored once"):
         assert word in source.note
-    assert 0 < source.share < 0.03
+    assert 0 < source.error_fraction < 0.03
 
 
 def test_families_that_were_fitted_predict(copies, tmp_path):

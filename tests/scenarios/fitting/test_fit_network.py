@@ -12,8 +12,11 @@ from foretrace.models.network.collective.library_times import LibraryTimes
 from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building.system import build_system
+from foretrace.scenarios.studies.fitting.catalog_entry import (
+    catalog_entry_text,
+    settings_before_fit,
+)
 from foretrace.scenarios.studies.fitting.collective_logs import CollectiveRow, collective_rows
-from foretrace.scenarios.studies.fitting.entry import catalog_entry_text, settings_before_fit
 from foretrace.scenarios.studies.fitting.network import MeasuredFabric, fit_network, network_lines
 from foretrace.sim.errors import ScenarioError
 

@@ -15,7 +15,7 @@ from foretrace.scenarios.studies.fitting.rates import (
     require_no_streams,
     stream_of,
 )
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.sim.errors import ScenarioError
 
 TRUE = MessageRate(latency=2.3e-6, bandwidth=24e9, service=2e-8, pair=7e-8)

@@ -25,7 +25,7 @@ from foretrace.scenarios.studies.sweep.task import (
     poison_outcome,
     shared_task_part,
 )
-from foretrace.scenarios.studies.workers.pool import ProcessPool
+from foretrace.scenarios.studies.workers.process_pool import ProcessPool
 from foretrace.scenarios.studies.workers.workers import make_workers, workers_option
 from foretrace.sim.errors import ScenarioError
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Boxes = dict[str, NDArray[np.float64]]
 
 
-def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction = map) -> Boxes:
+def headline_time_breakdown(
+    of: VariantResults, headline: Seconds, each: MapFunction = map
+) -> Boxes:
     """Seconds of each rank in each box, of the whole run or of one period.
 
     Of periods it is the mean of those that count.  Where the answer is the time of one, they are of

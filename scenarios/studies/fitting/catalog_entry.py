@@ -29,7 +29,7 @@ from ...config.settings import plain_settings, setting_field, setting_names
 from ..accuracy.score import ErrorStatistic, accuracy_verdict
 from .bench import unit_of_setting
 from .families import FittedFamily, OpCorrections
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 
 class Measured(Protocol):

@@ -13,7 +13,7 @@ from ..variants.variants import VariantResults
 SHARE = "hfu"  # of the peak of all GPUs, by what ran
 
 
-def require_possible_rates(of: VariantResults) -> None:
+def require_flops_below_peak(of: VariantResults) -> None:
     """Refuse ops that compute more than their GPUs can, unless ``ops`` rules made them quicker.
 
     Raises

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..sections.cluster import ClusterSection
 
 
-def missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+def missing_spine_warning(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ANY = "*"
 """Every value that a setting does not have yet."""
-LATER = {
+PLANNED_RELEASES = {
     ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
     ("placement.optimizer_state", "auto"): "0.3",
@@ -21,4 +21,4 @@ def planned_release(path: str, value: object) -> str:
     >>> planned_release("metric", "gpu.memory"), planned_release("metric", "gpu.memori")
     ('0.3', '')
     """
-    return LATER.get((path, str(value)), "") or LATER.get((path, ANY), "")
+    return PLANNED_RELEASES.get((path, str(value)), "") or PLANNED_RELEASES.get((path, ANY), "")

@@ -60,7 +60,7 @@ def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -
     described = scenario.cluster
     beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
     own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)
-    return own.of(binding.use) if own is not None else {}
+    return own.settings_for(binding.use) if own is not None else {}
 
 
 def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
@@ -86,7 +86,7 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
 
 def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> Carried:
     """Recorded times of one kind of GPU, on another."""
-    a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
+    a, b = (GpuModel.of(gpu.model, gpu.settings_for(ROOFLINE)) for gpu in (here, there))
     return Carried(here=a, there=b, way=way)
 
 
@@ -101,7 +101,10 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     there : with all that a roofline needs
     here : that recorded the ops; None where no catalog knows it
     """
-    links: list[Backend] = [construct(Roofline, there.of(ROOFLINE)), Recorded.of_another_gpu()]
+    links: list[Backend] = [
+        construct(Roofline, there.settings_for(ROOFLINE)),
+        Recorded.of_another_gpu(),
+    ]
     return Chain(
         links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
     )
@@ -148,7 +151,7 @@ def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
 def _communication_library(part: Part, fidelity: str) -> Backend:
     """Backend of the fabric: that of the communication library, by the settings it gives."""
     name = part.backend()
-    return construct(known_backends()[name], {**part.of(name), "fidelity": fidelity})
+    return construct(known_backends()[name], {**part.settings_for(name), "fidelity": fidelity})
 
 
 class DefaultBackends:

@@ -15,7 +15,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
 from ....sim.facts.signature import parse_signature
 from .curves import Curve
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 Floats = NDArray[np.float64]
 LOADED_KIND = "loaded"
@@ -50,13 +50,13 @@ def load_op(signature: str) -> LoadOp:
     return LoadOp(float(parts.bytes), threads, reads / 100, head == LOADED)
 
 
-def loaded_model(still: Mapping[str, float]) -> Model:
-    """Seconds of rows, by the parameters that change and those that stand still."""
+def loaded_model(fixed: Mapping[str, float]) -> Model:
+    """Seconds of rows, by the parameters that change and those that stand fixed."""
 
     def seconds(p: dict[str, float], rows: Ops) -> Floats:
         told = np.array([load_op(t) for t in rows.signatures], float)[rows.signature].T
         size, threads, reads, latency = told
-        memory = LoadedMemory(**{**still, **p})
+        memory = LoadedMemory(**{**fixed, **p})
         drawn = memory.bandwidth(threads, reads)
         moved = size * threads / np.maximum(drawn, 1.0)
         return np.where(latency > 0, memory.latency_at(drawn, reads), moved)
@@ -77,10 +77,10 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
             "--start, or give it with --know latency='100 ns' --know bandwidth='200 GB/s'"
         )
     peak = float(settings["bandwidth"])
-    still = {"queueing": 0.0, "turnaround": 0.0, "sharpness": 0.0}
+    fixed = {"queueing": 0.0, "turnaround": 0.0, "sharpness": 0.0}
     outstanding = float(settings.get("in_flight") or LINES)
     return {"latency": float(settings["latency"]), "read": peak, "write": peak,
-            "in_flight": outstanding, **still}  # fmt: skip
+            "in_flight": outstanding, **fixed}  # fmt: skip
 
 
 LOADED_MEMORY = Curve(

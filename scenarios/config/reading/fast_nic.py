@@ -24,7 +24,7 @@ GIGABIT = 1e9 / 8  # B/s
 LEAST = 1.02  # catalogs round rates
 
 
-def quick_nic_doubts(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+def fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     """Doubts about NICs above a port of ``cluster.fabric.switch``, or the links to their GPUs.
 
     Parameters
