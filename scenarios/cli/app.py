@@ -87,7 +87,7 @@ def load_plugin_commands(words: list[str]) -> None:
 
 
 # Each registers itself; imported late libraries keep --help quick.
-COMMANDS = import_commands(__package__, FIRST, beside="app")
+COMMANDS = import_commands(__package__, FIRST, skip="app")
 
 
 def exit_code_of(error: ForetraceError) -> int:

@@ -95,9 +95,9 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
     return {"host": host, "checks": checks}
 
 
-def _check_row(name: str, good: bool | None, told: str) -> dict[str, str]:
+def _check_row(name: str, good: bool | None, text: str) -> dict[str, str]:
     state = {True: "ok", False: "off", None: "bad"}[good]
-    return {"name": name, "state": state, "told": told}
+    return {"name": name, "state": state, "told": text}
 
 
 def _packages_by_extra() -> dict[str, tuple[str, ...]]:

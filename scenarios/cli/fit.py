@@ -163,13 +163,13 @@ def _has_kernel_families(recording: list[str], only: str) -> bool:
 
 
 def _fit_gpu(
-    bench: Bench, recording: list[str], asked: tuple[str, list[str], str], out: Path | None,
+    bench: Bench, recording: list[str], options: tuple[str, list[str], str], out: Path | None,
     json: bool,
 ) -> None:  # fmt: skip
     """Every constant of a GPU: its entry, the file of its families, and the round trip."""
     from ..studies.fitting.gpu_command import fitted_gpu
 
-    start, know, name = asked
+    start, know, name = options
     made = fitted_gpu(bench, recording, start, know, name, _today(), out)
     if out is not None:
         _write_catalog_entry(out, made.entry)
@@ -183,14 +183,14 @@ def _fit_gpu(
 
 
 def _fit_part(
-    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit
+    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, options: AskedFit
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of one part."""
     from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.part_fit import fit_part, part_to_fit
     from ..studies.fitting.round_trip import part_round_trip
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit(bench.kind, start, know, bench.catalogs)
     ops = tuple(dict.fromkeys(data.bench_ops))
     part = part_to_fit(bench.kind, before.settings, parameter)
@@ -206,13 +206,13 @@ def _fit_part(
 
 
 def _fit_curve(
-    curve: Curve, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit,
+    curve: Curve, data: MeasuredRows, holdout: str, bar: float | None, options: AskedFit,
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:  # fmt: skip
     """Report and file of a curve: message rates of a NIC, or a memory under load."""
     from ..studies.fitting.catalog_entry import fit_to_dict, settings_before_fit
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit(curve.part, start, know, catalogs)
     found, still = curve.fit(data, before.settings, parameter, holdout)
     report = fit_to_dict(curve.kind, found, data, holdout, bar) | _told(None)
@@ -221,10 +221,10 @@ def _fit_curve(
 
 
 def _fit_network(
-    told: tuple[list[str], str, int, int],
+    log_options: tuple[list[str], str, int, int],
     machine: Path,
     bar: float | None,
-    asked: AskedFit,
+    options: AskedFit,
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of a library, fitted to logs."""
@@ -232,9 +232,9 @@ def _fit_network(
     from ..studies.fitting.collective_logs import collective_rows
     from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit("library", start, know, catalogs)
-    data = MeasuredFabric(tuple(collective_rows(*told)), machine)
+    data = MeasuredFabric(tuple(collective_rows(*log_options)), machine)
     fit, _ = fit_network(data, before.settings, parameter)
     text = catalog_entry_text(
         "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
@@ -243,8 +243,8 @@ def _fit_network(
     return {**report, "together": network_lines(fit, data.rows)}, text
 
 
-def _told(back: RoundTrip | None) -> dict[str, Any]:
-    return {"round_trip": back.to_dict() if back is not None else None}
+def _told(round_trip: RoundTrip | None) -> dict[str, Any]:
+    return {"round_trip": round_trip.to_dict() if round_trip is not None else None}
 
 
 def _today() -> str:

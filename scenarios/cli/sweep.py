@@ -116,7 +116,7 @@ def _parse_shard(text: str, method: str) -> Shard:
 
 
 def _run_sweep(
-    scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool
+    scenario: Any, store: Any, workers: Any, shard: Shard, resume: bool, quiet: bool
 ) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
     from ..studies.building.limits import time_limit
@@ -127,17 +127,17 @@ def _run_sweep(
     total = wanted_points(scenario)
     limit = time_limit(scenario.run.time_limit)
     with (
-        kept,
+        store,
         limit,
-        SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
+        SweepProgress(total, progress_printer(quiet), workers.name, store.folder, quiet) as counter,
     ):
         try:
-            in_progress = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
+            in_progress = SweepInProgress(scenario, store, workers, counter.count, shard, resume)
             done = in_progress.try_all_points()
         except BaseException:
-            crew.close(kill=True)
+            workers.close(kill=True)
             raise
-        crew.close()
+        workers.close()
         return done
 
 

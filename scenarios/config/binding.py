@@ -74,7 +74,9 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     if isinstance(name, list | tuple):
         return Binding(CHAIN, links=_ChainForm.model_validate(data, context=info.context).use)
     if name == CHAIN:
-        message = "a chain is the list of its links; write it like use: [table, roofline, recorded]"
+        message = (
+            "'chain' cannot be named; list its backends, like use: [table, roofline, recorded]"
+        )
         raise validation_error("value", message, "use", name)
     choice = BACKEND.read(data, info)
     return Binding(choice.use, choice.settings)
@@ -84,7 +86,7 @@ def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
     """A link of a chain."""
     binding = read_binding(data, info)
     if binding.links:
-        message = "a chain in a chain; write its links into the list"
+        message = "a chain cannot contain a chain; list its backends directly"
         raise validation_error("value", message, value=data)
     return binding
 
@@ -116,7 +118,7 @@ def missing_settings(
     """
     places = _part_paths_of_glob(glob, parts)
     if not places and "*" in glob.split("."):
-        return [], ""  # anything at all: the machine will tell
+        return [], ""  # matches any kind of part: checked when the machine is built
     told = (*(parts[place].settings for place in places), binding.settings)
     known: Mapping[str, Any] = reduce(merged, told)
     absent = list(missing_keys(backend_settings_model(binding.use), known))
@@ -146,8 +148,10 @@ def matches_only_subcomponent(glob: str, component: Component, components: Conta
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
     >>> [matches_only_subcomponent("node*.gpu*", c, there) for c in (gpu, dma)]
     [False, True]
-    >>> matches_only_subcomponent("node*.nic*", nic, there), matches_only_subcomponent("*", dma, there)
-    (False, False)
+    >>> matches_only_subcomponent("node*.nic*", nic, there)
+    False
+    >>> matches_only_subcomponent("*", dma, there)
+    False
     """
     whole = component.name.rpartition(".")[0]
     return "." in glob and whole in components and fits(glob, component, whole)

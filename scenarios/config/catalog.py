@@ -95,9 +95,9 @@ class Catalog:
         likely = (s.tree for s in reversed(self.files) if name in s.text)
         return found or next((n for t in likely if (n := find_node(t, (kind, name)))), None)
 
-    def with_own_parts(self, own: TreeNode) -> Catalog:
+    def with_own_parts(self, parts: TreeNode) -> Catalog:
         """The catalog with the parts that a scenario defines itself."""
-        return replace(self, own=with_layer(own, "catalog"))
+        return replace(self, own=with_layer(parts, "catalog"))
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
@@ -128,7 +128,9 @@ def _packaged_directories() -> tuple[str, ...]:
 def _catalog_files_in(directory: str) -> tuple[CatalogFile, ...]:
     folder = File(directory)
     if not folder.is_dir():
-        message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
+        message = (
+            f"no catalog directory '{directory}'; create it, or correct --catalog or {VARIABLE}"
+        )
         raise InvalidScenarioError([Problem("unreadable", message, FilePosition(directory))])
     prefix = "foretrace:catalog" if folder == OURS else directory
     return tuple(CatalogFile(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
@@ -140,7 +142,7 @@ def values_without_source(tree: TreeNode) -> list[Problem]:
     for parts in tree.mapping.values():
         for path, leaf in leaf_nodes(parts):
             if len(path) < 2:
-                message = "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"
+                message = "not a part; write it like {NAME: {bandwidth: {value: …, source: …}}}"
                 found.append(Problem("catalog", message, leaf.label))
             elif leaf.source is None:
                 message = f"'{path[-1]}' has no source; write {{value: …, source: {{kind: …}}}}"

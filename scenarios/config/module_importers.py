@@ -19,9 +19,9 @@ def set_module_importers(**importers: Importer) -> None:
     _importers.update(importers)
 
 
-def import_own_modules(what: str) -> None:
+def import_own_modules(registered: str) -> None:
     """Import our modules that register ``backends`` (with processes and media) or ``workloads``."""
-    _importers[what]()
+    _importers[registered]()
 
 
 def import_modules(package: ModuleType) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ANY = "*"
-"""Every value that a setting does not have yet."""
+"""Stands for any value of a setting."""
 PLANNED_RELEASES = {
     ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
@@ -12,7 +12,7 @@ PLANNED_RELEASES = {
     ("placement.optimizer_state", "host"): "0.3",
     ("workload.recorded_on.parallel.expert", ANY): "0.3",
 }
-"""Releases by setting and value; who builds one takes its line out."""
+"""Release in which a value will be supported, by (setting, value); remove a line once it is."""
 
 
 def planned_release(path: str, value: object) -> str:

@@ -51,7 +51,12 @@ def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) 
     2.0
     """
     hints = _constructor_hints(cls)
-    beside = {k: g for k, hint in hints.items() for g in given if hint in RUN_ARGUMENTS and hint is type(g)}
+    beside = {
+        k: g
+        for k, hint in hints.items()
+        for g in given
+        if hint in RUN_ARGUMENTS and hint is type(g)
+    }
     return construct(cls, {**beside, **settings})
 
 

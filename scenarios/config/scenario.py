@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from .sections.workload import WorkloadSection
 
 BASE = "base"
-SETTING = re.compile(r"[a-z_]+(\.\w+|\[\d+\])*(?=: )")  # at the beginning of a message
-ITEM = re.compile(r"\[(\d+)\]")  # of a list
+SETTING = re.compile(r"[a-z_]+(\.\w+|\[\d+\])*(?=: )")  # dotted path at the start of a message
+ITEM = re.compile(r"\[(\d+)\]")  # index in a list
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,9 @@ class Scenario:
         kept = tuple(o for o in self.others if o.variant == variant)
         if not kept:
             known = [o.variant for o in self.others]
-            raise ScenarioError(f"no variant named '{variant}'{did_you_mean_text(variant, known)}")
+            raise ScenarioError(
+                f"--variant: no variant named '{variant}'{did_you_mean_text(variant, known)}"
+            )
         told = self.resolved()
         told["what_if"] = [variant_with_uses_merged(told["what_if"], variant)]
         return replace(self, plain=told, others=kept)

@@ -620,7 +620,7 @@ class TrainingWorkload(Periodic):
         return peak
 
 
-def _sequence_length(model: Model, said: int | None) -> int:
+def _sequence_length(model: Model, given: int | None) -> int:
     """Tokens of a sequence: as said, or as the model has them.
 
     Raises
@@ -629,13 +629,13 @@ def _sequence_length(model: Model, said: int | None) -> int:
         Both or neither.
     """
     own = model.own_sequence
-    if said is None and own is None:
+    if given is None and own is None:
         raise ScenarioError("workload.sequence: is missing; say how many tokens a sequence has")
-    if said is not None and own is not None:
+    if given is not None and own is not None:
         raise ScenarioError(
             "workload.sequence: the model itself says how long its sequences are; leave it out"
         )
-    return said or own or 1
+    return given or own or 1
 
 
 def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
@@ -688,7 +688,7 @@ def missing_gpu_support(precision: Precision, gpu: Mapping[str, Any]) -> tuple[s
     return None
 
 
-def _with_adapters(model: Model, said: TrainedAdapters | None) -> Model:
+def _with_adapters(model: Model, adapters: TrainedAdapters | None) -> Model:
     """Model with the adapters that a scenario says.
 
     Raises
@@ -696,7 +696,7 @@ def _with_adapters(model: Model, said: TrainedAdapters | None) -> Model:
     ScenarioError
         Products that the model has not, or adapters said twice.
     """
-    if said is None:
+    if adapters is None:
         return model
     if not isinstance(model, Transformer):
         raise ScenarioError("workload.optimizer.adapters: are for a transformer; leave them out")
@@ -704,12 +704,12 @@ def _with_adapters(model: Model, said: TrainedAdapters | None) -> Model:
         raise ScenarioError(
             "workload.optimizer.adapters: the model says what they are, too; leave one out"
         )
-    found = replace(model, adapters=Adapters(said.rank, tuple(said.of)))
+    found = replace(model, adapters=Adapters(adapters.rank, tuple(adapters.of)))
     check_adapters(found, "workload.optimizer.adapters")
     return found
 
 
-def _expert_choice(model: Model, said: TrainedExperts) -> ExpertChoice | None:
+def _expert_choice(model: Model, experts_section: TrainedExperts) -> ExpertChoice | None:
     """ExpertChoice as said.
 
     Raises
@@ -718,17 +718,20 @@ def _expert_choice(model: Model, said: TrainedExperts) -> ExpertChoice | None:
         No experts, another number of them, or the busiest said twice.
     """
     where = "workload.execution.experts"
-    given = [k for k in ("imbalance", "zipf", "recorded") if k in said.model_fields_set]
-    if said.zipf is None and said.recorded is None:
+    given = [k for k in ("imbalance", "zipf", "recorded") if k in experts_section.model_fields_set]
+    if experts_section.zipf is None and experts_section.recorded is None:
         return None
     experts = model.experts if isinstance(model, Transformer) else None
     if experts is None:
         raise ScenarioError(f"{where}: the model has no experts; leave it out")
-    if said.imbalance != 1 or None not in (said.zipf, said.recorded):
+    if experts_section.imbalance != 1 or None not in (
+        experts_section.zipf,
+        experts_section.recorded,
+    ):
         raise ScenarioError(f"{where}: has {' and '.join(given)}; say one of them")
-    if said.zipf is not None:
-        return zipf_choice(experts.count, said.zipf)
-    counts = said.recorded or ()
+    if experts_section.zipf is not None:
+        return zipf_choice(experts.count, experts_section.zipf)
+    counts = experts_section.recorded or ()
     if len(counts) != experts.count or not sum(counts):
         raise ScenarioError(
             f"{where}.recorded: has {len(counts)} numbers, and the model "

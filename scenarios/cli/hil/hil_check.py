@@ -70,27 +70,27 @@ def check(
         raise typer.Exit(MISSED)
 
 
-def print_check(told: dict[str, Any], quiet: bool) -> None:
+def print_check(check_data: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ....reports.accuracy.verdict import verdict_sentences
     from ....reports.numbers import format_signed_share
 
-    console = print_sentences(verdict_sentences(told))
+    console = print_sentences(verdict_sentences(check_data))
     if quiet:
         return
     console.print()
-    print_table(console, _components_table(told))
-    if told["expect"]:
+    print_table(console, _components_table(check_data))
+    if check_data["expect"]:
         console.print()
-        print_table(console, _expectations_table(told))
-    for name, one in told["components"].items():
+        print_table(console, _expectations_table(check_data))
+    for name, one in check_data["components"].items():
         if one["ops"]:
             worst = one["worst"]
             error = format_signed_share(worst["error"])
             console.print(f"worst    {name}: {worst['op']}, {error}", soft_wrap=True)
 
 
-def _components_table(told: dict[str, Any]) -> Any:
+def _components_table(check_data: dict[str, Any]) -> Any:
     from rich.table import Table
 
     from ....reports.numbers import format_share
@@ -99,7 +99,7 @@ def _components_table(told: dict[str, Any]) -> Any:
     for name, right in (("component", 0), ("calls", 1), ("p50", 1), ("p95", 1), ("bias", 1),
                         ("A/A", 1), ("clock", 0)):  # fmt: skip
         table.add_column(name, justify="right" if right else "left", no_wrap=True)
-    for name, one in told["components"].items():
+    for name, one in check_data["components"].items():
         if not one["ops"]:
             table.add_row(name, "", "n/a (emulated)", "", "", "", one["clock"])
             continue
@@ -110,7 +110,7 @@ def _components_table(told: dict[str, Any]) -> Any:
     return table
 
 
-def _expectations_table(told: dict[str, Any]) -> Any:
+def _expectations_table(check_data: dict[str, Any]) -> Any:
     from rich.table import Table
 
     from ....reports.numbers import format_share
@@ -118,7 +118,7 @@ def _expectations_table(told: dict[str, Any]) -> Any:
     table = Table(box=None, pad_edge=True)
     for name in ("", "check", "error", "90 % within", "bar"):
         table.add_column(name, no_wrap=name != "check")
-    for e in told["expect"]:
+    for e in check_data["expect"]:
         outcome = e["outcome"] if e["otherwise"] == "fail" else f"{e['outcome']} (warn)"
         within = " to ".join(map(format_share, e["interval"])) if e["interval"] else "unknown"
         value = "unknown" if e["value"] is None else format_share(e["value"])

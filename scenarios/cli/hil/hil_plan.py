@@ -127,9 +127,9 @@ def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, js
 Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops that it cannot do
 
 
-def _changed(work: WorkList, said: Mapping[str, Any], repeats: int | None) -> WorkList:
+def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
     """A work list with what the command line says of it."""
-    changed = replace(work, **said)
+    changed = replace(work, **overrides)
     if repeats is None:
         return changed
     return replace(changed, requests=tuple(replace(r, n=repeats) for r in work.requests))

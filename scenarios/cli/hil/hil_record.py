@@ -126,16 +126,16 @@ def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _print_recording_facts(told: dict[str, Any]) -> None:
-    typer.echo(f"{told['file']}: {told['source']}")
+def _print_recording_facts(facts: dict[str, Any]) -> None:
+    typer.echo(f"{facts['file']}: {facts['source']}")
     typer.echo(
-        f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "
-        f"{told['starts']} starts"
+        f"{facts['ops']} ops, {facts['samples']} samples, {facts['not_fitted']} not to be fitted, "
+        f"{facts['starts']} starts"
     )
-    for row in told["failed"]:
+    for row in facts["failed"]:
         typer.echo(f"failed: {row['signature']} ({row['context']}): {row['fault']}")
-    if told["starts"] > 1:
+    if facts["starts"] > 1:
         typer.echo(
-            f"two halves of the starts differ by {told['between_starts']:.1%} (median), "
-            f"{told['between_starts_p95']:.1%} (p95)"
+            f"two halves of the starts differ by {facts['between_starts']:.1%} (median), "
+            f"{facts['between_starts_p95']:.1%} (p95)"
         )

@@ -26,14 +26,14 @@ def print_recorded(summary: Mapping[str, Any]) -> None:
     print_table(console, _table(collective_table(late["met"], MOST)))
 
 
-def _table(of: Table) -> Any:
+def _table(table: Table) -> Any:
     """A table of blocks for the terminal."""
     from rich.table import Table as Printed
 
     printed = Printed(box=None, pad_edge=False)
-    for column in of.columns:
+    for column in table.columns:
         name = plain_text(column.name)
         printed.add_column(name, justify="right" if column.number else "left", no_wrap=True)
-    for row in of.rows:
+    for row in table.rows:
         printed.add_row(*(plain_text(cell) for cell in row))  # type: ignore[arg-type]
     return printed

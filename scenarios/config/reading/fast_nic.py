@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..sections.cluster import ClusterSection, FabricSection, NodeSection
 
 GIGABIT = 1e9 / 8  # B/s
-LEAST = 1.02  # catalogs round rates
+LEAST = 1.02  # ratio of rates that is reported: catalog rates are rounded
 
 
 def fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
@@ -41,16 +41,16 @@ def fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Probl
         rate = nic.settings.get("bandwidth", 0.0)
         if rate > LEAST * port:
             why = (
-                f"a port of the switch has {_gigabits(port)}; give cluster.fabric.switch another "
-                "model, or bandwidth"
+                f"a switch port has only {_gigabits(port)}; give cluster.fabric.switch another "
+                "model or bandwidth"
             )
             yield _doubt(said, why)
         where, links = _links_to_gpus(machine.node)
         if rate > LEAST * links:
             place = f"{dotted_path_text(path)}.links.{where}"
             why = (
-                f"what joins its GPUs to it carries {_gigabits(links)} ({place}); give that link "
-                "another kind (via), or bandwidth"
+                f"the links from its GPUs carry only {_gigabits(links)} ({place}); give that link "
+                "another kind (via) or bandwidth"
             )
             yield _doubt(said, why)
 
@@ -88,5 +88,5 @@ def _gigabits(rate: ByteRate) -> str:
     return f"{rate / GIGABIT:.4g} Gb/s"
 
 
-def _doubt(said: TreeNode, why: str) -> Problem:
-    return Problem("doubt", f"'{said.text}' changes less than it says: {why}", said.spot, "warning")
+def _doubt(node: TreeNode, why: str) -> Problem:
+    return Problem("doubt", f"'{node.text}' is not reached: {why}", node.spot, "warning")

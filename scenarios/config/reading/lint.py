@@ -63,14 +63,14 @@ def _value_in_unit(leaf: TreeNode, unit: str) -> float | None:
 def _latency_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "s")
     if value is not None and value >= LONG:
-        yield _warning_at(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
+        yield _warning_at(f"a latency of '{leaf.text}' is long; did you mean microseconds?", leaf)
 
 
 def _nic_rate_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
-        hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; is it right?"
+        hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; check the value"
         yield _warning_at(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
@@ -85,7 +85,7 @@ def _bits_for_bytes_warnings(tree: TreeNode) -> Iterator[Problem]:
             and re.search(r"(?<![A-Za-z])[KMGT]i?b(it)?$", leaf.text)
         ):
             meant = re.sub(r"b(it)?$", "B", leaf.text)
-            yield _warning_at(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
+            yield _warning_at(f"'{leaf.text}' is in bits; did you mean '{meant}'?", leaf)
 
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
@@ -102,7 +102,7 @@ def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
         fitted = what and any(node.has(what.text_value) for node in nodes)
         if what and what.text_value in node_parts() and not fitted and not later:
             yield _warning_at(
-                f"no machine has a '{what.text_value}', so nothing is paid for it", what
+                f"no machine has a '{what.text_value}', so this price has no effect", what
             )
 
 
@@ -118,7 +118,7 @@ def _settings_that_change_nothing(
     for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
         now = find_node(tree, existing_path(tree, name))
         if now and now.text and now.text == leaf.text:
-            message = f"'{name}' is '{leaf.text}' already; this changes nothing"
+            message = f"'{name}' is already '{leaf.text}', so this has no effect"
             yield _warning_at(message, leaf, f"what_if.{number}.set")
 
 

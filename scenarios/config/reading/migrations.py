@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 FORM = 1
 Migration = Callable[[TreeNode], TreeNode]
 MIGRATIONS: dict[int, tuple[Migration, str]] = {}
-"""By the form that each begins with: what it does, and what it changes in words."""
+"""Migration and a description of its changes, by the form that it starts from."""
 
 
 def migration(form: int, changes: str) -> Callable[[Migration], Migration]:
@@ -36,7 +36,10 @@ def migration(form: int, changes: str) -> Callable[[Migration], Migration]:
 
     def register(move: Migration) -> Migration:
         if form in MIGRATIONS or form >= FORM:
-            raise ValueError(f"a migration from form {form} is there already, or leads nowhere")
+            raise ValueError(
+                f"form {form}: has a migration already, or is not older than form {FORM}; register "
+                "one migration for each older form"
+            )
         MIGRATIONS[form] = move, changes
         return move
 
@@ -56,7 +59,7 @@ def migrated_to_current_form(tree: TreeNode) -> TreeNode:
         move, changes = MIGRATIONS[int(str(at.value))]
         form = int(str(at.value)) + 1
         log.warning(
-            "%s: has form %s of scenarios, read as %s: %s; write foretrace: %s when you changed it",
+            "%s: scenario form %s is read as form %s: %s; update the file and write foretrace: %s",
             *(at.spot.file, at.value, form, changes, form),
         )
         tree = move(tree)

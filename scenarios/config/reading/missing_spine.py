@@ -39,15 +39,15 @@ def missing_spine_warning(cluster: ClusterSection, tree: TreeNode) -> Iterator[P
     if not issubclass(cls, FatTree):
         return
     if ports is None:
-        why = "there is no switch; write cluster.fabric.switch with its ports"
+        why = "there is no switch; write cluster.fabric.switch with its number of ports"
     elif (nics := _on_one_leaf(cluster, cls(oversubscription=over), ports)) < 0:
         return
     else:
         why = (
-            f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine; "
-            "leave it out, or say cluster.fabric.switch.ports of a smaller switch"
+            f"{nics} NICs fit on one leaf switch of {ports} ports, so there is no spine; "
+            "leave it out, or write a smaller cluster.fabric.switch.ports"
         )
-    yield Problem("doubt", f"'{said.text}' changes nothing: {why}", said.spot, "warning")
+    yield Problem("doubt", f"'{said.text}' has no effect: {why}", said.spot, "warning")
 
 
 def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
@@ -56,7 +56,7 @@ def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
         (m.count, part.count if (part := m.node.part("nic")) else 0) for m in cluster.machines()
     ]
     total = sum(machines * each for machines, each in nics)
-    if not 0 < total <= ports:  # more than a switch has ports are not listed: they may be too many
+    if not 0 < total <= ports:  # adapters that exceed one switch are not listed: may be too many
         return -1 if total else 0
     each = [each for machines, each in nics if each for _ in range(machines)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]

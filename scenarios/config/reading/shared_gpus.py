@@ -39,21 +39,21 @@ def shared_gpu_warnings(
             where, _ = deepest_node(tree, ("jobs", other, "on"))
             yield Problem(
                 "doubt",
-                f"jobs '{one}' and '{other}' are on the same GPUs, where each computes as quickly "
-                "as alone; cluster.node.gpu.core: true has their kernels share them",
+                f"jobs '{one}' and '{other}' use the same GPUs without slowing each other down; "
+                "write cluster.node.gpu.core: true so that their kernels share the GPUs",
                 where.spot,
                 "warning",
             )
 
 
-def _globs_of_gpus(on: Mapping[str, Pool]) -> list[str]:
+def _globs_of_gpus(pools: Mapping[str, Pool]) -> list[str]:
     """What a job says of its GPUs by name; a count is of GPUs that no other job has."""
-    if not on:
+    if not pools:
         return [EVERY]
-    said = [[pool] if isinstance(pool, str) else pool for pool in on.values()
+    said = [[pool] if isinstance(pool, str) else pool for pool in pools.values()
             if not isinstance(pool, int)]  # fmt: skip
     return [glob for globs in said for glob in globs if ".gpu" in glob]
 
 
-def _meet(one: str, other: str) -> bool:
-    return fnmatchcase(one, other) or fnmatchcase(other, one)
+def _meet(first: str, second: str) -> bool:
+    return fnmatchcase(first, second) or fnmatchcase(second, first)

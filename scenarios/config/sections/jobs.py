@@ -51,30 +51,31 @@ def _job_form() -> Any:
             dict[str, Pool],
             Field(
                 {},
-                description="Components by pool: a name, a glob, several of them, or a count of "
-                "the pool's kind, for which it waits in order; all there are unless said.",
+                description="Components by pool: a name, a glob, a list of these, or a count, for "
+                "which the job waits in arrival order. By default all components of the pool's "
+                "kind.",
             ),
         ),
         "placement": (
             PlacementSection,
             Field(
                 PlacementSection(),
-                description="Where its state is kept, and the component of each rank.",
+                description="Component of each rank, and memory of the optimizer state.",
             ),
         ),
         "processes": (
             process_list_type(),
-            Field((), description="Processes that steer the job while it runs."),
+            Field((), description="Processes (policies) that act while the job runs."),
         ),
         "ops": (
             Many[OpRuleSection],
-            Field((), description="Rules that change ops of the job, by name."),
+            Field((), description="Rules that change ops of the job."),
         ),
         "arrives": (
             Annotated[Duration, Field(ge=0)],
             Field(
                 0.0,
-                description="Time at which the job begins, or begins to wait for its components.",
+                description="Time at which the job arrives and starts, or waits for components.",
             ),
         ),
     }
@@ -95,6 +96,6 @@ register(
     "jobs",
     _jobs_form,
     {},
-    help="Several workloads by name, in place of `workload`.",
+    help="Several jobs by name, in place of `workload`.",
     files=_file_patterns,
 )

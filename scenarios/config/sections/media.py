@@ -13,7 +13,7 @@ from ..choice import Choice, ChoiceKind
 from ..schema import register
 from ..settings import known_media
 
-MAX_MIN = "max-min"  # what shares where nothing is said
+MAX_MIN = "max-min"  # the default
 
 
 class MaxMinSharing:
@@ -29,7 +29,7 @@ def _choosable() -> Mapping[str, type]:
 
 MEDIUM = ChoiceKind(
     "medium", _choosable,
-    elsewhere="; name the file of a plug-in that has it under 'plugins'",
+    elsewhere="; if a plug-in defines it, list the plug-in's file under 'plugins'",
 )  # fmt: skip
 
 
@@ -48,6 +48,6 @@ register(
     "media",
     _media,
     {},
-    help="How what is in flight shares components, by name or glob: the name of a medium that a "
-    "plug-in brings.  Max-min where nothing is said.",
+    help="Model that shares components among concurrent ops, by name or glob: the name of a "
+    "medium from a plug-in. Max-min fairness by default.",
 )

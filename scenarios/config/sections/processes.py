@@ -44,5 +44,5 @@ register(
     "processes",
     process_list_type,
     (),
-    help="Processes that steer a run while it goes on: faults, controllers, policies.",
+    help="Processes that act during a run: faults, controllers, policies.",
 )

@@ -17,7 +17,7 @@ from ..settings import (
     workload_file_settings,
 )
 
-USUAL = "trace"  # the type that need not be said
+USUAL = "trace"  # the default type
 
 
 class WorkloadSection(Section):
@@ -66,7 +66,7 @@ def read_workload(data: Any, info: ValidationInfo) -> WorkloadSection:
     """The workload of the ``type`` that is named; a trace unless said."""
     if not isinstance(data, dict):
         raise validation_error(
-            "mapping", "a workload has keys; write it like {trace: FILE}", value=data
+            "mapping", "a workload needs keys; write it like {trace: FILE}", value=data
         )
     kind, known = data.get("type", USUAL), known_workloads()
     if not isinstance(kind, str) or kind not in known:
@@ -85,6 +85,6 @@ register(
     "workload",
     workload_type,
     None,
-    help="The work that is simulated; write `jobs` in its place where there are several.",
+    help="The work to simulate; for several workloads write `jobs` instead.",
     files=workload_file_settings,
 )

@@ -36,13 +36,13 @@ def replace_components_by_devices(
     backends: Mapping[str, Backend],
     devices: Sequence[OpenDevice],
     journal: Path | None = None,
-    ahead: bool = False,
+    prefetch: bool = False,
 ) -> CoupledDevices:
     """Put open devices, or the journal of them, in the place of what they are swapped for.
 
     Parameters
     ----------
-    ahead : ask before the run where the answer does not depend on when
+    prefetch : ask before the run where the answer does not depend on when
     """
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
@@ -52,7 +52,7 @@ def replace_components_by_devices(
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)
         swaps.append(_device_swap(device, writers[device.name], system))
-    return CoupledDevices(couple(system, backends, swaps, ahead), writers)
+    return CoupledDevices(couple(system, backends, swaps, prefetch), writers)
 
 
 def require_steerable(device: OpenDevice) -> None:
@@ -70,11 +70,11 @@ def require_steerable(device: OpenDevice) -> None:
         )
 
 
-def _device_swap(device: OpenDevice, asked: OpTimer, system: System) -> Swap:
+def _device_swap(device: OpenDevice, timer: OpTimer, system: System) -> Swap:
     swap = device.swap
     return Swap(
         swap.component,
-        asked,
+        timer,
         device.driver.sharing,
         components_in_sample(swap, system, _further_components(device, system)),
         most=swap.ops.max_in_flight or MOST,

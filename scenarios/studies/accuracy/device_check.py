@@ -60,15 +60,15 @@ class DeviceCheck:
 def check_devices(
     scenario: Scenario,
     tell: Tell = log.info,
-    beside: Scenario | None = None,
-    kept: PartialAnswers | None = None,
+    other_scenario: Scenario | None = None,
+    partial_answers: PartialAnswers | None = None,
 ) -> DeviceCheck:
     """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
     ----------
-    beside : the same scenario with another catalog, to show both
-    kept : holds what devices answer, also where the check does not end
+    other_scenario : the same scenario with another catalog, to show both
+    partial_answers : holds what devices answer, also where the check does not end
 
     Raises
     ------
@@ -84,9 +84,13 @@ def check_devices(
     point = every[0]
     asked = ops_asked_of_devices(point, hil)
     bar = _lowest_expected_error_bar(scenario)
-    replays = measure_or_load_recordings(hil, asked, bar, tell, kept or PartialAnswers())
+    replays = measure_or_load_recordings(hil, asked, bar, tell, partial_answers or PartialAnswers())
     mixed = _use_different_clocks(replays, hil)
-    other = None if beside is None else ops_asked_of_devices(build_variants(beside)[0], hil)
+    other = (
+        None
+        if other_scenario is None
+        else ops_asked_of_devices(build_variants(other_scenario)[0], hil)
+    )
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
         "schema": SCHEMA,

@@ -27,7 +27,9 @@ def whole_run_answers(
 
     def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _deciding_number(point_with_devices(point, chosen, ahead=True) if chosen else point)
+        return _deciding_number(
+            point_with_devices(point, chosen, prefetch=True) if chosen else point
+        )
 
     every = frozenset(devices)
     predicted, measured = answer(frozenset()), answer(every)

@@ -84,13 +84,13 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> Carried:
+def carry_recorded_times(recorded: Part, target: Part, method: Way = JUDGED_BEST) -> Carried:
     """Recorded times of one kind of GPU, on another."""
-    a, b = (GpuModel.of(gpu.model, gpu.settings_for(ROOFLINE)) for gpu in (here, there))
-    return Carried(here=a, there=b, way=way)
+    a, b = (GpuModel.of(gpu.model, gpu.settings_for(ROOFLINE)) for gpu in (recorded, target))
+    return Carried(here=a, there=b, way=method)
 
 
-def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
+def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
     """Chain for a GPU that is not the one of the recording.
 
     Recorded times are carried where that was judged; the roofline answers the rest, and what it
@@ -98,15 +98,15 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
 
     Parameters
     ----------
-    there : with all that a roofline needs
-    here : that recorded the ops; None where no catalog knows it
+    target : with all that a roofline needs
+    recorded : that recorded the ops; None where no catalog knows it
     """
     links: list[Backend] = [
-        construct(Roofline, there.settings_for(ROOFLINE)),
+        construct(Roofline, target.settings_for(ROOFLINE)),
         Recorded.of_another_gpu(),
     ]
     return Chain(
-        links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
+        links=[*((carry_recorded_times(recorded, target),) if recorded is not None else ()), *links]
     )
 
 
@@ -129,7 +129,7 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
     entry = scenario.section("catalog").gpu.get(device)
     if entry is None:
         return None
-    return Part("gpu", device, settings=plain_settings(entry, given=True))
+    return Part("gpu", device, settings=plain_settings(entry, only_given=True))
 
 
 def _recording_devices(scenario: Scenario) -> list[str | None]:

@@ -22,7 +22,9 @@ from ...config.scenario import Scenario
 BackendMaker = Callable[[Binding, Scenario, Component], Backend]
 
 
-def with_bound_link_models(made: System, scenario: Scenario, make_backend: BackendMaker) -> System:
+def with_bound_link_models(
+    system: System, scenario: Scenario, make_backend: BackendMaker
+) -> System:
     """System whose parts of routes have the rates and latencies of the bound kinds of link.
 
     Parameters
@@ -35,23 +37,23 @@ def with_bound_link_models(made: System, scenario: Scenario, make_backend: Backe
         A binding of such parts alone whose answers nobody would hear.
     """
     if not scenario.backends:
-        return made
+        return system
     for glob, binding in scenario.backends.items():
-        asked = component_indices_of_glob(glob, made)
-        if len(asked) and np.all(made.components.facts(asked, _has_rate, bool)):
+        asked = component_indices_of_glob(glob, system)
+        if len(asked) and np.all(system.components.facts(asked, _has_rate, bool)):
             _refuse_non_link(
-                make_backend(binding, scenario, made.components[asked[0]]), scenario, glob
+                make_backend(binding, scenario, system.components[asked[0]]), scenario, glob
             )
-    components = made.components
-    entry = entry_index_by_component(scenario.backends, made)
+    components = system.components
+    entry = entry_index_by_component(scenario.backends, system)
     for k, binding in enumerate(scenario.backends.values()):
 
         def changed(part: Component, binding: Binding = binding) -> Component:
             return _with_link_numbers(make_backend(binding, scenario, part), part)
 
-        rated = (entry == k) & made.components.column(_has_rate, bool)
+        rated = (entry == k) & system.components.column(_has_rate, bool)
         components = components.changed(np.flatnonzero(rated), changed)
-    return made.with_facts(components)
+    return system.with_facts(components)
 
 
 def _has_rate(part: Component) -> bool:

@@ -33,14 +33,14 @@ def missing_file_problems(scenario: Scenario) -> Iterator[Problem]:
         yield from _missing_of_backends(one, told)
 
 
-def _missing_of_backends(one: Scenario, told: set[str]) -> Iterator[Problem]:
+def _missing_of_backends(scenario: Scenario, reported: set[str]) -> Iterator[Problem]:
     """Problem for each file of a backend, a process or a sweep that is missing, once each."""
-    for path, name in named_files(one.plain):
+    for path, name in named_files(scenario.plain):
         if path[0] in (*CHOSEN, "sweep") and not content_digest(name):
             message = f"no file '{name}'; correct the path"
-            if message not in told:
-                told.add(message)
-                yield Problem("missing-file", message, _spot_of(one, dotted_path_text(path)))
+            if message not in reported:
+                reported.add(message)
+                yield Problem("missing-file", message, _spot_of(scenario, dotted_path_text(path)))
 
 
 def _missing_message(key: str, name: str) -> str:

@@ -94,13 +94,13 @@ def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes |
 
 
 def machine_kinds(
-    described: ClusterSection, shared: bool = False
+    described: ClusterSection, jobs_share_memory: bool = False
 ) -> dict[str, tuple[int, NodeSpec]]:
     """Number of machines of each kind, with the parts of one of them.
 
     Parameters
     ----------
-    shared : whether jobs hold of the memory of GPUs where nobody says so
+    jobs_share_memory : whether jobs hold of the memory of GPUs where nobody says so
 
     Raises
     ------
@@ -108,12 +108,12 @@ def machine_kinds(
         A part lacks a value that neither the scenario nor the catalog says.
     """
     return {
-        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", shared))
+        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", jobs_share_memory))
         for m in described.machines()
     }
 
 
-def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
+def _node_components(node: Described, path: str, jobs_share_memory: bool) -> NodeSpec:
     parts = node.parts()
     card, nic = parts.get("gpu", Part("gpu", count=0)), parts.get("nic")
     gpu = card.settings
@@ -123,7 +123,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
             streams=_stream_count(gpu, path) if "gpu" in parts else 1,
             copy_engines=int(gpu.get("copy_engines", 0)),
             hbm=_hbm_component(gpu),
-            room=_memory_capacity(gpu, path, shared),
+            room=_memory_capacity(gpu, path, jobs_share_memory),
             core=bool(gpu.get("core")),
         ),
         cores=_core_count(parts.get("host"), path),
@@ -143,12 +143,12 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
     )
 
 
-def _memory_capacity(gpu: Mapping[str, Any], path: str, shared: bool) -> Bytes | None:
+def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool) -> Bytes | None:
     """Memory of a GPU of which jobs hold; None where nobody counts it."""
     asked = gpu.get("capacity")
     if asked and "memory" not in gpu:
         _missing_value_error(f"{path}.gpu.memory", "80 GiB")
-    return gpu.get("memory") if (shared if asked is None else asked) else None
+    return gpu.get("memory") if (jobs_share_memory if asked is None else asked) else None
 
 
 def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
@@ -327,17 +327,17 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
 
 
 def _with_slowed_slots(
-    bound: BackendsByName, described: ClusterSection, machine: System
+    backends_by_name: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    backends, which = list(bound.bound.backends), bound.bound.which.copy()
+    backends, which = list(backends_by_name.bound.backends), backends_by_name.bound.which.copy()
     for number, override in sorted(entries_by_component(described.override, machine).items()):
         if which[number] < 0 or override.slowdown == 1:
             continue
         slowed = AlteredBackend(backends[which[number]], [number], 1 / override.slowdown)
         which[number] = len(backends)
         backends.append(slowed)
-    return BackendsByName(bound.names, Bindings(backends, which).used())
+    return BackendsByName(backends_by_name.names, Bindings(backends, which).used())
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:

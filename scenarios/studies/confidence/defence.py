@@ -22,16 +22,16 @@ MOST_TRIES = 2 * len(TRIED)  # of a component of which no error flips the answer
 
 
 def runs_that_defend(
-    made: Sequence[Variant], values: Sequence[Mapping[str, Any]]
+    variants: Sequence[Variant], values: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
     """Runs of ``robustness.values_with_effects``, about: of values, and of break-even errors.
 
     Where an error flips the answer, that is narrowed, and larger ones are not tried.
     """
-    base = made[0]
+    base = variants[0]
     kinds = len(predicted_components_by_kind(base.simulation))
-    flips = may_flip(base.scenario, base.answer, len(made))
-    return 1 + len(values_to_try(values)), len(made) * (1 + MOST_TRIES * kinds) * flips
+    flips = may_flip(base.scenario, base.answer, len(variants))
+    return 1 + len(values_to_try(values)), len(variants) * (1 + MOST_TRIES * kinds) * flips
 
 
 def values_to_try(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

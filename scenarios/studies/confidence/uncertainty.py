@@ -241,17 +241,17 @@ def widen_interval(
 
 
 def run_with_model_errors(
-    of: VariantResults, errors: ErrorSources, each: MapFunction
+    results: VariantResults, errors: ErrorSources, map_runs: MapFunction
 ) -> VariantWithErrors:
     """Run a point again with each source of error at both ends of what is known of it.
 
     A quick run tries none.
     """
-    if of.point.scenario.run.quick:
-        return VariantWithErrors(of, {})
-    if of.point.coupled is not None:
-        return VariantWithErrors(of)
-    simulation = of.point.simulation
+    if results.point.scenario.run.quick:
+        return VariantWithErrors(results, {})
+    if results.point.coupled is not None:
+        return VariantWithErrors(results)
+    simulation = results.point.simulation
     kinds = {
         kind: rows
         for kind, rows in predicted_components_by_kind(simulation).items()
@@ -282,10 +282,12 @@ def run_with_model_errors(
         ways["kernels beside collectives"] = _simulations_of_core_use(simulation, errors.core_use)
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
-    times = [*each(lambda s: answer_of_run(of.point.with_simulation(s)), runs)]
+    times = [*map_runs(lambda s: answer_of_run(results.point.with_simulation(s)), runs)]
     pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
     absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
-    return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
+    return VariantWithErrors(
+        results, {name: pair for name, pair in pairs.items() if name not in absent}
+    )
 
 
 def _families_name(families: Sequence[str]) -> str:
@@ -340,7 +342,7 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
     return {name: (other(name, 0), other(name, 1)) for name in names}
 
 
-def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[str, Any]:
+def change_against_base(base: VariantWithErrors, variant: VariantWithErrors) -> dict[str, Any]:
     """Change of a point against the base, with its interval.
 
     It holds jitter, over paired replicas, and the errors of the parts, the same in both.
@@ -351,10 +353,10 @@ def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[
         was, is_ = answer.of(a), answer.of(b)
         return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
 
-    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
-    moved, held = _deviations_of_change(base, of), replica_interval(drawn)
+    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, variant.of.replicas, strict=False)]
+    moved, held = _deviations_of_change(base, variant), replica_interval(drawn)
     enough = len(drawn) >= FEWEST
-    value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
+    value = float(np.median(drawn)) if enough else ratio(base.of.samples, variant.of.samples)
     return {
         "of": answer.metric,
         "value": value,
@@ -363,14 +365,14 @@ def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[
     }
 
 
-def _deviations_of_change(base: VariantWithErrors, of: VariantWithErrors) -> list[Bounds]:
+def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -> list[Bounds]:
     """Deviations of the change by the error of each kind of part, one way and the other."""
-    was, is_ = base.answer, of.answer
+    was, is_ = base.answer, variant.answer
     if not was:
         return []  # nothing is relative to no time
     pairs = [
-        (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
-        for kind in dict.fromkeys((*base.times, *of.times))
+        (base.times.get(kind, (was, was)), variant.times.get(kind, (is_, is_)))
+        for kind in dict.fromkeys((*base.times, *variant.times))
     ]
     found = [tuple(b / a - is_ / was for a, b in zip(*pair, strict=True)) for pair in pairs]
     return [(slow, quick) for slow, quick in found]

@@ -172,6 +172,6 @@ def _is_unmeasured_time(name: str, origin: Origin) -> bool:
     return timed and origin.source is not None and origin.source.kind in UNSURE
 
 
-def _widen_bounds(found: dict[str, FactorRange], kind: str, ends: FactorRange) -> None:
-    own = found.get(kind, ends)
-    found[kind] = FactorRange(min(own.quick, ends.quick), max(own.slow, ends.slow))
+def _widen_bounds(bounds: dict[str, FactorRange], kind: str, ends: FactorRange) -> None:
+    own = bounds.get(kind, ends)
+    bounds[kind] = FactorRange(min(own.quick, ends.quick), max(own.slow, ends.slow))

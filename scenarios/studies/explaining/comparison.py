@@ -240,14 +240,16 @@ def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[Comparison
             yield replace(_comparison_row(name, point, ordered, settings), interval=None)
 
 
-def _settings_between(one: Told, other: Told) -> Told:
+def _settings_between(first: Told, second: Told) -> Told:
     """Settings in which two variants differ, from how each differs from the base.
 
     >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
     {'a': ('2', '3'), 'b': ('', '4')}
     """
-    base = {path: was for told in (one, other) for path, (was, _) in told.items()}
-    pairs = {p: (one.get(p, (was, was))[1], other.get(p, (was, was))[1]) for p, was in base.items()}
+    base = {path: was for told in (first, second) for path, (was, _) in told.items()}
+    pairs = {
+        p: (first.get(p, (was, was))[1], second.get(p, (was, was))[1]) for p, was in base.items()
+    }
     return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -353,24 +355,24 @@ def _resolved_scenario(file: Path) -> dict[str, Any]:
     return told
 
 
-def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
+def _flat_settings(settings: dict[str, Any]) -> dict[str, str]:
     from ...config.scenario import values_by_dotted_path
 
-    kept = {k: v for k, v in told.items() if k not in APART}
+    kept = {k: v for k, v in settings.items() if k not in APART}
     return {
         setting: str(value).lower() if isinstance(value, bool) else str(value)
         for setting, value in values_by_dotted_path(kept).items()
     }
 
 
-def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
+def _differing_settings(base: Mapping[str, str], other: Mapping[str, str]) -> Told:
     """Settings in which two runs differ; "" where one has none.
 
     >>> _differing_settings({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
     {'b': ('2', '3'), 'c': ('', '4')}
     """
-    paths = [p for p in {**base, **of} if base.get(p) != of.get(p)]
-    return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
+    paths = [p for p in {**base, **other} if base.get(p) != other.get(p)]
+    return {p: (base.get(p, ""), other.get(p, "")) for p in paths}
 
 
 def _comparison_row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:

@@ -81,17 +81,17 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
         raise
 
 
-def _with_use(told: Explanation, points: Points, system: System) -> Explanation:
+def _with_use(explanation: Explanation, points: Points, system: System) -> Explanation:
     """Explanation of parts with how busy they were in each variant, and their critical path."""
     if not points:
-        return told
-    names = [system.components[i].name for i in parts_named(told.name, system)]
-    if names[0] == told.name:
+        return explanation
+    names = [system.components[i].name for i in parts_named(explanation.name, system)]
+    if names[0] == explanation.name:
         names = names[:1]  # what is in it is busy by itself
     busy = {variant: _busy_text(names, point) for variant, point in points.items()}
     path = {variant: _blame_text(names, point) for variant, point in points.items()}
     more = {"busy": _by_variant(busy), "critical path": _by_variant(path)}
-    return replace(told, facts={**told.facts, **more})
+    return replace(explanation, facts={**explanation.facts, **more})
 
 
 def _by_variant(texts: Mapping[str, str]) -> str:
@@ -160,9 +160,11 @@ def _explain_error(name: str, points: Points) -> Explanation | None:
     return Explanation(name, what, {"interval": _by_variant(found)})
 
 
-def _with_value(told: Explanation, scenario: Scenario) -> Explanation:
+def _with_value(explanation: Explanation, scenario: Scenario) -> Explanation:
     """Explanation of a setting with its value in a scenario."""
-    origin = scenario.origins.get(told.name)
+    origin = scenario.origins.get(explanation.name)
     if origin is None:
-        return told
-    return replace(told, facts={**told.facts, "here": f"{origin.text} ({source_text(origin)})"})
+        return explanation
+    return replace(
+        explanation, facts={**explanation.facts, "here": f"{origin.text} ({source_text(origin)})"}
+    )

@@ -101,14 +101,14 @@ def _bandwidths(text: str, factor: float) -> Iterator[tuple[float, float]]:
         yield data, data * factor / (float(rate) * 1e9)
 
 
-def _collective_of(file: str, text: str, told: str) -> str:
+def _collective_of(file: str, text: str, given: str) -> str:
     """What was measured: as told, as the log says, or as the file is named."""
-    if told:
-        if told not in NAMES.values():
+    if given:
+        if given not in NAMES.values():
             raise ScenarioError(
-                f"--collective '{told}': take one of {', '.join(dict.fromkeys(NAMES.values()))}"
+                f"--collective '{given}': take one of {', '.join(dict.fromkeys(NAMES.values()))}"
             )
-        return told
+        return given
     for line in (*text.splitlines(), Path(file).name):
         if (
             "perf" in line or "bench" in line or line == Path(file).name or "bandwidth of" in line

@@ -69,7 +69,7 @@ class Curve:
         return found, fixed
 
     def file(
-        self, name: str, found: Calibration, fixed: Mapping[str, float], report: Settings,
+        self, name: str, calibration: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
         """A fit as a file, whose ``parameters`` are those of the model."""
@@ -77,8 +77,8 @@ class Curve:
             "form": self.form,
             "schema": 1,
             "name": name,
-            "parameters": {**fixed, **found.values},
-            "intervals": {p.name: p.interval for p in found.parameters},
+            "parameters": {**fixed, **calibration.values},
+            "intervals": {p.name: p.interval for p in calibration.parameters},
             "source": f"{report['where']}; foretrace fit {self.kind}, {today}",
             "held_out": {k: report[k] for k in ("holdout", "fits")},
         }

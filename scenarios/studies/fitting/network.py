@@ -142,9 +142,9 @@ class MeasuredFabric:
         )
         return ops, np.array([r.seconds for r in self.rows])
 
-    def model(self, still: Mapping[str, Any]) -> Model:
+    def model(self, fixed: Mapping[str, Any]) -> Model:
         """Seconds of rows, by the parameters that change and those that stand still."""
-        times = LibraryTimes(self.system, still)
+        times = LibraryTimes(self.system, fixed)
 
         def seconds(changed: dict[str, float], ops: Ops) -> Floats:
             told = np.array([_group_of_signature(t) for t in ops.signatures], dtype=object)

@@ -98,9 +98,9 @@ class MeasuredRows:
         largest = self.ops.bytes if holdout in ("sizes", "shapes") else np.empty(0)
         return CalibrationRows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
-    def only(self, kept: Sequence[bool]) -> MeasuredRows:
+    def only(self, keep: Sequence[bool]) -> MeasuredRows:
         """Those rows."""
-        at = np.flatnonzero(np.asarray(kept, bool))
+        at = np.flatnonzero(np.asarray(keep, bool))
         start, day = (tuple(x[i] for i in at.tolist()) for x in (self.start, self.day))
         ranks = tuple(self.ranks[i] for i in at.tolist())
         return replace(

@@ -115,7 +115,7 @@ class RoundTrip:
 
 def part_round_trip(
     bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
-    own: float,
+    held_out_error: float,
 ) -> RoundTrip:  # fmt: skip
     """Round trip of a catalog entry.
 
@@ -124,12 +124,12 @@ def part_round_trip(
     entry : text of a catalog file that has it
     name : of the entry
     fitted, measured : (n,) s of each op
-    own : error of the fit on what it had not seen
+    held_out_error : error of the fit on what it had not seen
     """
     with TemporaryDirectory() as folder:
         (Path(folder) / "fitted.yaml").write_text(entry)
         simulated = bench.simulated_seconds(ops, {"model": name}, [Path(folder)])
-    return RoundTrip(_texts(ops), _operand_bytes(ops), fitted, simulated, measured, own)
+    return RoundTrip(_texts(ops), _operand_bytes(ops), fitted, simulated, measured, held_out_error)
 
 
 def families_round_trip(

@@ -47,13 +47,15 @@ class PartialAnswers:
             for writer in devices.writers.values():
                 writer.noted = partial(_log_entry, self.log, variant)
 
-    def record_measurement(self, component: str, told: Told) -> Callable[[Sample], None]:
+    def record_measurement(
+        self, component: str, recording_so_far: Told
+    ) -> Callable[[Sample], None]:
         """Keep the recording of a component; what is given is called with each sample of it."""
-        self.measured[component] = told
+        self.measured[component] = recording_so_far
 
         def noted(sample: Sample) -> None:
             if self.log is not None:
-                self.log.sample(component, sample, replace(told(KILLED), samples=()))
+                self.log.sample(component, sample, replace(recording_so_far(KILLED), samples=()))
 
         return noted
 

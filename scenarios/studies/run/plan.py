@@ -206,10 +206,10 @@ def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
 
 
 def _with_time(
-    made: Plan,
+    plan: Plan,
     scenario: Scenario,
     ops: dict[str, int],
-    each: dict[str, int],
+    simulations: dict[str, int],
     built: Iterable[Variant],
 ) -> Plan:
     """Plan with the time that follows from the number of ops.
@@ -220,8 +220,8 @@ def _with_time(
     """
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
-    again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
-    points = 0 if made.defending else made.points
+    again = {name: simulations[name] - drawn + plan.defending / len(ops) for name in ops}
+    points = 0 if plan.defending else plan.points
     if points:
         first, again = {BASE: points * drawn}, {}
     whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
@@ -242,7 +242,7 @@ def _with_time(
     work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
     took = taken(first, whole) + taken(again, later)
     took += SECONDS_PER_POINT * (points or len(ops))
-    return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
+    return replace(plan, op_runs=float(work), seconds=took / (plan.processes if points else 1))
 
 
 @dataclass(frozen=True)

@@ -152,9 +152,9 @@ def run_manifest(
     }
 
 
-def summary_with_answer(told: dict[str, Any]) -> dict[str, Any]:
+def summary_with_answer(summary: dict[str, Any]) -> dict[str, Any]:
     """Summary with its answer; earlier versions knew only that of a trace."""
-    return {"answer": usual_trace_answer().to_dict(), **told}
+    return {"answer": usual_trace_answer().to_dict(), **summary}
 
 
 def load_summary(run: Path) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def load_summary(run: Path) -> dict[str, Any]:
     return summary_with_answer(told)
 
 
-def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
+def require_present_keys(summary: Mapping[str, Any], folder: Path) -> None:
     """Refuse a summary that an older version wrote without something that is told by now.
 
     Raises
@@ -191,8 +191,8 @@ def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
     ScenarioError
         With what it lacks.
     """
-    parts = {"provenance": (told["provenance"], PROVENANCE)}
-    parts |= {f"points.{name}": (point, POINT) for name, point in told["points"].items()}
+    parts = {"provenance": (summary["provenance"], PROVENANCE)}
+    parts |= {f"points.{name}": (point, POINT) for name, point in summary["points"].items()}
     lacking = [f"{where}.{k}" for where, (had, keys) in parts.items() for k in keys if k not in had]
     if lacking:
         raise ScenarioError(

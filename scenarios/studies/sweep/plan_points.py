@@ -51,7 +51,7 @@ def plan_points(scenario: Scenario) -> list[Settings]:
 
 
 def _plans_at(
-    scenario: Scenario, point: Settings, kept: Collection[str]
+    scenario: Scenario, point: Settings, fixed_settings: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:
     set_ = {
         k: v for paths, value in point.items() for k, v in settings_of_value(paths, value).items()
@@ -60,7 +60,7 @@ def _plans_at(
     (workload,) = workloads_of(one).values()
     each = [p.count for m in one.cluster.machines() for _ in range(m.count)
             if (p := m.node.part("gpu")) is not None]  # fmt: skip
-    yield from workload.plans(sum(each), min(each, default=1), kept)
+    yield from workload.plans(sum(each), min(each, default=1), fixed_settings)
 
 
 def wanted_points(scenario: Scenario) -> int:

@@ -186,12 +186,12 @@ WORKS = 8  # kept in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
-def cached_graphs(scenario: Scenario, on: System, files: Mapping[str, str]) -> BuiltGraphs:
+def cached_graphs(scenario: Scenario, system: System, files: Mapping[str, str]) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
     ----------
-    on : its machine
+    system : its machine
     files : what is in those that the point names, by setting
 
     Raises
@@ -203,7 +203,7 @@ def cached_graphs(scenario: Scenario, on: System, files: Mapping[str, str]) -> B
     from ..variants.variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    description = repr((graph_inputs(scenario, on), named))
+    description = repr((graph_inputs(scenario, system), named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
@@ -214,4 +214,4 @@ def cached_graphs(scenario: Scenario, on: System, files: Mapping[str, str]) -> B
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(description, BuiltGraphs.of(scenario, on))
+    return _works.setdefault(description, BuiltGraphs.of(scenario, system))

@@ -59,11 +59,11 @@ def _is_steered(point: Variant) -> bool:
     return bool(components_down_at_start(scenario, point.simulation.system))
 
 
-def _check_process(use: str, made: Process, system: System) -> None:
-    for glob in getattr(made, "touches", ()):
+def _check_process(use: str, process: Process, system: System) -> None:
+    for glob in getattr(process, "touches", ()):
         if not any(fnmatchcase(name, glob) for name in system.index):
             hint = did_you_mean_text(glob, list(system.index))
             raise SimulationError("action", f"{use}: no component is named '{glob}'{hint}")
-    check = getattr(made, "check", None)
+    check = getattr(process, "check", None)
     if check is not None:
         check(system)

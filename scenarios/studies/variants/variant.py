@@ -125,9 +125,9 @@ class BuiltGraphs:
     variations: Mapping[str, StepVariation]
 
     @classmethod
-    def of(cls, scenario: Scenario, on: System | None = None) -> BuiltGraphs:
+    def of(cls, scenario: Scenario, system: System | None = None) -> BuiltGraphs:
         """Graphs of a scenario."""
-        graphs = graphs_of(scenario, on)
+        graphs = graphs_of(scenario, system)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
         return cls(
             graphs,
@@ -209,12 +209,12 @@ class Variant:
             )
         return self.graph
 
-    def calibrated(self, found: StepCalibration | None) -> Variant:
+    def calibrated(self, calibration: StepCalibration | None) -> Variant:
         """Variant with the factor of a measured step on its GPUs; itself where there is none."""
-        if found is None:
+        if calibration is None:
             return self
-        made = self.with_simulation(found.apply_to(self.simulation))
-        return replace(made, calibration=found, uncalibrated=self.simulation)
+        made = self.with_simulation(calibration.apply_to(self.simulation))
+        return replace(made, calibration=calibration, uncalibrated=self.simulation)
 
     def with_simulation(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""

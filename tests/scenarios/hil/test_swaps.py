@@ -339,7 +339,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
     text = SCENARIO.format(nic=nic, mode="replay", more="", expect="")
     fitted = text.replace("8 Gb/s, latency: 1 us", "6.4 Gb/s, latency: 3 us")
     better = loads(fitted, file="s.yaml")
-    told = check_devices(scenario(nic), beside=better).results
+    told = check_devices(scenario(nic), other_scenario=better).results
     one = told["components"]["node0.nic0"]
     assert one["beside"]["max"]["value"] < 0.15 < one["errors"]["max"]["value"]
     page = accuracy_page(told)
