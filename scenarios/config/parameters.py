@@ -207,7 +207,7 @@ def _read_end(key: str, written: object) -> Amount:
 def _values_by_step(low: Amount, high: Amount, model: RangeSection) -> Values:
     step = _read_end("step", model.step)
     if step.unit != low.unit or step.number <= 0:
-        message = f"'{model.step}' is not a step for '{model.from_}'; write one above 0 in its unit"
+        message = f"step '{model.step}' does not fit '{model.from_}'; write one above 0 in its unit"
         raise validation_error("vary", message, "step", model.step)
     count = (high.number - low.number) / step.number
     if count != count.to_integral_value():

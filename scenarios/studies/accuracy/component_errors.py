@@ -85,7 +85,7 @@ def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
 def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
     timed = _measured_samples(replayed) or replayed.recording.samples
-    asked = context_of_swap(replayed.device.swap)  # a recording may have first uses, too
+    asked = context_of_swap(replayed.device.swap)  # a recording may also have cold samples
     medians = {
         signature: _seconds_by_start(group)
         for (signature, context), group in samples_by_key(timed).items()
@@ -101,8 +101,8 @@ def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
             missing.append(q)
     if not counts:
         raise ScenarioError(
-            f"hil.swap {replayed.name}: its recording has seen none of {len(missing)} ops of this run; "
-            "record them"
+            f"hil.swap {replayed.name}: its recording has none of the {len(missing)} ops of this "
+            "run; record them"
         )
     first = [group[0] for group in counts.values()]
     starts = [[_op_durations(q, medians, n) for n in numbers] for q in first]

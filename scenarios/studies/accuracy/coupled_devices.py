@@ -65,8 +65,8 @@ def require_steerable(device: OpenDevice) -> None:
     """
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
-            f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "
-            "stands still; take mode: replay, or a machine in time travel"
+            f"hil.swap {device.name}: timers of {device.swap.driver} keep running while the "
+            "simulation waits; write mode: replay, or use a virtual machine with a time-travel clock"
         )
 
 
@@ -95,7 +95,12 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
         name, options = kept.driver, dict(kept.spec)
     if kept is not None and name not in known_drivers():
         if not device.swap.covers:
-            log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
+            log.warning(
+                "%s: driver '%s' is unknown here, so the components in its samples are too; list "
+                "them under 'covers'",
+                device.name,
+                name,
+            )
         return ()
     return driver_class(name, device.swap.agent).covers(
         {**options, "component": device.name}, system

@@ -101,6 +101,6 @@ def _journal_path(run: str | None, variant: str) -> Path | None:
     found = path / journal_file_name(variant) if path.is_dir() else path
     if not path.is_dir() and variant != BASE:
         raise ScenarioError(
-            f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"
+            f"hil.journal: {run} has no journal of variant '{variant}'; give the run folder"
         )
     return found

@@ -79,7 +79,7 @@ def check_devices(
     """
     hil = hil_section(scenario)
     if hil is None:
-        raise ScenarioError("hil.swap: nothing is swapped; write it, or give --swap")
+        raise ScenarioError("hil.swap: no component is swapped; write hil.swap, or give --swap")
     every = build_variants(scenario)
     point = every[0]
     asked = ops_asked_of_devices(point, hil)
@@ -136,16 +136,16 @@ def _use_different_clocks(replays: Sequence[ReplayedDevice], hil: HilSection) ->
             kinds = sorted({getattr(s, what) for s in one.recording.samples})
             if len(kinds) > 1:
                 raise ScenarioError(
-                    f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); one "
-                    "accuracy figure has one: record them apart"
+                    f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); make "
+                    f"one recording per {what}"
                 )
     clocks = {one.name: one.device.driver.clock for one in replays}
     if len({CLASSES.get(c, c) for c in clocks.values()}) <= 1:
         return False
     if hil.mixed_clocks is None:
-        by = ", ".join(f"{n} counts by {c}" for n, c in clocks.items())
+        by = ", ".join(f"{n} uses the clock {c}" for n, c in clocks.items())
         raise ScenarioError(
-            f"hil.swap: {by}; check them apart, or set mixed_clocks: demonstration, which tells "
-            "no accuracy of the whole"
+            f"hil.swap: {by}; check them separately, or set mixed_clocks: demonstration, which "
+            "reports no accuracy of the whole run"
         )
     return True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import factorial
 
-MOST = 5  # components of which every combination is run
+MOST = 5  # most components for which every combination is run
 Time = Callable[[frozenset[str]], float]
 
 

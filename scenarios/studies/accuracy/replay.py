@@ -33,10 +33,10 @@ from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
-MOST_STARTS = 3  # times the starts that were asked for, where the bar needs more
+MOST_STARTS = 3  # most process starts, as a multiple of hil.repeat
 BLOCKS = 9
-BATCH = 5  # repeats of one batch
-FINE = 0.05  # the bar of a scenario that expects nothing
+BATCH = 5  # repeats in a batch
+FINE = 0.05  # default error limit, for a scenario without conditions
 Tell = Callable[[str], None]
 
 
@@ -86,14 +86,16 @@ def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[Repl
     for name, asked in found.items():
         if not any(q.supported for q in asked):
             why = (
-                f"its driver does none of {_first_few_ops(asked)}"
+                f"its driver supports none of {_first_few_ops(asked)}"
                 if asked
                 else "no op of this run uses it"
             )
-            raise ScenarioError(f"hil.swap {name}: nothing to measure: {why}")
+            raise ScenarioError(
+                f"hil.swap {name}: nothing to measure: {why}; swap another component"
+            )
         if any(q.predicted != q.predicted for q in asked):
             raise ScenarioError(
-                f"hil.swap {name}: no model answers for it; bind one under backends to compare with"
+                f"hil.swap {name}: has no model to compare with; bind one under backends"
             )
     return found
 
@@ -217,8 +219,8 @@ def _measure_device(
         if not recording.samples:
             raise DriverFault(
                 "hung",
-                f"{recording.ended} passed before anything was measured; allow more "
-                "(hil.time_limit), or let this machine do less meanwhile",
+                f"{recording.ended} passed before anything was measured; raise hil.time_limit, or "
+                "stop other programs on this machine",
             )
     if recording.ended:
         tell(f"{swap.component}: partly measured: {recording.ended}")

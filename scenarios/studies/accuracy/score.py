@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 DRAWS = 200
 LEVEL = 0.9
-AA = 1.5  # a bar below this many times the A/A spread cannot be judged
+AA = 1.5  # smallest limit that can be judged, as a multiple of the A/A spread
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from ....sim.errors import DriverFault, RecordingError
 from ...config.sections.hil import SwapSection
 
 REAL = "a real machine's"
-CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # others are a class of their own
-CHOSEN = ("metric", "clock", "device")  # settings that differ from unsaid ones
+CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # other clocks form their own class
+CHOSEN = ("metric", "clock", "device")  # settings compared even if the swap does not set them
 
 
 def driver_class(name: str, agent: str = "") -> type[Driver]:
@@ -44,8 +44,8 @@ def require_stand_in(swap: SwapSection, options: dict[str, object], recording: R
     """
     for what, wanted, there in _differences(swap, options, recording):
         raise RecordingError(
-            f"hil.swap {swap.component}: its recording is of {what} {there!r}, the device that is "
-            f"missing would be of {wanted!r}; give a recording of that one, or say driver: recorded"
+            f"hil.swap {swap.component}: its recording has {what} {there!r}, but the missing device "
+            f"would have {wanted!r}; give a matching recording, or write driver: recorded"
         )
 
 
@@ -65,11 +65,11 @@ def _differences(
     try:
         own = driver_class(swap.driver, swap.agent)()
     except (DriverFault, RecordingError):
-        return  # known to its agent only, which is not there
+        return  # known only to its agent, which does not answer
     metric = str(options.get("metric", own.metric))
     yield from (("metric", metric, s.metric) for s in recording.samples if s.metric != metric)
     if swap.agent and listed_agents()[swap.agent].lab:
-        return  # a machine of the lab is emulated itself
+        return  # lab machines are emulated anyway
     wanted_clock = CLASSES.get(own.clock, own.clock)
     for sample in recording.samples:
         clock = CLASSES.get(sample.clock, sample.clock)
@@ -89,6 +89,6 @@ def require_complete_recording(swap: SwapSection, recording: Recording) -> None:
     """
     if recording.ended and not swap.partial:
         raise RecordingError(
-            f"hil.swap {swap.component}: its recording is partial ({recording.ended}); record the rest, "
-            "or set partial: true to let it answer for what it has"
+            f"hil.swap {swap.component}: its recording is partial ({recording.ended}); record the "
+            "rest, or set partial: true to use it as it is"
         )

@@ -16,7 +16,7 @@ from .error_shares import error_shares
 from .replay import ReplayedDevice, with_process_starts
 from .score import central_quantiles
 
-REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
+REDRAWS = 20  # runs with resampled process starts, for the interval of the whole run
 
 
 def whole_run_answers(

@@ -69,7 +69,7 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     device = told or next((d for d in _recording_devices(scenario) if d), None)
     if device is None:
         raise ScenarioError(
-            f"backends.{part.name}: '{CARRIED}' needs the GPU that recorded the trace; write "
+            f"backends.{part.name}: '{CARRIED}' needs to know which GPU recorded the trace; write "
             f"{{use: {CARRIED}, recorded_on: a100-sxm4-80g}}, or workload.recorded_on.device"
         )
     if device == _gpu_model_of_machine(scenario, part):
@@ -77,8 +77,8 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     here = recorded_settings(scenario, device)
     if here is None:
         raise ScenarioError(
-            f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
-            f"from it; add it to a catalog, or take '{CARRIED}' out"
+            f"backends.{part.name}: no catalog knows {device}, so its times cannot be transferred; "
+            f"add it to a catalog, or remove '{CARRIED}'"
         )
     way = binding.settings.get("way", JUDGED_BEST)
     return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
@@ -184,7 +184,7 @@ class DefaultBackends:
             return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":
             if not _recording_devices(self.scenario):
-                return None  # nothing was recorded; whoever needs it binds it
+                return None  # nothing was recorded: the scenario must bind a backend
             return self.recorded if self._is_recorded_gpu(part) else self._chain_for_other_gpu(part)
         return None
 
@@ -209,7 +209,7 @@ class DefaultBackends:
             device = self._other_recording_device(part)
             if device is None:
                 raise ScenarioError(
-                    "workload.recorded_on.device: nobody says what the trace was recorded on; "
+                    "workload.recorded_on.device: the GPU that recorded the trace is unknown; "
                     f"write it, for example {{device: "
                     f"{_gpu_model_of_machine(self.scenario, part) or 'h100'}}}"
                 )
@@ -229,9 +229,9 @@ class DefaultBackends:
         whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
         wanted = _gpu_model_of_machine(self.scenario, part) or "another GPU"
         raise ScenarioError(
-            f"backends: the trace was recorded on {device}, the cluster has {wanted}, of which "
-            "nobody says the bandwidth; say what it can do (cluster.node.gpu), or who predicts "
-            f"it, for example {{'{whose}.gpu*': {{use: table, file: FILE}}}}"
+            f"backends: the trace was recorded on {device}, and the cluster has {wanted}, whose "
+            "bandwidth is unknown; describe it under cluster.node.gpu, or bind a backend, for "
+            f"example {{'{whose}.gpu*': {{use: table, file: FILE}}}}"
         )
 
     def _other_recording_device(self, part: Component) -> str | None:

@@ -97,8 +97,10 @@ def graph_of(scenario: Scenario) -> Graph:
     graphs = graphs_of(scenario)
     (first, *others) = graphs.values()
     if first is None or others:
-        what = f"there are {len(graphs)} jobs" if others else "it is a process, known when it runs"
-        raise ScenarioError(f"workload: one graph is needed, and {what}; name a trace")
+        what = (
+            f"there are {len(graphs)} jobs" if others else "it is a process, without a fixed graph"
+        )
+        raise ScenarioError(f"workload: one graph is needed, but {what}; give one trace")
     return first
 
 
@@ -180,8 +182,8 @@ def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, system: Sys
         )
         if isinstance(value, int) and value > len(system.select(kind=kind)):
             raise ScenarioError(
-                f"{path}.{pool}: {value} {kind} are asked for, the machine has "
-                f"{len(system.select(kind=kind))}; ask for fewer, or add nodes"
+                f"{path}.{pool}: {value} {kind} are requested, but the cluster has "
+                f"{len(system.select(kind=kind))}; request fewer, or add nodes"
             )
     return pools
 
@@ -194,7 +196,7 @@ def _components_named(
     if not names:
         like = next(iter(system.select(kind=kind)), "a component")
         raise ScenarioError(
-            f"{path}: no {kind} is named {', '.join(globs)}; write a glob such as {like!r}, or a "
+            f"{path}: no {kind} matches {', '.join(globs)}; write a glob such as {like!r}, or a "
             "count"
         )
     return names
@@ -224,7 +226,7 @@ def _places_named(glob: str, system: System) -> tuple[str, ...]:
     if not found:
         like = next(iter(system.gpus), "a component")
         raise ScenarioError(
-            f"placement.ranks: no component is named {glob}; write a glob such as {like!r}"
+            f"placement.ranks: no component matches {glob}; write a glob such as {like!r}"
         )
     return tuple(gpus or (c.name for c in found))
 

@@ -26,11 +26,11 @@ class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
     def __init__(self, limit: Seconds, why: str = ""):
         super().__init__(
             "time limit",
-            f"{limit:g} s of wall time are over{why}; what was finished is kept, give it longer "
-            "(run.time_limit) or less to do",
+            f"the time limit of {limit:g} s was reached{why}; finished parts are kept, raise "
+            "run.time_limit or shorten the run",
         )
         self.limit = limit
-        self.args = (limit, why)  # SimPy makes it anew from them, where it ends a process
+        self.args = (limit, why)  # SimPy copies an error from its args when it ends a process
 
 
 @contextmanager
@@ -109,12 +109,12 @@ def require_memory(
     there, most = allowed if allowed is not None else free_memory(), usable_memory(allowed)
     if there is None or most is None or needed * processes <= most:
         return
-    cure = "take fewer workers, " if processes > 1 else ""
+    cure = "use fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
     raise ScenarioError(
         f"{setting}: {activity} need about {format_quantity(needed * processes, 'B')}, "
-        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer {reducible}, or say "
-        "run.memory to try all the same"
+        f"and {format_quantity(there, 'B')} {whose}; {cure}use fewer {reducible}, or raise "
+        "run.memory"
     )
 
 

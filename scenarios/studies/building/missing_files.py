@@ -46,7 +46,7 @@ def _missing_of_backends(scenario: Scenario, reported: set[str]) -> Iterator[Pro
 def _missing_message(key: str, name: str) -> str:
     """Message on a name that no file fits; "" where one does."""
     try:
-        return "" if paths(name) else f"no file fits '{name}'; correct the path"
+        return "" if paths(name) else f"no file matches '{name}'; correct the path"
     except ScenarioError as error:
         return str(error)
 

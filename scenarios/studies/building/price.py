@@ -49,8 +49,8 @@ def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
     described = scenario.cluster
     if described.fabric.switch is None:
         raise ScenarioError(
-            f"cost.items: '{what}' has a price, and cluster.fabric has no switch; write "
-            "cluster.fabric.switch, or put its ports into the price of the NICs"
+            f"cost.items: '{what}' has a price, but cluster.fabric has no switch; write "
+            "cluster.fabric.switch, or include the ports in the price of the NICs"
         )
     machines = [(m.count, m.node.part("nic")) for m in described.machines()]
     nics = [nic.count if nic else 0 for count, nic in machines for _ in range(count)]
@@ -82,7 +82,7 @@ def _count_part(kind: str, item: PricedItem, machines: MachineGroup) -> float:
     size = part.settings.get(KINDS[kind].priced_by)
     if size is None:
         raise ScenarioError(
-            f"cost.items: '{item.what}' is priced by size, and nobody says how large it is; give "
-            f"cluster.{machines.path}.{kind} a {KINDS[kind].priced_by or 'size'}"
+            f"cost.items: '{item.what}' is priced by size, but its size is unknown; write "
+            f"cluster.{machines.path}.{kind}.{KINDS[kind].priced_by or 'size'}"
         )
     return float(machines.count * part.count * size / item.per)

@@ -39,9 +39,9 @@ from .limits import require_memory
 from .link_models import with_bound_link_models
 
 T = TypeVar("T")
-BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, and what is allocated beside
-FEW = 100_000  # components that always fit
-SYSTEM = "system"  # among what was built of a scenario
+BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, plus temporary allocations
+FEW = 100_000  # number of components that always fits into memory
+SYSTEM = "system"  # key in Scenario.build_cache
 
 
 def build_system(scenario: Scenario) -> System:
@@ -160,7 +160,7 @@ def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
 
 
 def _missing_value_error(path: str, example: str) -> float:
-    raise ScenarioError(f"{path}: is needed and nobody says it; write it, for example {example}")
+    raise ScenarioError(f"{path}: is missing; write it, for example {example}")
 
 
 def _stream_count(gpu: Mapping[str, Any], path: str) -> int:
@@ -181,7 +181,7 @@ def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) ->
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(
-            f"{path}: {lacking} is needed and nobody says it; write it, or name a catalog entry"
+            f"{path}: {lacking} is missing; write it, or name a catalog entry"
         ) from error
     except ValueError as error:
         raise ScenarioError(f"{path}: {error}") from error
@@ -229,8 +229,8 @@ def _topology(fabric: FabricSection) -> Topology:
         settings.setdefault("oversubscription", fabric.oversubscription)
     elif fabric.oversubscription != 1:
         raise ScenarioError(
-            f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, and topology "
-            f"'{joining.use}' has no such setting; take it out"
+            f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, but topology "
+            f"'{joining.use}' has no such setting; remove it"
         )
     return _part_from_settings(cls, settings, "cluster.fabric.topology")
 
@@ -253,8 +253,8 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             down += [number] * override.down
         elif override.down and part.slots is None:
             raise ScenarioError(
-                f"{scenario.message_prefix('cluster.override')}cluster.override: '{part.name}' is asked, "
-                "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
+                f"{scenario.message_prefix('cluster.override')}cluster.override: '{part.name}' "
+                "cannot be down, since no data crosses it; take down its NICs, links or ports"
             )
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
@@ -293,7 +293,7 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
     place = np.full(len(first), -1, np.int32)
     for i in np.argsort(first).tolist():
         part, k = of[first[i]], int(entry[first[i]])
-        key = k, part.pool, part.kind  # all that a backend hears of its part, and decides which
+        key = k, part.pool, part.kind  # components with the same key share a backend
         if key not in made:
             made[key] = (
                 defaults.of(part) if k < 0 else backend_for_component(bindings[k], scenario, part)
@@ -322,7 +322,7 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
                 names = [*pools, *(c.name for c in machine.components)]
                 where = scenario.message_prefix(f"{path}.{glob}")
                 raise ScenarioError(
-                    f"{where}{path}: no component is named '{glob}'{did_you_mean_text(glob, names)}"
+                    f"{where}{path}: no component matches '{glob}'{did_you_mean_text(glob, names)}"
                 )
 
 

@@ -22,7 +22,7 @@ HALVINGS = 5
 Chosen = Callable[[System], Sequence[int]]
 Answer = tuple[Any, ...]
 Search = Generator[float, bool, float | None]
-"""Of errors that are tried, each answered by whether it flips the answer, to the error found."""
+"""Generator that yields errors to try, receives whether each flips the answer, returns the result."""
 
 
 def break_even_errors(
@@ -88,7 +88,7 @@ def _smallest_flip() -> Search:
         low = 0.0
         for size in TRIED:
             if found and abs(low) >= abs(found[0]):
-                break  # a flip beyond would not be the smallest
+                break  # a larger error cannot be the smallest flip
             error = size if sign > 0 else 1 / (1 + size) - 1
             if (yield error):
                 found.append((yield from _narrow_flip(low, error)))

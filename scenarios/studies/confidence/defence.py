@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ..variants.variant import Variant
 
 UNSURE = ("assumed", "datasheet", "fitted")
-OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1
+OFF = (1.1, 1 / 1.1)  # factors; the second if the first is not allowed, as for an efficiency of 1
 AMOUNT = re.compile(r"(\d[\d.]*(?:[eE][+-]?\d+)?)(\s*\D.*)?")
-TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
-MOST_TRIES = 2 * len(TRIED)  # of a component of which no error flips the answer
+TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # relative errors of a time, tried with both signs
+MOST_TRIES = 2 * len(TRIED)  # tries for a component if no error flips the answer
 
 
 def runs_that_defend(

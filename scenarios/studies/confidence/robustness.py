@@ -73,5 +73,5 @@ def _effect_of_value(
             one = build_variant(other, None if component_kind_of_setting(path) == "gpu" else built)
             return answer_of_run(one) / was - 1
         except ForetraceError:
-            continue  # no value of this setting
+            continue  # the setting does not allow this value
     return None

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from ..variants.map_function import MapFunction
 
 COST = "cost_per_million_tokens"
-LEAST = 1e-3  # width of an interval, relative, below which it says nothing
-ALONE = 6  # families of ops that are varied one by one: those of most time; the others together
+LEAST = 1e-3  # relative width below which an interval is not reported
+ALONE = 6  # families of ops varied one by one: those with most time; the others vary together
 Bounds = tuple[float, float]
-Ways = dict[str, tuple[Simulation, Simulation]]  # slower and quicker, by source of error
+Ways = dict[str, tuple[Simulation, Simulation]]  # slower and faster simulation by source of error
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class VariantWithErrors:
         moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
         bounds = widen_interval(value.value, value.interval, moved)
         if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
-            return value  # of parts that hardly matter: nothing is known of those that do
+            return value  # the known errors hardly matter, so the interval would be misleading
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
     def relative_to_measured_step(self, reference: VariantWithErrors) -> VariantWithErrors:
@@ -369,7 +369,7 @@ def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -
     """Deviations of the change by the error of each kind of part, one way and the other."""
     was, is_ = base.answer, variant.answer
     if not was:
-        return []  # nothing is relative to no time
+        return []  # a change relative to zero is undefined
     pairs = [
         (base.times.get(kind, (was, was)), variant.times.get(kind, (is_, is_)))
         for kind in dict.fromkeys((*base.times, *variant.times))
@@ -387,7 +387,7 @@ def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
     for path, origin in (o for s in scenarios for o in s.origins.items()):
         error = origin.source.error_fraction if origin.source else None
         parts = path.split(".")
-        own = path.endswith(f".{CORE_USE}")  # which has a doubt of its own
+        own = path.endswith(f".{CORE_USE}")  # has its own source of error
         if error is not None and parts[0] == "cluster" and len(parts) > 2 and not own:
             kind = component_kind_of_setting(path)
             found[kind] = max(found.get(kind, 0.0), error)
@@ -405,10 +405,10 @@ def component_kind_of_setting(path: str) -> str:
     """
     parts = path.split(".")
     if parts[:2] == ["cluster", "kinds"]:
-        del parts[1]  # as of one kind
+        del parts[1]  # same form as with one kind of machine
     if parts[0] != "cluster" or len(parts) < 3:
         return ""
-    return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
+    return "fabric" if parts[2] == "library" else parts[2]
 
 
 def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:

@@ -115,7 +115,7 @@ def keep_partial_answers(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     folder, key = out / scenario.name, scenario.digest()[:KEY]
     for path in abandoned_logs(folder, key):
         if (left := _save_answers(scenario, out, *_read_answers(path))) is not None:
-            tell(f"what was measured before the last one was killed is in {left}")
+            tell(f"samples of the earlier, killed run are in {left}")
     log = AnswerLog(folder, key)
     kept = PartialAnswers(log=log)
     try:
@@ -123,7 +123,7 @@ def keep_partial_answers(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     except (ForetraceError, KeyboardInterrupt) as error:
         why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         if (saved := kept.save(scenario, out, why)) is not None:
-            tell(f"what was measured before is in {saved}")
+            tell(f"samples measured so far are in {saved}")
         log.remove()
         raise
     log.remove()

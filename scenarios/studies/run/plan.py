@@ -38,17 +38,18 @@ from ..workers.workers import usable_cores
 # Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 # Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
-SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
+SECONDS_ASKED_PER_OP = 2.5e-6  # in addition, if models time the ops (not recorded), measured
 # Of gpt3-13b on 64 GPUs (634,571 ops, 0.04 s) and gpt3-175b on 1,024, measured.
-SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, asked about by class of ranks
-SECONDS_PER_TEMPLATE = 0.03  # beside
-SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
-SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
-ERRORS = 2  # for each source of error: as wrong as it may be, either way
+SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, timed by class of ranks
+SECONDS_PER_TEMPLATE = 0.03  # fixed part of it
+SECONDS_PER_POINT = 0.012  # to check the settings of a point and to build its machine
+SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and taking no time
+ERRORS = 2  # simulations for each source of error: at both ends of its error interval
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
-ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
-GRAPHS = "known graphs"  # among what was built of a scenario
-SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
+ROOFLINE = Roofline.registered_name  # reports an error interval if its GPU has fitted kernels
+GRAPHS = "known graphs"  # key in Scenario.build_cache
+SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}
+"""Backends that report no error interval."""
 
 
 @dataclass(frozen=True)

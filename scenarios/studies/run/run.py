@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_VALUES = 8  # of a list that are written out
-CHECKED = "hil."  # metrics that `hil check` answers
+MOST_VALUES = 8  # longest list that is shown in full
+CHECKED = "hil."  # prefix of metrics that `hil check` judges
 Progress = Callable[[str], None]
 
 

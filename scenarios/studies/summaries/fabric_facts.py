@@ -7,7 +7,7 @@ from typing import Any
 from ....models.network.topology.router import MachineRouter
 from ..variants.variant import Variant
 
-DRAWN = 64  # switches that are drawn one by one
+DRAWN = 64  # most switches that are drawn individually
 PRICED = ("switch", "cable")
 
 

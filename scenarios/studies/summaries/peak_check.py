@@ -10,7 +10,7 @@ from ....sim.units import seconds
 from ..building.op_rules import changed_ops_by_rule
 from ..variants.variants import VariantResults
 
-SHARE = "hfu"  # of the peak of all GPUs, by what ran
+SHARE = "hfu"  # metric: fraction of the peak of all GPUs
 
 
 def require_flops_below_peak(results: VariantResults) -> None:
@@ -29,8 +29,8 @@ def require_flops_below_peak(results: VariantResults) -> None:
     computed = np.flatnonzero((detail.ops.kind == Kind.COMPUTE) & (detail.ops.flop > 0))
     row = computed[np.argmax(detail.ops.flop[computed] / np.maximum(took[computed], detail.tick))]
     raise BackendError(
-        f"{SHARE} of {results.name}: {reached:.3g} times what all GPUs can do; "
+        f"{SHARE} of {results.name}: {reached:.3g} times the peak of all GPUs: "
         f"'{detail.ops.signature_text(row)}' takes {took[row]:.3g} s for "
         f"{detail.ops.flop[row]:.3g} flop; correct the table, recording or measured step that "
-        "says so"
+        "gives this time"
     )

@@ -28,8 +28,8 @@ def plan_points(scenario: Scenario) -> list[Settings]:
     """
     section: Sweep = scenario.section("sweep")
     if scenario.section("workload") is None:
-        raise ScenarioError("sweep.method: 'plans' are of one workload, and there are jobs; take "
-                            "grid, and vary their settings")  # fmt: skip
+        raise ScenarioError("sweep.method: 'plans' needs a single workload, and there are jobs; "
+                            "write grid, and vary their settings")  # fmt: skip
     paths = [path for paths in section.vary for path in split_paths(paths)]
     kept = [path.removeprefix(HEAD) for path in paths if path.startswith(HEAD)]
     found = [
@@ -40,12 +40,12 @@ def plan_points(scenario: Scenario) -> list[Settings]:
     if not found:
         raise ScenarioError(
             f"sweep.method: no parallel plan of a {scenario.jobs['main'].workload.type} workload "
-            "fits the batch and the GPUs; change workload.batch or cluster.nodes, or take grid"
+            "fits the batch and the GPUs; change workload.batch or cluster.nodes, or write grid"
         )
     if len(found) > (most := section.points or MOST):
         raise ScenarioError(
-            f"sweep.points: there are {len(found)} plans, more than {most}; name settings of the "
-            "workload under vary with fewer values"
+            f"sweep.points: there are {len(found)} plans, more than {most}; fix settings of the "
+            "workload under vary, or give them fewer values"
         )
     return found
 

@@ -42,7 +42,7 @@ def sweep(
         Nothing varies, or there are no such workers.
     """
     if scenario.section("sweep") is None:
-        raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies")
+        raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies; add one")
     kept, crew = (
         outcome_store(Path(out), scenario),
         make_workers(workers_option(workers, scenario.run.workers)),

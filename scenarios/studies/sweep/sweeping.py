@@ -20,7 +20,7 @@ from .sweep_summary import Ranking, Swept, best_trials
 from .task import Settings, evaluate_point, make_task, point_key, poison_outcome, shared_task_part
 from .trial import SweepTrial
 
-SHOWN = (  # of every point, beside what is wanted and expected of it
+SHOWN = (  # metrics shown for every point, besides objectives and conditions
     "exposed_communication.mean",
     "makespan",
     "tokens_per_second.p50",

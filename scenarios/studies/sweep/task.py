@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..variants.variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]
-APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
-UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
+APART = ("question", "report", "sweep", "what_if", "expect")  # sections that change no result
+UNHEARD = ("workers", "time_limit", "memory")  # settings of ``run`` that change no result
 
 
 def shared_task_part(scenario: Scenario) -> Task:
@@ -46,7 +46,7 @@ def shared_task_part(scenario: Scenario) -> Task:
         "scenario": described,
         "digest": _digest_of(
             with_bare_file_names(described)
-        ),  # where files lie is no matter, but what is in them
+        ),  # the content of files counts, not their folder
         "files": file_digests_by_setting(described),
         "trace": trace_digest(scenario),
         "code": code_digest(),
@@ -114,7 +114,7 @@ def poison_outcome(point: Task) -> Outcome:
     >>> poison_outcome({"set": {"a": 1}})["error"]["kind"]
     'Poisonous'
     """
-    message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
+    message = f"killed {RETRIES + 1} workers; check for lack of memory or a crash"
     error = {"kind": "Poisonous", "message": message, "traceback": ""}
     return {"key": point_key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
@@ -134,7 +134,7 @@ def _outcome_of_point(point: Task) -> Outcome:
     from ..variants.variants import run_with_replicas
 
     one = variant_of_point(point)
-    with capture_prints():  # of many points at once they are of no use; a run of one keeps them
+    with capture_prints():  # discarded; a run of a single point keeps them
         results = run_with_replicas(one)
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
@@ -182,7 +182,7 @@ def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
     )
 
 
-WORKS = 8  # kept in a process
+WORKS = 8  # graphs cached in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
@@ -209,8 +209,8 @@ def cached_graphs(scenario: Scenario, system: System, files: Mapping[str, str]) 
     for path, name in files_of(scenario):
         if content_digest(name) != named[path]:
             raise ScenarioError(
-                f"{path}: '{name}' is not the same file here; put it where workers see "
-                "it under the same path"
+                f"{path}: '{name}' is another file on this worker; copy it to the same path on "
+                "every worker"
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]

@@ -16,7 +16,7 @@ from ....sim.run.result import Result
 from ....sim.units import Seconds, seconds
 from .variant import Variant
 
-SLOWEST = 1.0  # per cent of the samples of the answer
+SLOWEST = 1.0  # percentage of the answer's samples that the window covers
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""CapturedPrints of processes, apart from the answer: those of a variant's first simulation are kept.
+"""Prints of processes, apart from the answer: those of a variant's first simulation are kept.
 
 A process runs in every simulation of a variant, some 17 times, and would print as often.
 """

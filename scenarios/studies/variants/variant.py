@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGE = 50_000  # ops of a template: to ask about each takes 0.1 s of every run for its answer
+LARGE = 50_000  # ops of a template from which timing op by op costs 0.1 s of every run
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ class Variant:
         """
         if self.graph is None:
             raise ScenarioError(
-                f"{self.name}: devices are asked about the ops of one workload, known before it "
-                "runs; name a trace, and take 'hil' out for a process or several jobs"
+                f"{self.name}: real devices need one workload whose ops are known before the run; "
+                "use a trace, or remove 'hil' for a process or several jobs"
             )
         return self.graph
 
@@ -363,8 +363,8 @@ class Variant:
         if len(told) > 1:
             one, other, *_ = told.values()
             raise ScenarioError(
-                f"run.replicas: jobs {one} and {other} are of different recordings, and durations "
-                "can vary as those of one do; take one recording, or replicas: 1"
+                f"run.replicas: jobs {one} and {other} use different recordings, but jitter can be "
+                "drawn from one only; use one recording, or replicas: 1"
             )
         varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
         return self.built.variations[varying[0]].spread if varying else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-RETRIES = 2  # of a task whose worker died; then it is poisonous
+RETRIES = 2  # retries of a task whose worker died; after that the task fails
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
