@@ -43,14 +43,14 @@ class ChoiceKind:
     noun : what messages call it
     known : classes by name, those that are registered by now
     partial : whether another place may say what is left out here; defaults are left out too
-    elsewhere : what a message says to somebody whose name is unknown, beside the nearest
+    unknown_name_hint : what a message says to somebody whose name is unknown, beside the nearest
     renamed : today's name by one of the release before, which is understood with a warning
     """
 
     noun: str
     known: Callable[[], Mapping[str, type]]
     partial: bool = False
-    elsewhere: str = ""
+    unknown_name_hint: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: Any, info: ValidationInfo) -> Choice:
@@ -95,7 +95,7 @@ class ChoiceKind:
         known = self.known()
         if not isinstance(name, str) or name not in known:
             written = str(name).lower() if isinstance(name, bool) else str(name)
-            hint = did_you_mean_text(written, sorted(known)) + self.elsewhere
+            hint = did_you_mean_text(written, sorted(known)) + self.unknown_name_hint
             message = f"no {self.noun} named '{written}'{hint}"
             raise validation_error(f"unknown-{self.noun}", message, key, name)
         return name

@@ -29,7 +29,7 @@ def _choosable() -> Mapping[str, type]:
 
 MEDIUM = ChoiceKind(
     "medium", _choosable,
-    elsewhere="; if a plug-in defines it, list the plug-in's file under 'plugins'",
+    unknown_name_hint="; if a plug-in defines it, list the plug-in's file under 'plugins'",
 )  # fmt: skip
 
 

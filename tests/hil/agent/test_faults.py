@@ -183,7 +183,7 @@ def test_what_was_measured_before_a_fault_is_kept_and_told(words, cli, machine):
     code, _, error = cli(*words, "s.yaml")
     assert code == 4, error
     (folder,) = machine.glob("runs/faulty/partial-*")
-    assert f"what was measured before is in runs/faulty/{folder.name}" in error
+    assert "samples measured so far are in runs/faulty/" in error
     if words[0] == "run":
         entries = read_journal(folder / "journal.base.jsonl")
         assert {ns for e in entries for ns in e.ns} == {100.0}
@@ -212,7 +212,7 @@ def test_an_interrupt_ends_a_device_that_hangs(words, cli, machine):
     (machine / "s.yaml").write_text(text)
     code, error = interrupted_when_marked([*words, "s.yaml"], machine, mark)
     assert code == 130, error
-    assert "what was measured before is in runs/faulty/partial-" in error
+    assert "samples measured so far are in runs/faulty/partial-" in error
     assert list(machine.glob("runs/faulty/partial-*/*"))
 
 

@@ -136,7 +136,7 @@ def test_a_machine_that_is_killed_ends_it_with_what_was_measured(mode, agents, t
     assert done.returncode == 4, done.stderr
     assert "died: hil.swap fabric: switch: the agent ended (code -9" in done.stderr
     (kept,) = tmp_path.glob("runs/lab-incast/partial-*")
-    assert f"what was measured before is in {kept.relative_to(tmp_path)}" in done.stderr
+    assert "samples measured so far are in " in done.stderr
     if mode == "coupled":
         assert len(read_journal(kept / "journal.base.jsonl")) == 1
     else:

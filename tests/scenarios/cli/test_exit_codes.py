@@ -45,7 +45,8 @@ def test_a_warm_up_that_leaves_nothing_to_count_is_exit_2(cli):
     assert (left, err.splitlines()) == (
         2,
         [
-            "error the run has 8 iterations, none is left after 8 of warm-up; take fewer",
+            "error all 8 iterations of the run are warm-up (8), so none is counted; write a "
+            "shorter warm_up",
             "  --set:1:29  workload.iterations",
         ],
     )

@@ -51,9 +51,10 @@ def test_a_list_is_a_chain_whose_links_have_settings_of_their_own(tmp_path, text
          "no backend named 'recordedd'; did you mean 'recorded'?", f"{GPUS}.use.1", 13),
         ("use: [families, recorded]", "'file' is missing", f"{GPUS}.use.0.file", 11),
         ("use: [recorded]\n    scale: 2", "node*.gpu* has no setting 'scale'", f"{GPUS}.scale", 12),
-        ("use: [[recorded]]", "a chain in a chain; write its links into the list",
+        ("use: [[recorded]]", "a chain cannot contain a chain; list its backends directly",
          f"{GPUS}.use.0", 11),
-        ("use: chain", "a chain is the list of its links; write it like use: [table, ", GPUS, 11),
+        ("use: chain", "'chain' cannot be named; list its backends, like use: [table, roofline, "
+                       "recorded]", GPUS, 11),
         ("use: []", "is empty; write one entry at least", f"{GPUS}.use", 11),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_condition_is_read(text, parts):
             "gpu.memory >= 40 GB",
             "'gpu.memory' comes with release 0.3; see: foretrace explain metrics",
         ),
-        ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
+        ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' is planned for release 0.3"),
         (
             "makespan.p50 <= 3 s",
             "'makespan' has no statistic 'p50'; it has: no statistic, it is one",

@@ -42,7 +42,8 @@ def test_messages_lead_to_the_old_file(from_nought):
 
 
 def test_a_form_without_a_migration_is_an_error():
-    with pytest.raises(InvalidScenarioError, match="the form of this file is 0, and we read 1"):
+    with pytest.raises(InvalidScenarioError, match="this file has form 0, this version reads "
+                                                   "form 1"):
         loads(OLD.replace("NODES", "3").replace("machines", "cluster"))
 
 

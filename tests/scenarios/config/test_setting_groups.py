@@ -193,7 +193,7 @@ def test_old_names_of_set_variants_and_sweeps_are_understood(caplog):
 def test_an_old_name_beside_the_new_one_is_refused():
     told = problem("launch_ll: 9 us\n      ll: {launch: 8 us}")
     assert (
-        "'launch_ll' is the old name of 'll.launch', which is given too; keep 'll.launch'" in told
+        "'launch_ll' is the old name of 'll.launch', and both are given; keep 'll.launch'" in told
     )
 
 

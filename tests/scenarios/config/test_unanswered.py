@@ -27,7 +27,7 @@ def test_what_is_not_built_is_no_value_of_its_setting_and_says_its_release(scena
 
 def test_what_comes_later_says_so_in_a_job_too(scenario):
     job = "jobs.a={workload: {trace: foretrace:gpt, recorded_on: {parallel: {expert: 2}}}}"
-    with pytest.raises(InvalidScenarioError, match=r"'2' comes with release 0\.3"):
+    with pytest.raises(InvalidScenarioError, match=r"'2' is planned for release 0\.3"):
         scenario(set=["what_if=[]", job])
 
 

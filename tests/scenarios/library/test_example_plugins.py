@@ -199,7 +199,7 @@ WRONG = {
     "taken": (
         "from foretrace.models.parts import NodePart, part\n@part('nic')\nclass Odd(NodePart):\n"
         "    def components(self, name):\n        return ()\n",
-        "part 'nic': there is such a kind of part already; take another name",
+        "part 'nic': a built-in kind of part has this name; choose another name",
     ),
     "topology": (
         "from foretrace.models.network.topology.wiring import Topology, topology\n"

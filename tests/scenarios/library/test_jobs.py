@@ -124,9 +124,9 @@ def test_a_job_is_paid_for_by_its_share_of_the_machine_and_its_time():
     ("text", "said"),
     [
         (HEAD, "'workload' is missing"),
-        (TWO + f"workload: {SEND}\n", "'workload' at the top is of one job, and there are 'jobs'"),
+        (TWO + f"workload: {SEND}\n", "'workload' at the top is for a single job"),
         (TWO + "expect: [{that: iteration_time.p50 < 1 s}]\n",
-         "'iteration_time' is a number of a job; say of which, such as a.iteration_time.p50"),
+         "'iteration_time' belongs to a job; name the job, such as a.iteration_time.p50"),
         (TWO.replace("arrives", "arives") + "expect: [{that: a.iteraton_time.p50 < 1 s}]\n",
          "no metric named 'a.iteraton_time.p50'"),
     ],
@@ -153,7 +153,7 @@ def test_places_that_are_not_there_are_named_with_a_cure(was, is_, said):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("{minimize: iteration_time.p50}", "say of which job: a.iteration_time.p50"),
+        ("{minimize: iteration_time.p50}", "name the job: a.iteration_time.p50"),
         ("{minimize: c.iteration_time.p50}", "answer: 'c.iteration_time.p50'"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_slower_nic_makes_a_run_longer_and_a_short_fault_costs_less(undisturbe
     ("written", "message"),
     [
         ("degrad", "no process named 'degrad'; did you mean 'degrade'?"),
-        ("{at: 1 s}", "'use' is missing; it names the process"),
+        ("{at: 1 s}", "'use' is missing; write use: NAME, the name of the process"),
         ("{use: degrade, component: node0.nic0.tx}", "'at' is missing"),
         ("{use: degrade, component: node0.nic0.tx, at: 1 GB}", "'1 GB' is not a time"),
         ("{use: degrade, component: x, at: 1 s, slow: 3}", "unknown key 'slow'"),
@@ -195,7 +195,7 @@ def test_a_constructor_without_annotations_is_no_schema(plugged):
     name = plugged(LINK.replace(": ByteRate", ""))
     with pytest.raises(InvalidScenarioError) as told:
         loads(FIRST + BOUND.replace("NAME", name))
-    assert f"backend '{name}': 'bandwidth' of Mine() has no annotation" in str(told.value)
+    assert "': 'bandwidth' of Mine() has no annotation, so its unit is unknown" in str(told.value)
 
 
 GPU = """
@@ -258,7 +258,7 @@ def test_a_policy_that_yields_a_number_is_told_what_to_wait_for(plugged, capsys,
         main()
     assert end.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert "it yields '0.01'; yield sim.wait(seconds) or another thing to wait for" in last
+    assert "it yields '0.01'; yield sim.wait(seconds) or another event" in last
 
 
 def test_a_plug_in_that_fails_while_it_runs_is_blamed_and_not_we(plugged, capsys, monkeypatch):

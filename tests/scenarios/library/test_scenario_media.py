@@ -81,10 +81,11 @@ def test_the_plan_prints_it(tmp_path):
     ("media", "said"),
     [
         ("{'leaf*': store-and-forwrd}", "no medium named 'store-and-forwrd'; did you mean "
-         "'store-and-forward'?; name the file of a plug-in that has it under 'plugins'"),
+                                        "'store-and-forward'?; if a plug-in defines it, list the "
+                                        "plug-in's file under 'plugins'"),
         ("{'leaf*': {use: store-and-forward, depth: 3}}", "unknown key 'depth'"),
-        ("{'leaf*': {depth: 3}}", "'use' is missing; it names the medium"),
-        ("{'leaf*': 3}", "a medium is written like {use: NAME, …}"),
+        ("{'leaf*': {depth: 3}}", "'use' is missing; write use: NAME, the name of the medium"),
+        ("{'leaf*': 3}", "a medium needs a name; write it like {use: NAME, …}"),
     ],
 )  # fmt: skip
 def test_a_medium_that_is_wrong_is_refused_at_its_place(media, said):

@@ -287,7 +287,7 @@ def test_doctor_names_every_extra_that_is_absent_with_its_command(cli, monkeypat
     for extra in stated:
         assert rows[extra]["state"] == "off"
         lacking = rows[extra]["told"].partition(" missing; ")[0]
-        assert f"pip install {lacking.replace(', ', ' ')}" in rows[extra]["told"]
+        assert "run pip install distributed, or write local" in rows[extra]["told"]
     assert "simpy, numpy" in rows["core"]["told"]
     assert rows["core"]["state"] == "bad"
 
@@ -396,7 +396,7 @@ def test_free_memory_is_what_there_is():
     there = free_memory()
     assert there > 0
     require_memory(there / 4, 2, None, "two")
-    with pytest.raises(ScenarioError, match="take fewer workers"):
+    with pytest.raises(ScenarioError, match="use fewer workers, "):
         require_memory(there, 2, None, "two")
 
 
@@ -468,7 +468,8 @@ def test_a_plug_in_that_is_edited_is_read_again_and_is_another_run(plugged):
     ("text", "says"),
     [
         (None, "plug-in 'mine.py' cannot be read: No such file or directory; correct the path"),
-        ("1/0", "plug-in 'mine.py' fails in line 1: ZeroDivisionError: division by zero; mend it"),
+        ("1/0", "plug-in 'mine.py' fails in line 1: ZeroDivisionError: division by zero; fix it, "
+                "or remove it from 'plugins'"),
         ("import nothing_of_that_name", "plug-in 'mine.py' fails in line 1: ModuleNotFoundError"),
         ("def (", "plug-in 'mine.py' fails in line 1: "),
     ],
@@ -486,7 +487,8 @@ def test_a_plug_in_that_fails_is_a_named_error_with_its_place(cli, here, text, s
 def test_an_installed_plug_in_that_fails_is_named_with_its_cure(monkeypatch):
     broken = EntryPoint("broken", "nothing_of_that_name:x", "foretrace.backends")
     monkeypatch.setattr(installed_plugins, "entry_points", lambda group: [broken])
-    with pytest.raises(ScenarioError, match="plug-in 'broken' of an installed package fails: Mod"):
+    with pytest.raises(ScenarioError, match="plug-in 'broken' of an installed package fails: "
+                                            "Mod: "):
         installed_plugins.load_installed("foretrace.backends")
     assert (
         "ModuleNotFoundError"
@@ -540,11 +542,12 @@ def test_what_is_piped_has_no_colour_and_no_bar(cli):
         (("compare", "tiny.yaml"), "tiny: is one run without variants (what_if)"),
         (
             ("compare", "tiny.yaml", "--fail-if", "makespan > 3 s"),
-            "--fail-if: '3 s' is no change against the first run; write it like '+3 %'",
+            "--fail-if: '3 s' is not a relative change; write it like '+3 %', or put a limit of "
+            "the value itself under expect",
         ),
         (
             ("run", "tiny.yaml", "--set", "cost={items: [{what: switch, each: 1 USD/hour}]}"),
-            "cost.items: 'switch' has a price, and cluster.fabric has no switch",
+            "cost.items: 'switch' has a price, but cluster.fabric has no switch",
         ),
     ],
 )

@@ -67,7 +67,9 @@ REFUSED = {
     ),
     "rows that nothing can bring back": (
         "run={keep: ranks}",
-        "'ranks' keeps no rows to explain the answer by",
+        "run.keep 'ranks' stores no rows to explain the answer, and this run cannot be repeated "
+        "for them (it has several jobs, a job that holds memory, a process, a device or a failed "
+        "component)",
     ),
     "an answer that nobody knows": (
         "answer={maximize: tokens_per_second.p50}",

@@ -21,7 +21,7 @@ from foretrace.sim.errors import ScenarioError
         ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
         ("cluster.fabric.topology", "  values   dragonfly, fat-tree, graph, rail, torus"),
         ("cluster.override.node0.slowdown", "  type     number"),
-        ("cluster.node.links.via", "  The kind of link, a name of `foretrace catalog link`."),
+        ("cluster.node.links.via", "  Kind of link, a name from `foretrace catalog link`."),
         ("what_if.name", "  Its column in tables."),
         ("iteration_time", "  unit     s"),
         ("nic.utilization", "  unit     ratio"),

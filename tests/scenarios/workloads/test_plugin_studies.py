@@ -159,7 +159,8 @@ def test_an_answer_of_which_nothing_was_emitted_is_told_so():
     Path("mine.yaml").write_text(Path("serving.yaml").read_text() + text)
     one = build_variants(load("mine.yaml"))[0]
     assert one.answer.metric == "tpot.p99"
-    with pytest.raises(foretrace.ScenarioError, match="answer: the run has no 'tpot'"):
+    with pytest.raises(foretrace.ScenarioError, match="answer: the run has no value of 'tpot', "
+                                                      "because its job emitted none"):
         one.answer.of({})
 
 
