@@ -30,18 +30,22 @@ def compare(
         list[str], typer.Argument(help="Scenarios or saved runs; the first is the base.")
     ],
     fail_if: Annotated[
-        list[str], typer.Option("--fail-if", help="Such as 'iteration_time.p50 > +3 %'.")
+        list[str],
+        typer.Option(
+            "--fail-if",
+            help="Exit with code 5 if this change occurs, such as 'iteration_time.p50 > +3 %'.",
+        ),
     ] = [],  # noqa: B006  typer's form of a repeatable option
-    md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Print a Markdown table.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also a page, to mail.")
+        Path | None, typer.Option("-o", "--output", help="Also write an HTML page to this file.")
     ] = None,
     beside: Annotated[
-        str, typer.Option("--with", help="Variant that the others stand beside; else the base.")
+        str, typer.Option("--with", help="Variant to compare with; by default the base.")
     ] = "",
     out: Out = Path("runs"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Scenarios without the runs that explain.")
+        bool, typer.Option("--quick", help="Skip the runs that explain the answer.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -107,8 +111,8 @@ def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) 
     which = ", ".join(others) if len(others) <= FEW else f"{len(others)} others"
     title = f"{which} beside {first}"
     units = {metric: _unit_of_metric(metric) for r in comparison.rows for metric in r.values}
-    told = {"title": title, "command": command, "no_effect": list(comparison.no_effect), "units": units,
-            "answer": comparison.answer}  # fmt: skip
+    told = {"title": title, "command": command, "no_effect": list(comparison.no_effect),
+            "units": units, "answer": comparison.answer}  # fmt: skip
     try:
         write_compare(path, rows, told)
     except OSError as error:

@@ -17,13 +17,13 @@ from .terminal.common import Json, Out, print_json
 def doctor(
     out: Out = Path("runs"),
     workers: Annotated[
-        str | None, typer.Option(help="Workers to try: local:2, dask://HOST:PORT.")
+        str | None, typer.Option(help="Also test these workers: local:2, dask://HOST:PORT.")
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="Also write it to this file, for a bug report.")
+        Path | None, typer.Option(help="Also write the result to this file, for a bug report.")
     ] = None,
     hardware: Annotated[
-        bool, typer.Option(help="What devices are here, what is missing, the next command.")
+        bool, typer.Option(help="List devices, what is missing, and the next command.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -163,7 +163,7 @@ def _extra_packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
 def _drivers_hint_row() -> dict[str, str]:
     """Drivers are tried only when somebody asks: some take a while."""
     return _check_row(
-        "drivers", True, "foretrace drivers tries each and says how to get what is missing"
+        "drivers", True, "foretrace drivers tests each and says how to install what is missing"
     )
 
 
@@ -230,7 +230,7 @@ def _workers_row(text: str) -> dict[str, str]:
     finally:
         crew.close()
     if answer is None:
-        return _check_row("workers", None, f"{crew.name}: die as soon as they are given work")
+        return _check_row("workers", None, f"{crew.name}: workers die when they get a task")
     return _check_row("workers", True, f"{crew.name}, python {answer['python']} there")
 
 

@@ -27,47 +27,47 @@ def fit(
     component: Annotated[
         str,
         typer.Argument(
-            help="memory, cxl, link, nic, switch, gpu, library; network: a library, by logs; "
-            "rates of messages; memory loaded "
-            "by threads; ops by families."
+            help="What to fit: memory, cxl, link, nic, switch, gpu, library; network (a library, "
+            "from logs); rates (message rates); loaded (memory under load); ops (op families)."
         ),
     ],
     logs: Annotated[
         list[str] | None,
-        typer.Argument(help="Of network: what nccl-tests, rccl-tests, torch's benchmark printed."),
+        typer.Argument(help="For network: output of nccl-tests, rccl-tests or torch benchmarks."),
     ] = None,
     recording: Annotated[
-        list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
+        list[str],
+        typer.Option(help="Recording from 'hil record', or foretrace:NAME; repeatable."),
     ] = [],  # noqa: B006
     holdout: Annotated[
-        str, typer.Option(help="Held out together: sizes, shapes, depths, starts, days.")
+        str, typer.Option(help="What is held out as a group: sizes, shapes, depths, starts, days.")
     ] = "sizes",
-    start: Annotated[str, typer.Option(help="The catalog entry to start from.")] = "",
-    know: Annotated[list[str], typer.Option(help="NAME=VALUE, known before; repeatable.")] = [],  # noqa: B006  typer's form of a repeatable option
+    start: Annotated[str, typer.Option(help="Catalog entry to start from.")] = "",
+    know: Annotated[list[str], typer.Option(help="Known setting, NAME=VALUE; repeatable.")] = [],  # noqa: B006  typer's form of a repeatable option
     parameter: Annotated[
-        list[str], typer.Option(help="May change; all unless said; repeatable.")
+        list[str], typer.Option(help="Parameter to fit; by default all; repeatable.")
     ] = [],  # noqa: B006
-    only: Annotated[str, typer.Option(help="A regular expression of signatures.")] = "",
-    name: Annotated[str, typer.Option(help="Of the new entry.")] = "fitted",
+    only: Annotated[str, typer.Option(help="Regular expression that selects signatures.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the new entry.")] = "fitted",
     caches: Annotated[
         list[str],
-        typer.Option(help="Of ops: recordings of host:chase, host:read and cold ops; repeatable."),
+        typer.Option(help="For ops: recordings of host:chase, host:read and cold ops; repeatable."),
     ] = [],  # noqa: B006
     bar: Annotated[
         float | None,
-        typer.Option(help="% that a median error shall stay below; 10 for memory, else 15."),
+        typer.Option(help="Limit of the median error in %; by default 10 for memory, else 15."),
     ] = None,
     machine: Annotated[
         Path | None,
         typer.Option(
-            help="A scenario whose cluster it was recorded on; unless given, nothing beside the "
-            "part takes time."
+            help="Scenario whose cluster made the recording; by default nothing but the part takes "
+            "time."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file to write.")] = None,
-    collective: Annotated[str, typer.Option(help="Of logs that do not say it.")] = "",
-    ranks: Annotated[int, typer.Option(help="Of logs that do not say it.")] = 0,
-    nodes: Annotated[int, typer.Option(help="Machines, of logs that do not say it.")] = 0,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    collective: Annotated[str, typer.Option(help="Collective, if the logs lack it.")] = "",
+    ranks: Annotated[int, typer.Option(help="Number of ranks, if the logs lack it.")] = 0,
+    nodes: Annotated[int, typer.Option(help="Number of machines, if the logs lack it.")] = 0,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -79,11 +79,13 @@ def fit(
     from ..studies.fitting.recording_rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
-        raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
+        raise ScenarioError(
+            f"--holdout '{holdout}': is unknown; write one of {', '.join(HOLDOUTS)}"
+        )
     curves = {curve.kind: curve for curve in (MESSAGE_RATES, LOADED_MEMORY)}
     known = (*BENCHES, NETWORK_KIND, *curves)
     if component not in known:
-        raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
+        raise ScenarioError(f"fit '{component}': is unknown; write one of {', '.join(known)}")
     _require_source(component, logs or [], recording, machine)
     if component == "gpu" and not parameter and _has_kernel_families(recording, only):
         _fit_gpu(Bench(component, machine, tuple(catalog)), recording, (start, know, name), out,
@@ -115,13 +117,15 @@ def _require_source(
     """Refuse logs of what takes recordings, and recordings of what takes logs."""
     if component == "network":
         if not logs or recording:
-            raise ScenarioError("fit network: give logs: foretrace fit network all_reduce.log …")
+            raise ScenarioError(
+                "fit network: needs logs; write foretrace fit network all_reduce.log …"
+            )
         if machine is None:
             raise ScenarioError(
-                "fit network: on which machine? give a scenario of its cluster with --machine"
+                "fit network: needs a machine; give a scenario of its cluster with --machine"
             )
     elif logs or not recording:
-        raise ScenarioError(f"fit {component}: give recordings with --recording")
+        raise ScenarioError(f"fit {component}: needs recordings; give them with --recording")
 
 
 def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:

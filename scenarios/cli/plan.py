@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..studies.run.plan import Plan
 
 TOO_QUICK = (
-    "recorded times vary, and without replicas nobody waits for a rank that happens to be slow; "
-    "run --replicas 10 draws them"
+    "recorded times vary, but without replicas no rank waits for a slow one, so the prediction is "
+    "too fast; use run --replicas 10"
 )
 
 
@@ -24,9 +24,7 @@ TOO_QUICK = (
 def plan(
     file: File,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
-    defend: Annotated[
-        bool, typer.Option("--defend", help="Of a run that is to be defended, as run --defend.")
-    ] = False,
+    defend: Annotated[bool, typer.Option("--defend", help="Plan a run with --defend.")] = False,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -68,7 +66,7 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     for name, ops in plan_facts.ops.items():
         ranks = plan_facts.ranks[name]
         if ops is None:
-            yield name, "a process, run in every simulation: its ops are known when it has run"
+            yield name, "a process: its ops are known only after a simulation"
         else:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
     for name, rules in plan_facts.rules.items():
@@ -85,7 +83,7 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     count = len(plan_facts.ops)
     runs = f"about {plan_facts.simulations} simulations of {count} variant{'s' * (count != 1)}"
     also = (
-        f"{plan_facts.explaining} of them with parts faster or wrong (run --quick leaves these out)"
+        f"{plan_facts.explaining} of them for sensitivity and model errors (run --quick skips them)"
     )
     defends = f"about {plan_facts.defending} that defend the answer, fewer where it flips"
     clauses = (runs, *[also] * bool(plan_facts.explaining), *[defends] * bool(plan_facts.defending))
@@ -104,7 +102,8 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     if plan_facts.points:
         yield "sweep", f"{plan_facts.points} points on {plan_facts.processes} processes"
     if plan_facts.op_runs is not None:
-        took = f"{format_quantity(plan_facts.seconds, 's')}, {format_quantity(plan_facts.memory, 'B')} each"
+        memory = format_quantity(plan_facts.memory, "B")
+        took = f"{format_quantity(plan_facts.seconds, 's')}, {memory} each"
         yield "work", f"about {format_quantity(plan_facts.op_runs, 'op')}s simulated, {took}"
     for name, chains in plan_facts.chains.items():
         whose = f" ({name})" * (len(plan_facts.ops) > 1)

@@ -140,8 +140,8 @@ class TraceWorkload(Periodic):
                 require_same_recording(graph, starts)
             if self.overhead is not None:
                 raise ScenarioError(
-                    "workload.overhead: says what untraced steps say, too "
-                    f"({', '.join(starts.files)}); leave it out"
+                    "workload.overhead: is also given by untraced steps "
+                    f"({', '.join(starts.files)}); remove it"
                 )
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
         elif self.overhead is not None:
@@ -228,7 +228,7 @@ def _chakra_graph(workload: TraceWorkload) -> Graph:
     ):
         if getattr(workload, setting) != value:
             raise ScenarioError(
-                f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "
-                "out"
+                f"workload.{setting}: does not apply to a Chakra trace, which has all ranks and "
+                "dependencies; remove it"
             )
     return chakra.read(workload.trace)

@@ -34,13 +34,13 @@ def check(
     set: Set = [],  # noqa: B006
     out: Out = Path("runs"),
     record: Annotated[
-        Path | None, typer.Option(help="Folder for what was measured; as hil.keep_recording.")
+        Path | None, typer.Option(help="Folder for the recordings; sets hil.keep_recording.")
     ] = None,
     beside: Annotated[
-        Path | None, typer.Option(help="A directory of catalog files, to show both.")
+        Path | None, typer.Option(help="Directory of another catalog, to show its errors too.")
     ] = None,
     busy: Annotated[
-        float | None, typer.Option(help="Cores that others may use; as hil.busy.")
+        float | None, typer.Option(help="Cores that other programs may use; sets hil.busy.")
     ] = None,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,

@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 @hil.command()
 def record(
-    work: Annotated[
-        Path | None, typer.Argument(help="A work list, or a plan, of 'hil plan'.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the recording.")] = Path(),
-    agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
+    work: Annotated[Path | None, typer.Argument(help="Work list or plan from 'hil plan'.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path(),
+    agent: Annotated[str, typer.Option(help="Name of an agent in your agents.yaml.")] = "",
     busy: Annotated[
-        float, typer.Option(help="Cores of the machine that others may use; more is refused.")
+        float, typer.Option(help="Cores that other programs may use; above it, measuring fails.")
     ] = -1.0,
     read: Annotated[
-        Path | None, typer.Option(help="Check and describe a recording, or a plan's folder.")
+        Path | None, typer.Option(help="Recording or plan folder to check and describe.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -51,8 +49,8 @@ def record(
         raise _shortfall_error(str(path), recording, new=work is not None)
     if recording.failed and work is not None:
         count, ops = len(recording.failed), told["ops"]
-        raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; look at "
-                          "what is said of each, and record those again")  # fmt: skip
+        raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; see the "
+                          "failures above, and record these ops again")  # fmt: skip
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
@@ -88,7 +86,7 @@ def _recording_of_folder(folder: Path) -> Recording:
 
     journals = read_journals(folder)
     if not journals:
-        raise RecordingError(f"{folder}: holds no journal of a plan; give the --out of one")
+        raise RecordingError(f"{folder}: has no journal of a plan; give the --out folder of a plan")
     return recording_of_journals(journals)
 
 
@@ -96,7 +94,7 @@ def _shortfall_error(
     path: str, recording: Recording, new: bool
 ) -> RecordingError | DriverFault | SimulationError:
     """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
-    kept = f"; what was measured before is in {path}"
+    kept = f"; samples measured so far are in {path}"
     if not new:
         return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")
     if (fault := recording.fault) is not None:

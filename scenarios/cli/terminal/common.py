@@ -15,22 +15,26 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")]
 Set = Annotated[
     list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
 ]
 Swap = Annotated[
     list[str],
-    typer.Option("--swap", metavar="COMPONENT=DRIVER:DEVICE", help="Make a component real."),
+    typer.Option(
+        "--swap",
+        metavar="COMPONENT=DRIVER:DEVICE",
+        help="Replace a component by a real device; repeatable.",
+    ),
 ]
 Catalogs = Annotated[
-    list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
+    list[Path], typer.Option("--catalog", help="Directory of catalog files; repeatable.")
 ]
-File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+File = Annotated[str, typer.Argument(help="Scenario file, or name of a bundled scenario.")]
 NO_BREAK = "\N{NO-BREAK SPACE}"
-WIDEST = 1_000  # columns: a narrow terminal folds a line, which loses no digit of a number
-Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
+WIDEST = 1_000  # columns without a terminal, so that no line is folded
+Out = Annotated[Path, typer.Option("--out", help="Folder of all runs.")]
 
 
 def print_json(value: Any) -> None:
@@ -46,7 +50,7 @@ def print_error(text: str) -> None:
 
 
 def answer_console() -> Console:
-    """Console for answers: as wide as the terminal; where there is none, no line is fold_sentence."""
+    """Console for answers, as wide as the terminal; without a terminal no line is folded."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)  # [names] are no styles
@@ -84,7 +88,7 @@ def _words_with_units(text: str) -> list[str]:
 
 
 def print_table(console: Console, table: Any) -> None:
-    """Print a table; one that cannot be fold_sentence to the width is left to the terminal to fold."""
+    """Print a table; one that is too wide for the console is left to the terminal to wrap."""
     from rich.console import Console
     from rich.measure import Measurement
 

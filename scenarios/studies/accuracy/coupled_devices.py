@@ -66,7 +66,7 @@ def require_steerable(device: OpenDevice) -> None:
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
             f"hil.swap {device.name}: timers of {device.swap.driver} keep running while the "
-            "simulation waits; write mode: replay, or use a virtual machine with a time-travel clock"
+            "simulation waits; write mode: replay, or use a machine with a time-travel clock"
         )
 
 

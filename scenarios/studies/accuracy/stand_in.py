@@ -44,8 +44,8 @@ def require_stand_in(swap: SwapSection, options: dict[str, object], recording: R
     """
     for what, wanted, there in _differences(swap, options, recording):
         raise RecordingError(
-            f"hil.swap {swap.component}: its recording has {what} {there!r}, but the missing device "
-            f"would have {wanted!r}; give a matching recording, or write driver: recorded"
+            f"hil.swap {swap.component}: its recording has {what} {there!r}, but the missing "
+            f"device would have {wanted!r}; give a matching recording, or write driver: recorded"
         )
 
 

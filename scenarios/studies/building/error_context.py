@@ -46,12 +46,12 @@ def error_with_cure(
     >>> from foretrace.scenarios.config.loader import load
     >>> said = "op 1 would end beyond the range of ticks; use a coarser tick"
     >>> print(error_with_cure(SimulationError("time overflow", said), load("first"), ()).message)
-    op 1 would end beyond the 107 days that a run may last; correct a rate that is too low, or a time too long
+    op 1 would end beyond the 107 days that a run may last; raise the rates, or shorten the times
     """
     said = error.message.rpartition("; ")[0]
     if error.kind == "time overflow" and said.endswith("range of ticks"):
         said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
-        return _with_message(error, f"{said}; correct a rate that is too low, or a time too long")
+        return _with_message(error, f"{said}; raise the rates, or shorten the times")
     if error.kind == "memory":
         fewer = ", keep fewer rows (run.keep: ranks)" if "keep=" in error.message else ""
         return _with_message(error, f"{said}; make the run shorter{fewer}, or raise run.memory")

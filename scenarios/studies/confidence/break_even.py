@@ -22,7 +22,7 @@ HALVINGS = 5
 Chosen = Callable[[System], Sequence[int]]
 Answer = tuple[Any, ...]
 Search = Generator[float, bool, float | None]
-"""Generator that yields errors to try, receives whether each flips the answer, returns the result."""
+"""Generator that yields errors to try, receives if each flips the answer, returns the result."""
 
 
 def break_even_errors(

@@ -104,6 +104,10 @@ def collective_choice(
     )  # fmt: skip
     pinned = fabric.pinned.text(collective)
     known = "none" if fabric.choice == "nccl" and not np.isfinite(expected).any() else fabric.choice
-    why = f"{WHY[known]}, among those that library.algorithm allows ({pinned})" if pinned else WHY[known]
+    why = (
+        f"{WHY[known]}, among those that library.algorithm allows ({pinned})"
+        if pinned
+        else WHY[known]
+    )
     what = f"{collective} of {format_quantity(float(data[0]), 'B')} among {count} GPUs"
     return CollectiveChoice(what, why, ways)

@@ -231,8 +231,8 @@ def _setting_path(part: Component, scenario: Scenario) -> str:
 def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
     """How wrong a part's unmeasured values may be; {} where they are known."""
     told = [
-        f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated value "
-        "(90 %)"
+        f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated "
+        "value (90 %)"
         for what, ends in time_bounds_of_part(scenario, path).items()
     ]
     return {"doubt": "; ".join(told)} if told else {}

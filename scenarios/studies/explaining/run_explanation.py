@@ -113,9 +113,7 @@ def _busy_text(names: list[str], point: Mapping[str, Any]) -> str:
         return "idle"
     most = max(shares, key=shares.__getitem__)
     peak = metrics[f"{most}.utilization.max"]["value"]
-    told = (
-        f"{format_share(shares[most])} on average, {format_share(peak)} in its busiest hundredth"
-    )
+    told = f"{format_share(shares[most])} on average, {format_share(peak)} in its busiest hundredth"
     return told if len(names) == 1 else f"{most} most, {told}"
 
 

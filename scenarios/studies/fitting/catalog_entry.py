@@ -86,7 +86,7 @@ def settings_before_fit(
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
-            raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
+            raise ScenarioError(f"--know '{one}': has no '='; write it like bandwidth='10 GB/s'")
         texts[key] = int(text) if text.isdigit() else text
     model = entry_model(kind)
     for key in texts:
@@ -186,7 +186,8 @@ def fit_error_text(calibration: Calibration, holdout: str, bar: float = BAR) -> 
     fit, held, once = calibration.groups
     free = sum(not p.kept for p in calibration.parameters)
     return (
-        f"held-out {holdout}: {_percent_text(calibration.held)}{_judged_text(calibration.judged, bar)}; "
+        f"held-out {holdout}: {_percent_text(calibration.held)}"
+        f"{_judged_text(calibration.judged, bar)}; "
         f"before the fit {_percent_text(calibration.blind)}; interpolation "
         f"{_percent_text(calibration.interpolated)}; "
         f"nearest neighbour {_percent_text(calibration.nearest)}; {once} groups scored once "

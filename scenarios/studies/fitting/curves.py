@@ -95,11 +95,11 @@ def require_parameters(
 
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
-    foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; there are latency
+    foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; write one of latency
     """
     if strange := sorted(set(names) - set(known)):
         raise ScenarioError(
             f"fit {kind}: no parameter {', '.join(strange)}"
             f"{renamed_settings_text(part, strange) if part else ''}; "
-            f"there are {', '.join(known)}"
+            f"write one of {', '.join(known)}"
         )

@@ -168,8 +168,8 @@ def _require_known(settings: Mapping[str, Any]) -> None:
     missing = [n for n in needed if not settings.get(n)]
     if missing:
         raise ScenarioError(
-            f"fit gpu: {', '.join(missing)} of the GPU is not known before; name its entry with "
-            "--start, or give it from its datasheet with --know NAME=VALUE"
+            f"fit gpu: {', '.join(missing)} of the GPU is unknown; give its entry with --start, or "
+            "the datasheet value with --know NAME=VALUE"
         )
 
 
@@ -388,8 +388,8 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
 
 
 OTHERS = ("gemm.sustained", "gemm.burst", "gemm.odd")
-"""Another GPU's limit of power, and its programs for odd rows, which are all that ``unaligned`` is
-fitted to here: no stage fits them, no entry keeps them."""
+"""Settings that no stage fits and no entry keeps: power limit and kernels for odd rows of another
+GPU. Here ``unaligned`` covers odd rows."""
 ROOFLINE_SETTINGS = (
     *CHIP, *PRODUCTS, *FP8, TILES, UNALIGNED, COLD_START,
     *(f"peaks.{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
@@ -407,7 +407,9 @@ def ops_table(texts: Sequence[str]) -> Ops:
     for text in known:
         shape = op_shape(text)
         if shape is None:
-            raise ScenarioError(f"fit gpu: nothing tells the flop of '{text}'")
+            raise ScenarioError(
+                f"fit gpu: the flop count of '{text}' is unknown; exclude it with --only"
+            )
         one = kernel_work(shape)
         work[text] = (one.flop or one.blocks * one.depth * one.step, one.bytes)
     flop, moved = np.array([work[t] for t in texts], float).reshape(-1, 2).T

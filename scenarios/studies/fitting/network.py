@@ -122,8 +122,8 @@ class MeasuredFabric:
         width, machines = ranks // nodes, list(by_node.values())[:nodes]
         if len(machines) < nodes or any(len(m) < width for m in machines):
             raise ScenarioError(
-                f"--machine {self.machine}: a log is of {width} GPUs on each of {nodes} machines, "
-                "which its cluster has not; raise 'nodes', or the GPUs of one"
+                f"--machine {self.machine}: a log needs {width} GPUs on each of {nodes} machines, "
+                "but the cluster has fewer; raise 'nodes', or the number of GPUs"
             )
         return [rank for machine in machines for rank in machine[:width]]
 
@@ -204,9 +204,8 @@ def fit_network(
     if len(set(fitted.groups)) < GROUPS_A_PARAMETER * len(start):
         raise ScenarioError(
             f"fit {NETWORK_KIND}: {len(start)} parameters need {GROUPS_A_PARAMETER * len(start)} "
-            f"sizes to be fitted on, the logs leave {len(set(fitted.groups))} of "
-            f"{len(set(groups))}, the others judge; measure more sizes, or name fewer with "
-            "--parameter"
+            f"sizes to fit, but the logs have {len(set(fitted.groups))} of {len(set(groups))} (the "
+            "others are held out); measure more sizes, or fit fewer parameters (--parameter)"
         )
     model = data.model(still)
     found = calibrate(model, start, rows, draws=DRAWS)

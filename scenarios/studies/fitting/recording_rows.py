@@ -134,12 +134,14 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
         kinds = sorted({getattr(s, what) for r in kept for s in r.samples})
         if len(kinds) != 1:
             raise ScenarioError(
-                f"fit: the recordings mix {what}s ({', '.join(kinds) or 'none'}); one figure has "
-                "one: fit them apart"
+                f"fit: the recordings mix {what}s ({', '.join(kinds) or 'none'}); fit those of "
+                f"each {what} separately"
             )
     rows = [row for number, r in enumerate(kept) for row in _rows_of_recording(r, number, only)]
     if not rows:
-        raise ScenarioError(f"fit: no sample may be fitted{f' that fits {only!r}' if only else ''}")
+        raise ScenarioError(
+            f"fit: no usable samples{f' match {only!r}' if only else ''}; give another recording"
+        )
     texts = tuple(dict.fromkeys(row[0] for row in rows))
     asked = np.array([demand(row[0]) for row in rows])
     ops = Ops.of(

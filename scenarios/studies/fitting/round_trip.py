@@ -78,8 +78,8 @@ class RoundTrip:
         run, said = (1e6 * x[worst] for x in (self.simulated, self.fitted))
         raise ScenarioError(
             f"fit: {self.texts[worst]} takes {run:.4g} us in a run with the new entry, and "
-            f"{said:.4g} us by the fit; what is fitted is not what is simulated, so nothing is "
-            "written: fit another kind of part, or give the machine with --machine"
+            f"{said:.4g} us by the fit, so nothing is written; fit another kind of part, or give "
+            "the machine with --machine"
         )
 
     def lines(self) -> list[str]:

@@ -128,8 +128,8 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
     if measured <= alone or blind <= alone:
         raise ScenarioError(
             f"{PLACE}: no factor on GPU times gives {measured:.4g} s: without them the step takes "
-            f"{alone:.4g} s, with them {blind:.4g} s; correct the description of the network or the "
-            "plan, or measure where these matter less (on: {nodes: 1})"
+            f"{alone:.4g} s, with them {blind:.4g} s; correct the description of the network or "
+            "the plan, or measure where these matter less (on: {nodes: 1})"
         )
     (low, fast), (high, slow) = (FREE, alone), (1.0, blind)
     for _ in range(TRIES):

@@ -82,9 +82,7 @@ COPY = " and keep a copy here, at the same path: that agent is on another machin
 def test_what_only_opening_tells_is_said_so(listed, agent, copy):
     (problem,) = undeclared_driver_warnings(scenario("sort", agent))
     assert problem.severity == "warning"
-    assert problem.message == (
-        "hil.swap node0.gpu0: not checked whether agent '"
-    )
+    assert problem.message == ("hil.swap node0.gpu0: not checked whether agent '")
 
 
 def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):

@@ -80,7 +80,7 @@ def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
     assert code == 1
     assert "ZeroDivisionError" in err
-    assert "fault of foretrace" in err
+    assert "bug in foretrace" in err
 
 
 def test_an_interrupt_is_exit_130(cli, monkeypatch):
@@ -124,7 +124,7 @@ def test_a_full_disk_is_exit_2(cli, monkeypatch):
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "error disk: No space left on device; take another path, or mend it",
+        "error disk: No space left on device; give another path, or fix this one",
     )
 
 

@@ -55,8 +55,10 @@ def test_a_directory_can_come_from_the_environment(folder, monkeypatch):
 
 def test_a_directory_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setenv("FORETRACE_CATALOG", "nowhere")
-    with pytest.raises(InvalidScenarioError, match="no catalog directory 'nowhere'; create it, "
-                                                   "or correct --catalog or "):
+    with pytest.raises(
+        InvalidScenarioError,
+        match="no catalog directory 'nowhere'; create it, or correct --catalog or ",
+    ):
         loads(TINY)
 
 

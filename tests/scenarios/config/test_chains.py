@@ -55,7 +55,7 @@ def test_a_list_is_a_chain_whose_links_have_settings_of_their_own(tmp_path, text
          f"{GPUS}.use.0", 11),
         ("use: chain", "'chain' cannot be named; list its backends, like use: [table, roofline, "
                        "recorded]", GPUS, 11),
-        ("use: []", "is empty; write one entry at least", f"{GPUS}.use", 11),
+        ("use: []", "is empty; write at least one entry", f"{GPUS}.use", 11),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_link_is_told_where_it_stands(text, told, path, line):

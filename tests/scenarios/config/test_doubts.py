@@ -15,7 +15,7 @@ import pytest
         (
             "latency: 1.3 us",
             "latency: 5 s",
-            "a latency of '5 s' is long; is it microseconds?",
+            "a latency of '5 s' is long; did you mean microseconds?",
             "s.yaml:16:70  cluster.node.nic.latency",
         ),
         (
@@ -59,8 +59,8 @@ def test_the_catalog_is_not_doubted(scenario, whole):
     [
         (
             ["cluster.nodes=8"],
-            "64 NICs fit one leaf switch of 64 ports, so there is no spine; leave it out, or say "
-            "cluster.fabric.switch.ports of a smaller switch",
+            "64 NICs fit on one leaf switch of 64 ports, so there is no spine; leave it out, or "
+            "write a smaller cluster.fabric.switch.ports",
         ),
         (
             ["cluster.fabric.switch=null"],
@@ -85,11 +85,11 @@ def test_more_machines_than_can_be_listed_have_a_spine(scenario, whole):
 
 
 PORT = (
-    "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
+    "'800 Gb/s' is not reached: a port of the switch has 400 Gb/s; give "
     "cluster.fabric.switch another model, or bandwidth"
 )
 PCIE = (
-    "'800 Gb/s' changes less than it says: what joins its GPUs to it carries 504 Gb/s "
+    "'800 Gb/s' is not reached: what joins its GPUs to it carries 504 Gb/s "
     "(cluster.node.links.1); give that link another kind (via), or bandwidth"
 )
 SLOW_PORT = "cluster.fabric.switch.bandwidth=400 Gb/s"
@@ -118,7 +118,7 @@ def test_a_nic_quicker_than_what_it_is_plugged_into_is_doubted(
 def test_a_nic_by_its_model_is_doubted_where_it_is_named(scenario, whole):
     text = whole.replace(", bandwidth: 200 Gb/s, latency: 1.3 us", "")
     (doubt,) = scenario(text, set=["cluster.node.links.1.bandwidth=8 GB/s"]).warnings[:1]
-    assert doubt.message.startswith("'test-nic-7' changes less than it says: what joins its GPUs")
+    assert doubt.message.startswith("'test-nic-7' is not reached: what joins its GPUs")
     assert str(doubt).splitlines()[1] == "  s.yaml:16:18  cluster.node.nic.model"
 
 

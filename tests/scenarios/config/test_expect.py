@@ -39,7 +39,7 @@ def test_a_condition_is_read(text, parts):
         ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
         (
             "gpu.memory >= 40 GB",
-            "'gpu.memory' comes with release 0.3; see: foretrace explain metrics",
+            "'gpu.memory' is planned for release 0.3; see: foretrace explain metrics",
         ),
         ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' is planned for release 0.3"),
         (

@@ -42,13 +42,14 @@ def test_messages_lead_to_the_old_file(from_nought):
 
 
 def test_a_form_without_a_migration_is_an_error():
-    with pytest.raises(InvalidScenarioError, match="this file has form 0, this version reads "
-                                                   "form 1"):
+    with pytest.raises(
+        InvalidScenarioError, match="this file has form 0, this version reads form 1"
+    ):
         loads(OLD.replace("NODES", "3").replace("machines", "cluster"))
 
 
 def test_a_migration_is_registered_once_and_leads_to_a_form_that_there_is(from_nought):
-    with pytest.raises(ValueError, match="from form 0 is there already"):
+    with pytest.raises(ValueError, match="form 0: has a migration already"):
         migration(0, "")(lambda tree: tree)
     with pytest.raises(ValueError, match="leads nowhere"):
         migration(migrations.FORM, "")(lambda tree: tree)

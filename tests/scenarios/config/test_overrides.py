@@ -168,8 +168,7 @@ def test_a_bundled_trace_stays_a_name(scenario, whole):
 def test_a_circle_of_extends_is_refused(files):
     files(a="extends: b.yaml\nname: a", b="extends: a.yaml\nname: b")
     found = said(load, "a.yaml")
-    assert found.startswith("error 'a.yaml' extends this file too; remove one of the two "
-                            "'extends'")
+    assert found.startswith("error 'a.yaml' extends this file too; remove one of the two 'extends'")
     assert "b.yaml:1:10  extends" in found
 
 

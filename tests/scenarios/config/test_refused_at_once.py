@@ -29,7 +29,7 @@ def resized(wanted, recorded=""):
     ("group", "recorded", "why"),
     [
         ("tensor", ", parallel: {tensor: 2}", "does not say what the products of a rank are part"),
-        ("pipeline", "", "does not say what a stage of another length would hold"),
+        ("pipeline", "", "does not say the layers and messages of a stage of another length"),
         ("expert", "", "does not say which tokens go to which expert"),
         ("context", "", "does not say how long a part of a sequence would take"),
     ],
@@ -55,7 +55,7 @@ def test_groups_that_stay_as_recorded_are_accepted():
 
 def test_an_explanation_is_a_whole_sentence():
     assert explain("workload.ops.op").what.endswith("is one op of all its ranks.")
-    assert "a failed link. ``node3.gpu*`` means" in explain("cluster.override").what
+    assert "a failed link. ``node3.gpu*`` matches" in explain("cluster.override").what
 
 
 def test_a_collective_without_its_kind_is_told_how_to_write_it():

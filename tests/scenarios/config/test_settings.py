@@ -84,7 +84,7 @@ def test_what_a_part_says_need_not_be_said_of_its_backend():
     with pytest.raises(InvalidScenarioError) as caught:
         loads(TINY + "  node*.gpu*: roofline")
     assert str(caught.value).startswith(
-        "error 'bandwidth' is missing; say it here or in cluster.node.gpu\n"
+        "error 'bandwidth' is missing; write it here or in cluster.node.gpu\n"
         "  <text>:6:3  backends.node*.gpu*.bandwidth"
     )
 

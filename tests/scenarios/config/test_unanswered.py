@@ -21,7 +21,7 @@ def test_what_is_not_built_is_no_value_of_its_setting_and_says_its_release(scena
     with pytest.raises(InvalidScenarioError) as caught:
         scenario(set=["what_if=[]", setting])
     (problem,) = caught.value.problems
-    assert "comes with release 0.3; until then it is" in problem.message
+    assert "is planned for release 0.3; until then write" in problem.message
     assert (problem.spot.file, problem.spot.path) == ("--set", path)
 
 

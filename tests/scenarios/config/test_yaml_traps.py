@@ -27,22 +27,34 @@ REFUSED = {
         "the file is not a mapping of keys to values; begin with 'foretrace: 1'",
     ),
     "a: &x [*x]": ("alias", "1:4", "an alias contains itself; write the values out"),
-    BOMB: ("alias", "1:10", "an alias grows beyond all bounds; write the values out"),
+    BOMB: ("alias", "1:10", "an alias expands to over 20000 values; write the values out"),
     "[" * 1000: ("too-deep", "1:1", "nested too deeply"),
-    "a: " + "9" * 5000: ("number", "1:4", "a number of 5000 digits cannot be read; write a "
-                                          "shorter one"),
+    "a: " + "9" * 5000: (
+        "number",
+        "1:4",
+        "a number of 5000 digits cannot be read; write a shorter one",
+    ),
     "a: !!python/object:os.system 1": (
         "tag",
         "1:4",
         "the YAML tag 'python/object:os.system' is not supported; write the value without a tag",
     ),
-    "a: !secret 1": ("tag", "1:4", "the YAML tag '!secret' is not supported; write the value "
-                                   "without a tag"),
-    "<<: {a: 1}": ("key-not-text", "1:1", "'<<' is not supported; use 'extends', or write the "
-                                          "keys out"),
+    "a: !secret 1": (
+        "tag",
+        "1:4",
+        "the YAML tag '!secret' is not supported; write the value without a tag",
+    ),
+    "<<: {a: 1}": (
+        "key-not-text",
+        "1:1",
+        "'<<' is not supported; use 'extends', or write the keys out",
+    ),
     "1: a": ("key-not-text", "1:1", "the key 1 is not text; put it in quotes"),
-    "? [a]\n: 1": ("key-not-text", "1:3", "the key is a mapping or a list; write a word as the "
-                                          "key"),
+    "? [a]\n: 1": (
+        "key-not-text",
+        "1:3",
+        "the key is a mapping or a list; write a word as the key",
+    ),
     "a: 1\n---\nb: 2": (
         "syntax",
         "2:1",

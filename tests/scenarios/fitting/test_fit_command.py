@@ -71,7 +71,7 @@ def test_what_cannot_be_fitted_is_said(copies):
         ScenarioError, match="take one of memory, cxl, link, nic, switch, gpu, library, ops"
     ):
         run("gpus", "--recording", copies)
-    with pytest.raises(ScenarioError, match="take one of sizes, shapes"):
+    with pytest.raises(ScenarioError, match="write one of sizes, shapes"):
         run("ops", "--recording", copies, "--holdout", "colours")
 
 

@@ -108,9 +108,17 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [
-        ("nothing", {"collective": "all-reduce", "ranks": 2}, "no row of nccl-tests, rccl-tests"),
-        ("nothing", {}, "does not say which collective it is of; give --collective"),
-        ("nothing", {"collective": "all-red"}, "--collective 'all-red': take one of all-reduce"),
+        (
+            "nothing",
+            {"collective": "all-reduce", "ranks": 2},
+            "has no row of nccl-tests, rccl-tests",
+        ),
+        ("nothing", {}, "does not name its collective; give --collective"),
+        (
+            "nothing",
+            {"collective": "all-red"},
+            "--collective 'all-red': is unknown; write one of all-reduce",
+        ),
         ("all_reduce_perf", {}, "does not say how many ranks took part; give --ranks"),
         ("all_reduce_perf", {"ranks": 5, "nodes": 2}, "5 ranks on 2 machines are not equally many"),
     ],
@@ -193,7 +201,7 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
         (
             [("all-reduce", 16, 8)] * 9,
             ["simple.launch"],
-            "which its cluster has not; raise 'nodes'",
+            "but the cluster has fewer; raise 'nodes'",
         ),
         ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to be fitted on"),
         ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; there are simple"),
@@ -209,9 +217,9 @@ def test_logs_that_cannot_be_fitted_are_refused_with_the_cure(tmp_path, rows, na
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("network",), "give logs: foretrace fit network"),
-        (("network", "a.log"), "on which machine? give a scenario of its cluster with --machine"),
-        (("nic", "a.log"), "fit nic: give recordings with --recording"),
+        (("network",), "needs logs; write foretrace fit network"),
+        (("network", "a.log"), "needs a machine; give a scenario of its cluster with --machine"),
+        (("nic", "a.log"), "fit nic: needs recordings; give them with --recording"),
     ],
 )
 def test_logs_and_recordings_are_not_mixed_up(cli, args, message):

@@ -109,9 +109,9 @@ def test_depths_are_held_out_as_drivers_write_them(recorded):
 @pytest.mark.parametrize(
     ("metric", "attributes", "why"),
     [
-        ("message_rate", "", "tells message_rate, which depends on how many messages are outst"),
-        ("completion", "depth={} qps={} ", "is of several messages at once"),
-        ("completion", "flows={} ", "is of several messages at once"),
+        ("message_rate", "", "has message_rate, which depends on the number of outst"),
+        ("completion", "depth={} qps={} ", "has several concurrent messages"),
+        ("completion", "flows={} ", "has several concurrent messages"),
     ],
 )
 def test_the_fit_of_a_nic_does_not_pool_streams_with_single_messages(

@@ -118,7 +118,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     assert f"page {folder / 'accuracy.html'}" in shown.output
     told = CliRunner().invoke(app, ["show", str(folder), "--json"])
     assert json.loads(told.output)["name"] == "wires"
-    with pytest.raises(ScenarioError, match="is a check of hardware, which foretrace show"):
+    with pytest.raises(ScenarioError, match="is a hardware check, not a run; use foretrace show"):
         load_summary(folder)
     assert read(folder / "node0.nic0.rec.gz").driver == "wire"
     before = {f.name: f.read_bytes() for f in folder.iterdir()}
@@ -306,7 +306,7 @@ def test_validate_opens_nothing_and_names_a_driver_that_is_none(nic):
 
 def test_the_short_form_of_a_swap():
     assert parse_swap_options([]) == []
-    with pytest.raises(ScenarioError, match="names no driver"):
+    with pytest.raises(ScenarioError, match="has no driver"):
         parse_swap_options(["node0.nic0"])
     said = SCENARIO.format(nic="x.rec.gz", mode="replay", more="", expect="")
     made = loads(said, file="s.yaml", set=parse_swap_options(["fabric=recorded:y.rec.gz"]))
@@ -397,7 +397,7 @@ LIVE = (
         (
             {"driver": "cxl"},
             "",
-            "is of driver 'cxl', the device that is missing would be of 'verbs'",
+            "has driver 'cxl', but the missing device would have 'verbs'",
         ),
         ({"clock": "icount"}, "", "is of clock 'icount'"),
         ({"flags": ("emulated",)}, "", "is of device 'an emulated one'"),

@@ -252,5 +252,5 @@ def test_a_process_that_keeps_no_rows_is_refused_before_it_runs(cli, tmp_path, v
     file = HERE.parent / "serving.yaml"
     code, _, err = cli(verb, file, "--set", f"run.keep={keep}", *out)
     assert code == 2
-    assert f"'{keep}' keeps no rows to explain the answer by" in err
+    assert f"'{keep}' stores no rows to explain the answer" in err
     assert list(tmp_path.iterdir()) == []

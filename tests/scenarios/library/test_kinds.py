@@ -162,9 +162,18 @@ def test_settings_of_a_kind_are_swept_by_their_path():
         ("count: 2\n", "cuont: 2\n", "unknown key 'cuont'; did you mean 'count'?", ":12:7"),
         ("      count: 2\n", "", "'count' is missing", "cluster.kinds.trainer.count"),
         ("count: 2\n", "count: 0\n", "'0' must be at least 1", "cluster.kinds.trainer.count"),
-        ("nic: {bandwidth: 20 GB/s", "nic: {bandwith: 20 GB/s", "unknown key 'bandwith' in a "
-                                                                "source", ":14:13"),
-        ("    store: ", "    my.store: ", "'my.store' is not a name for a kind of machine", ":15:5"),
+        (
+            "nic: {bandwidth: 20 GB/s",
+            "nic: {bandwith: 20 GB/s",
+            "unknown key 'bandwith' in a source",
+            ":14:13",
+        ),
+        (
+            "    store: ",
+            "    my.store: ",
+            "'my.store' is not a name for a kind of machine",
+            ":15:5",
+        ),
         (
             "kind:trainer, each",
             "kind:trainers, each",

@@ -219,7 +219,10 @@ class Mine(Workload):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (POLICY.replace("(self, sim)", "(self)"), "cannot be asked; write 'def __call__(self, sim"),
+        (
+            POLICY.replace("(self, sim)", "(self)"),
+            "takes other arguments; write 'def __call__(self, sim",
+        ),
         (POLICY.replace("__call__", "run"), "has no __call__(); write 'def __call__(self, sim)'"),
         (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
         (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),

@@ -111,5 +111,5 @@ def test_what_steers_a_run_leaves_nothing_to_explain_it_by(cli, tmp_path, monkey
     settings = (*STEERED[what], "run={keep: none}")
     code, _, err = cli(verb, "send.yaml", *(word for one in settings for word in ("--set", one)))
     assert code == 2
-    assert "a device or a part that is down steer cannot be repeated" in " ".join(err.split())
+    assert "this run cannot be repeated" in " ".join(err.split())
     assert not (tmp_path / "runs").exists()

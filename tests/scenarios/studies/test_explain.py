@@ -57,7 +57,7 @@ def test_what_has_no_name_is_answered_with_the_nearest(wrong, right):
 def test_what_is_not_built_is_explained_by_its_release():
     name = "gpu.memory"
     assert name not in explain("metrics").below
-    with pytest.raises(ScenarioError, match=f"'{name}' comes with release 0.3"):
+    with pytest.raises(ScenarioError, match=f"'{name}' is planned for release 0.3"):
         explain(name)
 
 

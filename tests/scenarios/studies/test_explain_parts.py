@@ -76,8 +76,7 @@ def test_a_nic_a_machine_and_a_switch_list_their_parts(scenario):
         "A GPU; its streams run kernels. (streams 128 at once)"
     )
     leaf = explain_on("leaf0", scenario)
-    assert leaf.below["leaf0.node0.nic0 … leaf0.node0.nic7"].startswith("The switch port to a "
-                                                                          "NIC.")
+    assert leaf.below["leaf0.node0.nic0 … leaf0.node0.nic7"].startswith("The switch port to a NIC.")
 
 
 def test_a_gpu_says_its_rank_its_backend_and_its_override(scenario):
@@ -100,9 +99,15 @@ def test_what_only_a_variant_has_says_so(scenario):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("leaf9.up", "nothing there is named 'leaf9.up'; there are leaf0.up … leaf3.up"),
-        ("node0.gqu0.tx", "nothing there is named 'node0.gqu0.tx'; did you mean 'node0.gpu0.tx'?"),
-        ("cluster.nods", "nothing is named 'cluster.nods'; did you mean 'cluster.nodes'?"),
+        (
+            "leaf9.up",
+            "nothing in this scenario has the name 'leaf9.up'; there are leaf0.up … leaf3.up",
+        ),
+        (
+            "node0.gqu0.tx",
+            "nothing in this scenario has the name 'node0.gqu0.tx'; did you mean 'node0.gpu0.tx'?",
+        ),
+        ("cluster.nods", "nothing has the name 'cluster.nods'; did you mean 'cluster.nodes'?"),
     ],
 )
 def test_a_name_that_nothing_has_is_answered_with_those_near(scenario, name, said):

@@ -442,9 +442,9 @@ def test_a_sweep_says_that_points_of_another_state_are_run_again(scenario, cli):
     other.mkdir()
     (other / "a.jsonl").write_text("{}\n")
     words = ["sweep", "tiny.yaml", "--workers", "local:1", "--shard", "1/2"]
-    assert f"points in {other} are of another state" in cli(*words)[2]
-    assert "of another state" not in cli(*words)[2]  # its own points are there now
-    assert "of another state" not in cli(*words, "-q", "--no-resume")[2]
+    assert f"points in {other} are belong to another version" in cli(*words)[2]
+    assert "belong to another version" not in cli(*words)[2]  # its own points are there now
+    assert "belong to another version" not in cli(*words, "-q", "--no-resume")[2]
 
 
 @pytest.mark.nightly

@@ -98,7 +98,7 @@ def test_a_run_without_a_measured_step_says_nothing_of_it():
 
 def test_a_step_that_no_gpu_can_give_is_refused_with_the_cure():
     quick = "workload.measured={iteration_time: 1 us, on: {nodes: 1}}"
-    assert "no time on the GPUs gives 1e-06 s: what is not on them takes" in refused(quick)
+    assert "no factor on GPU times gives 1e-06 s: without them the step takes" in refused(quick)
 
 
 def test_other_gpus_than_those_measured_are_refused():
