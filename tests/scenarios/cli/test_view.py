@@ -66,4 +66,4 @@ def test_a_port_that_is_taken_is_named(run, cli):
         port = taken.getsockname()[1]
         code, out, err = cli("view", run, "--port", port, "--no-browser")
     assert (code, out) == (2, "")
-    assert f"error --port {port}: Address already in use; take another, or none" in err
+    assert f"error --port {port}: Address already in use; give another, or none" in err

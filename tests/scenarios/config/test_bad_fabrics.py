@@ -30,7 +30,7 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
         ([f"{SWITCH}=0 GB/s"], "'0 GB/s' is no rate"),
         ([f"{SWITCH}=-1 GB/s"], "'-1 GB/s' is negative"),
         (["cluster.node.nic.latency=-1 us"], "'-1 us' is negative; write it like '2.1 us'"),
-        (["cluster.override={node0.nic0.tx: {slowdown: 0}}"], "'0' is not above 0"),
+        (["cluster.override={node0.nic0.tx: {slowdown: 0}}"], "'0' must be above 0"),
         (
             ["cluster.fabric.topology.routing=spray", "cluster.fabric.topology.paths=9"],
             "paths is 9, and two NICs are joined by 2 ways at most; give 2 or fewer",

@@ -91,4 +91,4 @@ def test_the_name_of_a_backend_of_the_release_before_is_understood_with_a_warnin
     chain = "{use: [{use: op-database, folder: h100_sxm}, roofline]}"
     first, _ = chain_of(loads(TEXT.format(chain=chain)))
     assert first == {"use": "table", "folder": "h100_sxm"}
-    assert "backend 'op-database' is 'table' now" in caplog.text
+    assert "backend 'op-database' was renamed; write 'table'" in caplog.text

@@ -28,10 +28,10 @@ def resized(wanted, recorded=""):
 @pytest.mark.parametrize(
     ("group", "recorded", "why"),
     [
-        ("tensor", ", parallel: {tensor: 2}", "does not say what the products of a rank are part"),
+        ("tensor", ", parallel: {tensor: 2}", "does not say how the GEMMs of a rank were split"),
         ("pipeline", "", "does not say the layers and messages of a stage of another length"),
         ("expert", "", "does not say which tokens go to which expert"),
-        ("context", "", "does not say how long a part of a sequence would take"),
+        ("context", "", "does not say the time of a part of a sequence"),
     ],
 )
 def test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why(group, recorded, why):

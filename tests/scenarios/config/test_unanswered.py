@@ -44,11 +44,11 @@ def test_no_setting_offers_what_comes_later(path, value):
     [
         (
             "backends={node*.gpuu*: {use: recorded}}",
-            r"--set:5:10: backends: no component is named 'node\*.gpuu\*'",
+            r"--set:5:10: backends: no component matches 'node\*.gpuu\*'",
         ),
         (
             "cluster.override={node9.gpu0: {down: true}}",
-            r"--set:5:18: cluster.override: no component is named 'node9.gpu0'; did you mean",
+            r"--set:5:18: cluster.override: no component matches 'node9.gpu0'; did you mean",
         ),
     ],
 )

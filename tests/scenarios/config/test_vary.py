@@ -48,9 +48,9 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
         ("cluster.nodes", "8", "'8' is not a list of values; write it like [1, 2, 4] or {from: "
                                "1, to: 4}"),
         ("cluster.nodes, cluster.node.nic.count", "[[2, 1], [4, 1, 1]]",
-         "[4, 1, 1] has 3 values for 2 settings; give one for each"),
+         "[4, 1, 1] has 3 values for 2 settings; write one for each"),
         ("cluster.nodes", "[2, 2]", "'2' is in the list twice; keep one of them"),
-        ("cluster.nodes", "{from: 4, to: 2}", "'2' is not above '4'; write the larger under to"),
+        ("cluster.nodes", "{from: 4, to: 2}", "'2' is not above '4'"),
         ("cluster.nodes", "{from: 4}", "'to' is missing"),
         ("cluster.nodes", "{from: 4, to: 8, stp: 2}", "unknown key 'stp'; did you mean 'step'?"),
         ("cluster.nodes", "{from: 1, to: 8, step: 2}", "steps of '2' do not reach '8'; write to: "
@@ -58,7 +58,7 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
         ("cluster.nodes", "{from: 1, to: 8, step: 1, log: 3}", "'step' and 'log' exclude each"),
         ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' is not above 0; 'log' needs a "
                                                       "positive start"),
-        ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; give"),
+        ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; write"),
         ("cluster.nodes", "[16, 0]", "'0' must be at least 1"),
         ("cluster.noeds", "[16]", "'cluster.noeds' is not a setting; did you mean 'cluster.nodes'"),
         ("cluster.node.nic.bandwidth", "[1 Gb/s, 1 s]", "'1 s' is not a rate of data"),

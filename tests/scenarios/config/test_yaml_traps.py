@@ -139,7 +139,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     file = tmp_path / "s.yaml"
     file.write_text("a: 1\n" * 10)
     monkeypatch.setattr(document, "LARGEST", 40)
-    with pytest.raises(InvalidScenarioError, match="has 50 bytes, a scenario at most 40"):
+    with pytest.raises(InvalidScenarioError, match="has 50 bytes, a scenario has at most 40"):
         read_yaml_file(file)
 
 

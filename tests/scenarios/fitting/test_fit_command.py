@@ -65,7 +65,7 @@ def test_families_that_were_fitted_predict(copies, tmp_path):
 
 
 def test_what_cannot_be_fitted_is_said(copies):
-    with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is not known before"):
+    with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is unknown"):
         run("memory", "--recording", copies)
     with pytest.raises(
         ScenarioError, match="take one of memory, cxl, link, nic, switch, gpu, library, ops"

@@ -61,7 +61,7 @@ def test_a_bus_that_turns_around_and_a_sharp_bend_are_told(recorded):
 
 
 def test_what_is_not_known_before_is_asked_for(recorded):
-    with pytest.raises(ScenarioError, match=r"bandwidth is not known before; .* --know bandwidth="):
+    with pytest.raises(ScenarioError, match=r"bandwidth is unknown; .* --know bandwidth="):
         LOADED_MEMORY.fit(measured_rows([recorded()]), {"latency": 1e-7}, (), "shapes")
 
 

@@ -120,7 +120,7 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
             "--collective 'all-red': is unknown; write one of all-reduce",
         ),
         ("all_reduce_perf", {}, "does not say how many ranks took part; give --ranks"),
-        ("all_reduce_perf", {"ranks": 5, "nodes": 2}, "5 ranks on 2 machines are not equally many"),
+        ("all_reduce_perf", {"ranks": 5, "nodes": 2}, "5 ranks on 2 machines cannot be spread evenly over"),
     ],
 )
 def test_a_log_that_does_not_say_enough_is_refused_with_the_cure(tmp_path, text, asked, message):
@@ -203,9 +203,9 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
             ["simple.launch"],
             "but the cluster has fewer; raise 'nodes'",
         ),
-        ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to be fitted on"),
-        ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; there are simple"),
-        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; there are simple.launch"),
+        ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to fit"),
+        ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; write one of simple"),
+        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; write one of simple.launch"),
     ],
 )
 def test_logs_that_cannot_be_fitted_are_refused_with_the_cure(tmp_path, rows, names, message):

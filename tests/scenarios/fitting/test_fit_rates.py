@@ -124,7 +124,7 @@ def test_the_fit_of_a_nic_does_not_pool_streams_with_single_messages(
 
 def test_rates_are_not_fitted_to_completions(recorded):
     data = measured_rows([recorded("alone.rec.gz", "completion", "")])
-    with pytest.raises(ScenarioError, match="tells completion; record with metric message_rate"):
+    with pytest.raises(ScenarioError, match="has completion; record with metric message_rate"):
         MESSAGE_RATES.fit(data, KNOWN, (), "shapes")
 
 

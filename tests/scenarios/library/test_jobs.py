@@ -141,7 +141,7 @@ def test_what_is_wrong_with_jobs_is_told_when_they_are_read(text, said):
     ("was", "is_", "said"),
     [
         ('"node[01].gpu0"', "node9.gpu0", "jobs.a.on.gpu: no gpu is named node9.gpu0"),
-        ('"node[01].gpu0"', "9", "jobs.a.on.gpu: 9 gpu are asked for, the machine has 4"),
+        ('"node[01].gpu0"', "9", "jobs.a.on.gpu: 9 gpu are requested, but the cluster has 4"),
         ('{gpu: "node[01]', '{gpus: "node[01]', "jobs.a.on: its workload has no pool 'gpus'"),
     ],
 )

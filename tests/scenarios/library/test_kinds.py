@@ -196,7 +196,7 @@ def test_a_mistake_in_kinds_has_its_place_and_cure(old, new, message, place):
         (
             '{"kind:store.nic*": {use: link',
             '{"kind:stor.nic*": {use: link',
-            r"k\.yaml:\d+:\d+: backends: no component is named 'kind:stor\.nic\*'; did you mean",
+            r"k\.yaml:\d+:\d+: backends: no component matches 'kind:stor\.nic\*'; did you mean",
         ),
         (
             "      nic: {bandwidth: 10 GB/s, latency: 1 us}\n",

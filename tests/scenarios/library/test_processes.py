@@ -227,7 +227,7 @@ class Mine(Workload):
         (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
         (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
         (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
-        (GPU.replace("class Mine(Backend)", "def mine()"), "mine is no class; write one with"),
+        (GPU.replace("class Mine(Backend)", "def mine()"), "mine is not a class; write a class with"),
         (
             WORK.replace("(self, job)", "(self)"),
             "start(self) cannot be asked; write 'def start(sel",
@@ -323,7 +323,7 @@ def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
 
 def test_a_spare_that_is_not_there_is_named():
     text = FIRST + SPARE.replace("node2.gpu0", "node9.gpu0")
-    with pytest.raises(SimulationError, match=r"hot-spare: no component is named 'node9\.gpu0'"):
+    with pytest.raises(SimulationError, match=r"hot-spare: no component matches 'node9\.gpu0'"):
         seconds(text)
 
 

@@ -389,7 +389,7 @@ def test_a_few_zeros_too_many_are_refused_at_once(cli, here, verb, nodes, count,
     code, _, err = cli(verb, "many.yaml")
     assert code == 2
     assert f"{what} need about " in err
-    assert f"take fewer {less}, or raise run.memory" in err
+    assert f"use fewer {less}, or raise run.memory" in err
 
 
 def test_free_memory_is_what_there_is():

@@ -24,8 +24,8 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
-        ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
+        ("backends.node7*={use: recorded}", "backends: no component matches 'node7*'"),
+        ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is missing"),
         (
             "backends={node*.nic*: {use: copy}}",
             "backends: 'node*.nic*' is shared by what is in flight, and Copy.timing() would "

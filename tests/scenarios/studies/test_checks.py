@@ -55,7 +55,7 @@ REFUSED = {
     ),
     "a part that is not there": (
         "processes=[{use: degrade, component: node0.nic7.tx, at: 1 us}]",
-        "degrade: no component is named 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",
+        "degrade: no component matches 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",
     ),
     "a part without a rate": (
         "processes=[{use: degrade, component: node0.gpu0, at: 1 us}]",
@@ -63,7 +63,7 @@ REFUSED = {
     ),
     "a spare that is not there": (
         "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
-        "hot-spare: no component is named 'node9.gpu0'",
+        "hot-spare: no component matches 'node9.gpu0'",
     ),
     "rows that nothing can bring back": (
         "run={keep: ranks}",

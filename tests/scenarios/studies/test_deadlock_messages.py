@@ -42,12 +42,12 @@ def stuck(text: str) -> str:
         (
             "processes: [{use: fail, component: node1.nic0.rx, at: 9 us}]",
             "lost: op 0 was stopped by the failure of node1.nic0.rx; fail has node1.nic0.rx "
-            "(processes.0, s.yaml:7:19): leave it out, or slow it down instead",
+            "(processes.0, s.yaml:7:19): remove it, or use a slowdown instead",
         ),
         (
             "  override: {node0.nic*: {down: true}}",
             "starvation: op 0 runs at rate 0 on node0.nic0.tx, node1.nic0.rx; node0.nic0.tx is "
-            "down (cluster.override.node0.nic*, s.yaml:7:33): leave it out, or slow it down "
+            "down (cluster.override.node0.nic*, s.yaml:7:33): remove it, or use a slowdown "
             "instead",
         ),
         (

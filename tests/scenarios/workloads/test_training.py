@@ -192,7 +192,7 @@ def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
     [
         (
             ["workload.execution.experts={zipf: 1.0, recorded: [1, 2]}"],
-            "has zipf and recorded; say one",
+            "has zipf and recorded; keep one",
         ),
         (
             ["workload.execution.experts={recorded: [1, 2]}"],
@@ -200,7 +200,7 @@ def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
         ),
         (
             ["workload.execution.experts={zipf: 1.0}", "workload.execution.experts.imbalance=2.0"],
-            "has imbalance and zipf; say one",
+            "has imbalance and zipf; keep one",
         ),
     ],
 )
@@ -321,11 +321,11 @@ def test_what_does_not_fit_is_refused_with_what_would_make_it_fit():
     [
         (
             "workload.parallel={tensor: 5}",
-            "4 GPUs are no multiple of tensor 5 x pipeline 1; take parallel.tensor: 4",
+            "4 GPUs are not a multiple of tensor 5 x pipeline 1; use parallel.tensor: 4",
         ),
         (
             "workload.parallel={tensor: 3}",
-            "4 GPUs are no multiple of tensor 3 x pipeline 1; take 3 GPUs, or parallel.tensor: 2",
+            "4 GPUs are not a multiple of tensor 3 x pipeline 1; use 3 GPUs, or parallel.tensor: 2",
         ),
         (
             f"workload={{type: training, model: {{{SIZES.replace('12', '18', 1)}}}, batch: 16, "
@@ -354,11 +354,11 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peaks.fp4"),
-        (["precision=mxfp8"], "apply a scale for 32 numbers; take fp8, or write cluster.node.gpu."),
-        (["scales.block=128"], "nothing is in fp8 or fp4; take precision: fp8, or leave it out"),
+        (["precision=nvfp4"], "in fp4 is unknown; use fp8, or write cluster.node.gpu.peaks.fp4"),
+        (["precision=mxfp8"], "support one scale per 32 numbers; use fp8, or write cluster.node.gpu."),
+        (["scales.block=128"], "no tensor is in fp8 or fp4; write precision: fp8, or remove it"),
         (["scales.blocks=128"], "did you mean 'workload.types.scales.block'"),
-        (["precision=nvfp4", "scales.block=128"], "take 16 (precision: nvfp4) or 32 (mxfp4)"),
+        (["precision=nvfp4", "scales.block=128"], "write 16 (precision: nvfp4) or 32 (mxfp4)"),
     ],
 )
 def test_numbers_and_scales_that_tensor_cores_do_not_take_are_refused(set, told):

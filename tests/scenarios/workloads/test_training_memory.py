@@ -96,5 +96,5 @@ def test_ranks_hold_where_they_are_placed():
 def test_a_gpu_whose_memory_nobody_knows_is_no_capacity():
     text = ONE.replace("{model: h100-sxm5-80g, count: 8, memory: MEMORY GiB}", "GPU")
     gpu = "{count: 8, capacity: true, streams: 8, peaks: {bf16: 100 Tflop/s}, bandwidth: 1 TB/s}"
-    with pytest.raises(Exception, match="memory: is needed"):
+    with pytest.raises(Exception, match="memory: is missing"):
         built(text.replace("GPU", gpu)).run()
