@@ -120,7 +120,11 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
             "--collective 'all-red': is unknown; write one of all-reduce",
         ),
         ("all_reduce_perf", {}, "does not say how many ranks took part; give --ranks"),
-        ("all_reduce_perf", {"ranks": 5, "nodes": 2}, "5 ranks on 2 machines cannot be spread evenly over"),
+        (
+            "all_reduce_perf",
+            {"ranks": 5, "nodes": 2},
+            "5 ranks on 2 machines cannot be spread evenly over",
+        ),
     ],
 )
 def test_a_log_that_does_not_say_enough_is_refused_with_the_cure(tmp_path, text, asked, message):
@@ -204,7 +208,11 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
             "but the cluster has fewer; raise 'nodes'",
         ),
         ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to fit"),
-        ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; write one of simple"),
+        (
+            [("all-reduce", 4, 2)],
+            ["launch_ll"],
+            "'launch_ll' is now 'll.launch'; write one of simple",
+        ),
         ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; write one of simple.launch"),
     ],
 )

@@ -227,7 +227,10 @@ class Mine(Workload):
         (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
         (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
         (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
-        (GPU.replace("class Mine(Backend)", "def mine()"), "mine is not a class; write a class with"),
+        (
+            GPU.replace("class Mine(Backend)", "def mine()"),
+            "mine is not a class; write a class with",
+        ),
         (
             WORK.replace("(self, job)", "(self)"),
             "start(self) cannot be asked; write 'def start(sel",

@@ -355,7 +355,10 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
     ("set", "told"),
     [
         (["precision=nvfp4"], "in fp4 is unknown; use fp8, or write cluster.node.gpu.peaks.fp4"),
-        (["precision=mxfp8"], "support one scale per 32 numbers; use fp8, or write cluster.node.gpu."),
+        (
+            ["precision=mxfp8"],
+            "support one scale per 32 numbers; use fp8, or write cluster.node.gpu.",
+        ),
         (["scales.block=128"], "no tensor is in fp8 or fp4; write precision: fp8, or remove it"),
         (["scales.blocks=128"], "did you mean 'workload.types.scales.block'"),
         (["precision=nvfp4", "scales.block=128"], "write 16 (precision: nvfp4) or 32 (mxfp4)"),
