@@ -5,7 +5,7 @@ The only place where a name in a file becomes a class.  Begin with ``loader.py``
 
 from __future__ import annotations
 
-from .config.homes import hand_over, import_modules
+from .config.module_importers import import_modules, set_module_importers
 
 
 def _import_backends() -> None:
@@ -21,4 +21,4 @@ def _import_workloads() -> None:
     import_modules(workloads)
 
 
-hand_over(backends=_import_backends, workloads=_import_workloads)
+set_module_importers(backends=_import_backends, workloads=_import_workloads)

@@ -37,7 +37,7 @@ from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_s
 from foretrace.scenarios.studies.sweep.sweep_summary import Swept
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
 from foretrace.scenarios.studies.sweep.task import evaluate_point
-from foretrace.scenarios.studies.workers.pool import ProcessPool
+from foretrace.scenarios.studies.workers.process_pool import ProcessPool
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 

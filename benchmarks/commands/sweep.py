@@ -13,17 +13,17 @@ import time
 from pathlib import Path
 
 from foretrace.scenarios.config.loader import load, with_overrides
-from foretrace.scenarios.studies.sweep.kept_machines import machine_of
+from foretrace.scenarios.studies.sweep.machine_cache import cached_machine
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
 from foretrace.scenarios.studies.sweep.task import (
+    cached_graphs,
     evaluate_point,
-    graphs_and_variation,
     make_task,
     shared_task_part,
 )
 from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
-from foretrace.scenarios.studies.workers.pool import ProcessPool
+from foretrace.scenarios.studies.workers.process_pool import ProcessPool
 
 from .._measure import report
 
@@ -106,8 +106,8 @@ def cpu_seconds_per_point(scenario) -> tuple[float, float]:
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = with_overrides(scenario.resolved(), changed)
-        machine = machine_of(one, shared["files"])
-        graphs = graphs_and_variation(one, machine[0], shared["files"])
+        machine = cached_machine(one, shared["files"])
+        graphs = cached_graphs(one, machine[0], shared["files"])
         ready = build_variant(one, graphs, machine)
         began = time.process_time()
         run_with_replicas(ready)

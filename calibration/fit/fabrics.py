@@ -21,7 +21,7 @@ from foretrace.models.network.collective.library_times import LibraryTimes
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.topology.topology import NodeSpec, cluster
-from foretrace.scenarios.studies.fitting.entry import settings_before_fit
+from foretrace.scenarios.studies.fitting.catalog_entry import settings_before_fit
 from foretrace.sim.facts.splits import LOW_LATENCY, all_to_all_name
 from foretrace.sim.setting_groups import merge_settings, unflatten_settings
 

@@ -507,7 +507,7 @@ def recorded(
 
 def gpu_roofline(name: str, **more: Any) -> Roofline:
     """A GPU of the catalog, and more settings."""
-    return construct_with_groups(Roofline, {**catalog_gpu(name).of("roofline"), **more})
+    return construct_with_groups(Roofline, {**catalog_gpu(name).settings_for("roofline"), **more})
 
 
 Told = dict[tuple[str, str], Found]

@@ -33,9 +33,9 @@ from foretrace.models.training.plan.rank_memory import rank_memory
 from foretrace.models.training.program.step_graph import step_graph
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model
-from foretrace.scenarios.studies.fitting.entry import families_file
+from foretrace.scenarios.studies.fitting.catalog_entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import Operand, Signature, parse_signature

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model
-from foretrace.scenarios.studies.fitting.entry import families_file
+from foretrace.scenarios.studies.fitting.catalog_entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.traces.step_times import read

@@ -36,7 +36,7 @@ from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.reading.tree import to_dict
-from foretrace.scenarios.studies.fitting.entry import entry_lines
+from foretrace.scenarios.studies.fitting.catalog_entry import entry_lines
 from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.setting_groups import flatten_settings
 from foretrace.traces.step_times import read

@@ -18,12 +18,12 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done, every expectation met",
-    1: "our fault: an unexpected error",
-    WRONG: "the request is wrong: usage, scenario, trace, plug-in, memory that is not there",
-    UNFINISHED: "the simulation could not finish: deadlock, time limit; points of a sweep failed",
+    1: "unexpected error: a bug in foretrace",
+    WRONG: "error in the request: usage, scenario, trace, plug-in, or too little memory",
+    UNFINISHED: "the simulation did not finish: deadlock or time limit; or sweep points failed",
     NO_HARDWARE: "hardware or a driver is missing, busy or not permitted",
-    MISSED: "finished, and an expectation failed or is unresolved; no point of a sweep meets them",
-    INTERRUPTED: "interrupted; the same command goes on",
+    MISSED: "a condition failed or is unresolved; or no point of a sweep meets all conditions",
+    INTERRUPTED: "interrupted; run the same command again to continue",
 }
 FIRST = (  # in the order of --help; files that are not named here follow
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
@@ -58,8 +58,8 @@ def options(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is done.")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colours.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print log messages.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print without colours.")] = False,
 ) -> None:
     """Profile operations once; simulate any machine; learn how far to trust the answer."""
     if no_color:
@@ -87,7 +87,7 @@ def load_plugin_commands(words: list[str]) -> None:
 
 
 # Each registers itself; imported late libraries keep --help quick.
-COMMANDS = import_commands(__package__, FIRST, beside="app")
+COMMANDS = import_commands(__package__, FIRST, skip="app")
 
 
 def exit_code_of(error: ForetraceError) -> int:
@@ -126,7 +126,7 @@ def main() -> NoReturn:
             typer.echo(f"error {told}", err=True)
             sys.exit(WRONG)
         traceback.print_exc()
-        typer.echo("error this is a fault of foretrace; please report what is above", err=True)
+        typer.echo("error this is a bug in foretrace; please report the text above", err=True)
         sys.exit(1)
     sys.exit(0)
 
@@ -135,7 +135,7 @@ def _file_error_message(error: Exception) -> str:
     """The message for a path that cannot be read or written, or a full disk; "" for others."""
     if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
         return ""
-    return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
+    return f"error {error.filename or 'disk'}: {error.strerror}; give another path, or fix this one"
 
 
 def _error_message(error: ForetraceError) -> str:

@@ -13,8 +13,8 @@ from .terminal.common import Catalogs, Json, print_json
 
 @app.command()
 def catalog(
-    kind: Annotated[str, typer.Argument(help="gpu, nic, switch, link, memory, host …")] = "",
-    name: Annotated[str, typer.Argument(help="A part.")] = "",
+    kind: Annotated[str, typer.Argument(help="Kind: gpu, nic, switch, link, memory, host …")] = "",
+    name: Annotated[str, typer.Argument(help="Name of an entry.")] = "",
     directories: Catalogs = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:

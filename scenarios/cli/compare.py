@@ -30,18 +30,22 @@ def compare(
         list[str], typer.Argument(help="Scenarios or saved runs; the first is the base.")
     ],
     fail_if: Annotated[
-        list[str], typer.Option("--fail-if", help="Such as 'iteration_time.p50 > +3 %'.")
+        list[str],
+        typer.Option(
+            "--fail-if",
+            help="Exit with code 5 if this change occurs, such as 'iteration_time.p50 > +3 %'.",
+        ),
     ] = [],  # noqa: B006  typer's form of a repeatable option
-    md: Annotated[bool, typer.Option("--md", help="A Markdown table.")] = False,
+    md: Annotated[bool, typer.Option("--md", help="Print a Markdown table.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Also a page, to mail.")
+        Path | None, typer.Option("-o", "--output", help="Also write an HTML page to this file.")
     ] = None,
     beside: Annotated[
-        str, typer.Option("--with", help="Variant that the others stand beside; else the base.")
+        str, typer.Option("--with", help="Variant to compare with; by default the base.")
     ] = "",
     out: Out = Path("runs"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Scenarios without the runs that explain.")
+        bool, typer.Option("--quick", help="Skip the runs that explain the answer.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -89,25 +93,25 @@ def _simulated(scenario: Scenario) -> Study:
         return study(scenario, progress.tell, counted=progress.count)
 
 
-def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:
+def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
     from ...reports.comparison.comparison_page import comparison_page
 
     rows = [
         {
             **asdict(r),
-            "why": found.why(r),
-            "limit": found.limit(r),
+            "why": comparison.why(r),
+            "limit": comparison.limit(r),
             "see": _command_that_shows_run(r, runs),
         }
-        for r in found.rows
+        for r in comparison.rows
     ]
-    first, *others = (r.name for r in found.rows)
+    first, *others = (r.name for r in comparison.rows)
     which = ", ".join(others) if len(others) <= FEW else f"{len(others)} others"
     title = f"{which} compared with {first}"
-    units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
-    told = {"title": title, "command": command_line(), "no_effect": list(found.no_effect),
-            "units": units, "answer": found.answer}  # fmt: skip
+    units = {metric: _unit_of_metric(metric) for r in comparison.rows for metric in r.values}
+    told = {"title": title, "command": command_line(), "no_effect": list(comparison.no_effect),
+            "units": units, "answer": comparison.answer}  # fmt: skip
     with writing(path, "-o"):
         path.write_text(comparison_page(rows, told), encoding="utf-8")
 
@@ -143,25 +147,28 @@ def _metric_with_change(row: ComparisonRow, metric: str, value: float) -> list[t
     return [(metric, value), *changed]
 
 
-def _table_cells(found: Comparison) -> list[list[str]]:
+def _table_cells(comparison: Comparison) -> list[list[str]]:
     """Table, one row per run: headline, then other differing metrics, each with its change."""
     from ...reports.texts.headline import metric_in_words
 
-    heads = [metric_in_words(m) for m in found.metrics]
+    heads = [metric_in_words(m) for m in comparison.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
-    return [*table, *([row.name, *_formatted_metric_values(found, row)] for row in found.rows)]
+    return [
+        *table,
+        *([row.name, *_formatted_metric_values(comparison, row)] for row in comparison.rows),
+    ]
 
 
-def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]:
+def _formatted_metric_values(comparison: Comparison, row: ComparisonRow) -> list[str]:
     from ...reports.numbers import format_quantity, format_signed_share
     from ..studies.explaining.comparison import LEAST
 
     cells = []
-    for metric in found.metrics:
+    for metric in comparison.metrics:
         value, changed = row.values.get(metric), row.changes.get(metric, 0.0)
         cells.append(format_quantity(value, _unit_of_metric(metric)))
-        if metric == found.metrics[0]:
-            cells.append("" if row is found.rows[0] else _format_change(changed, row.interval))
+        if metric == comparison.metrics[0]:
+            cells.append("" if row is comparison.rows[0] else _format_change(changed, row.interval))
         elif abs(changed) >= LEAST:
             cells[-1] += f" ({format_signed_share(changed)})"
     return cells
@@ -177,31 +184,31 @@ def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
     return f"{text} ({low} to {high})"
 
 
-def _print_comparison(found: Comparison) -> None:
+def _print_comparison(comparison: Comparison) -> None:
     """The table, then what differs: added, taken out and changed settings in their colours."""
     console = answer_console()
-    for line in _comparison_text(found).splitlines():
+    for line in _comparison_text(comparison).splitlines():
         sign = line.strip()[:1] if line.startswith("  ") else ""
         console.print(line, soft_wrap=True, style=SIGNS.get(sign, ""))
 
 
-def _comparison_text(found: Comparison) -> str:
-    cells = _table_cells(found)
+def _comparison_text(comparison: Comparison) -> str:
+    cells = _table_cells(comparison)
     widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in cells]
-    return "\n".join([*lines, "", *_comparison_notes(found)]).rstrip()
+    return "\n".join([*lines, "", *_comparison_notes(comparison)]).rstrip()
 
 
-def _comparison_notes(found: Comparison) -> list[str]:
+def _comparison_notes(comparison: Comparison) -> list[str]:
     """Settings of each run, reasons for the difference, and settings without effect."""
     lines = []
-    for row in found.rows[1:]:
+    for row in comparison.rows[1:]:
         lines += [f"{row.name}:"] * bool(row.settings)
         lines += [_setting_line(path, *pair) for path, pair in row.settings.items()]
-        if why := found.why(row):
+        if why := comparison.why(row):
             lines.append(f"{row.name}: why: {why}")
-    if found.no_effect:
-        lines.append(f"no effect: {', '.join(found.no_effect)}")
+    if comparison.no_effect:
+        lines.append(f"no effect: {', '.join(comparison.no_effect)}")
     return lines
 
 
@@ -216,10 +223,12 @@ def _setting_line(path: str, was: str, is_: str) -> str:
     return f"  ~ {path}: {was} -> {is_}"
 
 
-def _comparison_markdown(found: Comparison) -> str:
-    head, *body = _table_cells(found)
+def _comparison_markdown(comparison: Comparison) -> str:
+    head, *body = _table_cells(comparison)
     rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *body)]
-    return "\n".join([*rows, "", *(_bulleted(line) for line in _comparison_notes(found))]).rstrip()
+    return "\n".join(
+        [*rows, "", *(_bulleted(line) for line in _comparison_notes(comparison))]
+    ).rstrip()
 
 
 def _bulleted(line: str) -> str:

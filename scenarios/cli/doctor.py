@@ -19,13 +19,13 @@ CORE = "core"  # the packages that foretrace itself needs
 def doctor(
     out: Out = Path("runs"),
     workers: Annotated[
-        str | None, typer.Option(help="Workers to try: local:2, dask://HOST:PORT.")
+        str | None, typer.Option(help="Also test these workers: local:2, dask://HOST:PORT.")
     ] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="Also write it to this file, for a bug report.")
+        Path | None, typer.Option(help="Also write the result to this file, for a bug report.")
     ] = None,
     hardware: Annotated[
-        bool, typer.Option(help="What devices are here, what is missing, the next command.")
+        bool, typer.Option(help="List devices, what is missing, and the next command.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -97,9 +97,9 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
     return {"host": host, "checks": checks}
 
 
-def _check_row(name: str, good: bool | None, told: str) -> dict[str, str]:
+def _check_row(name: str, good: bool | None, text: str) -> dict[str, str]:
     state = {True: "ok", False: "off", None: "bad"}[good]
-    return {"name": name, "state": state, "told": told}
+    return {"name": name, "state": state, "told": text}
 
 
 def _packages_by_extra() -> dict[str, tuple[str, ...]]:
@@ -162,7 +162,7 @@ def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
 def _drivers_hint_row() -> dict[str, str]:
     """Drivers are tried only when somebody asks: some take a while."""
     return _check_row(
-        "drivers", True, "foretrace drivers tries each and says how to get what is missing"
+        "drivers", True, "foretrace drivers tests each and says how to install what is missing"
     )
 
 
@@ -219,17 +219,16 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
     from ..studies.workers.crew import working
-    from ..studies.workers.workers import make_workers as hired
-    from ..studies.workers.workers import workers_option
+    from ..studies.workers.workers import make_workers, workers_option
 
     try:
-        crew = hired(workers_option(text, ""))
+        crew = make_workers(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
     with working(crew):
         (answer,) = [found for _, found in crew.run(worker_state, [{"set": {}}])]
     if answer is None:
-        return _check_row("workers", None, f"{crew.name}: die as soon as they are given work")
+        return _check_row("workers", None, f"{crew.name}: workers die when they get a task")
     return _check_row("workers", True, f"{crew.name}, python {answer['python']} there")
 
 

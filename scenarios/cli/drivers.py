@@ -14,8 +14,10 @@ LIMIT = 60.0  # s for one real op, a slow import included
 
 @app.command()
 def drivers(
-    names: Annotated[list[str], typer.Argument(help="Only these; exit 4 if one is missing.")] = [],  # noqa: B006  typer's form
-    agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
+    names: Annotated[
+        list[str], typer.Argument(help="Only these drivers; exit code 4 if one is missing.")
+    ] = [],  # noqa: B006  typer's form
+    agent: Annotated[str, typer.Option(help="Name of an agent in your agents.yaml.")] = "",
     json: Json = False,
 ) -> None:
     """Try each driver: one real op in a process of its own."""

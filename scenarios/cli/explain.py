@@ -11,7 +11,7 @@ import typer
 from .app import app
 from .terminal.common import Json, print_json
 
-Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
+Plugin = Annotated[list[Path], typer.Option("--plugin", help="Plug-in file; repeatable.")]
 
 
 def _load_plugin_files(files: list[Path]) -> None:
@@ -33,12 +33,10 @@ def explain(
         ),
     ] = "scenario",
     on: Annotated[
-        str, typer.Option(help="The scenario, or the folder of a run, in which it has the name.")
+        str, typer.Option(help="Scenario or run folder in which to look the name up.")
     ] = "",
-    size: Annotated[str, typer.Option(help="Of a collective.")] = "64 MiB",
-    ranks: Annotated[
-        int, typer.Option(help="Of a collective: its first GPUs; unless said all.")
-    ] = 0,
+    size: Annotated[str, typer.Option(help="Size of a collective.")] = "64 MiB",
+    ranks: Annotated[int, typer.Option(help="Number of GPUs in a collective; by default all.")] = 0,
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
@@ -69,7 +67,7 @@ def _explain_collective(collective: str, on: str, size: str, ranks: int, json: b
 
     if not on:
         raise ScenarioError(
-            f"explain collective:{collective}: on which machine? give a scenario with --on"
+            f"explain collective:{collective}: needs a machine; give a scenario with --on"
         )
     found = collective_choice(scenario_and_points(on)[0], collective, size, ranks)
     if json:
@@ -81,7 +79,7 @@ def _explain_collective(collective: str, on: str, size: str, ranks: int, json: b
 @app.command()
 def schema(
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A file; stdout unless said.")
+        Path | None, typer.Option("-o", "--out", help="File to write; by default stdout.")
     ] = None,
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
 ) -> None:

@@ -17,8 +17,8 @@ from .terminal.common import Catalogs, Json, print_json
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench
     from ..studies.fitting.curves import Curve
+    from ..studies.fitting.recording_rows import MeasuredRows
     from ..studies.fitting.round_trip import RoundTrip
-    from ..studies.fitting.rows import MeasuredRows
 
 AskedFit = tuple[str, list[str], list[str], str]  # --start, --know, --parameter, --name
 
@@ -28,65 +28,67 @@ def fit(
     component: Annotated[
         str,
         typer.Argument(
-            help="memory, cxl, link, nic, switch, gpu, library; network: a library, by logs; "
-            "rates of messages; memory loaded "
-            "by threads; ops by families."
+            help="What to fit: memory, cxl, link, nic, switch, gpu, library; network (a library, "
+            "from logs); rates (message rates); loaded (memory under load); ops (op families)."
         ),
     ],
     logs: Annotated[
         list[str] | None,
-        typer.Argument(help="Of network: what nccl-tests, rccl-tests, torch's benchmark printed."),
+        typer.Argument(help="For network: output of nccl-tests, rccl-tests or torch benchmarks."),
     ] = None,
     recording: Annotated[
-        list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
+        list[str],
+        typer.Option(help="Recording from 'hil record', or foretrace:NAME; repeatable."),
     ] = [],  # noqa: B006
     holdout: Annotated[
-        str, typer.Option(help="Held out together: sizes, shapes, depths, starts, days.")
+        str, typer.Option(help="What is held out as a group: sizes, shapes, depths, starts, days.")
     ] = "sizes",
-    start: Annotated[str, typer.Option(help="The catalog entry to start from.")] = "",
-    know: Annotated[list[str], typer.Option(help="NAME=VALUE, known before; repeatable.")] = [],  # noqa: B006  typer's form of a repeatable option
+    start: Annotated[str, typer.Option(help="Catalog entry to start from.")] = "",
+    know: Annotated[list[str], typer.Option(help="Known setting, NAME=VALUE; repeatable.")] = [],  # noqa: B006  typer's form of a repeatable option
     parameter: Annotated[
-        list[str], typer.Option(help="May change; all unless said; repeatable.")
+        list[str], typer.Option(help="Parameter to fit; by default all; repeatable.")
     ] = [],  # noqa: B006
-    only: Annotated[str, typer.Option(help="A regular expression of signatures.")] = "",
-    name: Annotated[str, typer.Option(help="Of the new entry.")] = "fitted",
+    only: Annotated[str, typer.Option(help="Regular expression that selects signatures.")] = "",
+    name: Annotated[str, typer.Option(help="Name of the new entry.")] = "fitted",
     caches: Annotated[
         list[str],
-        typer.Option(help="Of ops: recordings of host:chase, host:read and cold ops; repeatable."),
+        typer.Option(help="For ops: recordings of host:chase, host:read and cold ops; repeatable."),
     ] = [],  # noqa: B006
     bar: Annotated[
         float | None,
-        typer.Option(help="% that a median error shall stay below; 10 for memory, else 15."),
+        typer.Option(help="Limit of the median error in %; by default 10 for memory, else 15."),
     ] = None,
     machine: Annotated[
         Path | None,
         typer.Option(
-            help="A scenario whose cluster it was recorded on; unless given, nothing beside the "
-            "part takes time."
+            help="Scenario whose cluster made the recording; by default nothing but the part takes "
+            "time."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="The file to write.")] = None,
-    collective: Annotated[str, typer.Option(help="Of logs that do not say it.")] = "",
-    ranks: Annotated[int, typer.Option(help="Of logs that do not say it.")] = 0,
-    nodes: Annotated[int, typer.Option(help="Machines, of logs that do not say it.")] = 0,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    collective: Annotated[str, typer.Option(help="Collective, if the logs lack it.")] = "",
+    ranks: Annotated[int, typer.Option(help="Number of ranks, if the logs lack it.")] = 0,
+    nodes: Annotated[int, typer.Option(help="Number of machines, if the logs lack it.")] = 0,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Fit a part to recordings, with whole groups held out. The recorded ops are run with it."""
     from ..studies.fitting.bench import BENCHES, Bench
-    from ..studies.fitting.loaded import LOADED_MEMORY
+    from ..studies.fitting.loaded_memory import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND
     from ..studies.fitting.rates import MESSAGE_RATES, require_no_streams
-    from ..studies.fitting.rows import HOLDOUTS, measured_rows
+    from ..studies.fitting.recording_rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
-        raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
+        raise ScenarioError(
+            f"--holdout '{holdout}': is unknown; write one of {', '.join(HOLDOUTS)}"
+        )
     curves = {curve.kind: curve for curve in (MESSAGE_RATES, LOADED_MEMORY)}
     known = (*BENCHES, NETWORK_KIND, *curves)
     if component not in known:
-        raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
+        raise ScenarioError(f"fit '{component}': is unknown; write one of {', '.join(known)}")
     _require_source(component, logs or [], recording, machine)
-    if component == "gpu" and not parameter and _is_of_families(recording, only):
+    if component == "gpu" and not parameter and _has_kernel_families(recording, only):
         _fit_gpu(Bench(component, machine, tuple(catalog)), recording, (start, know, name), out,
                  json)  # fmt: skip
         return
@@ -116,13 +118,15 @@ def _require_source(
     """Refuse logs of what takes recordings, and recordings of what takes logs."""
     if component == "network":
         if not logs or recording:
-            raise ScenarioError("fit network: give logs: foretrace fit network all_reduce.log …")
+            raise ScenarioError(
+                "fit network: needs logs; write foretrace fit network all_reduce.log …"
+            )
         if machine is None:
             raise ScenarioError(
-                "fit network: on which machine? give a scenario of its cluster with --machine"
+                "fit network: needs a machine; give a scenario of its cluster with --machine"
             )
     elif logs or not recording:
-        raise ScenarioError(f"fit {component}: give recordings with --recording")
+        raise ScenarioError(f"fit {component}: needs recordings; give them with --recording")
 
 
 def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
@@ -141,7 +145,7 @@ def _fit_families(
 ) -> tuple[dict[str, Any], str]:
     """Report and file of all families of ops."""
     from ..studies.fitting.caches import fit_cache_model
-    from ..studies.fitting.entry import families_file, families_to_dict
+    from ..studies.fitting.catalog_entry import families_file, families_to_dict
     from ..studies.fitting.families import fit_families
     from ..studies.fitting.round_trip import families_round_trip
 
@@ -156,21 +160,21 @@ def _fit_families(
     return families_to_dict(parts, data, holdout, bar) | _told(back), text
 
 
-def _is_of_families(recording: list[str], only: str) -> bool:
+def _has_kernel_families(recording: list[str], only: str) -> bool:
     """Whether all constants of a GPU are asked for, of more than its products."""
-    from ..studies.fitting.gpu_rows import is_of_families
+    from ..studies.fitting.gpu_rows import has_kernel_families
 
-    return not only and is_of_families(recording)
+    return not only and has_kernel_families(recording)
 
 
 def _fit_gpu(
-    bench: Bench, recording: list[str], asked: tuple[str, list[str], str], out: Path | None,
+    bench: Bench, recording: list[str], options: tuple[str, list[str], str], out: Path | None,
     json: bool,
 ) -> None:  # fmt: skip
     """Every constant of a GPU: its entry, the file of its families, and the round trip."""
     from ..studies.fitting.gpu_command import fitted_gpu
 
-    start, know, name = asked
+    start, know, name = options
     made = fitted_gpu(bench, recording, start, know, name, _today(), out)
     if out is not None:
         _write_catalog_entry(out, made.entry)
@@ -184,14 +188,14 @@ def _fit_gpu(
 
 
 def _fit_part(
-    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit
+    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, options: AskedFit
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of one part."""
-    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
-    from ..studies.fitting.forms import fit_part, part_to_fit
+    from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
+    from ..studies.fitting.part_fit import fit_part, part_to_fit
     from ..studies.fitting.round_trip import part_round_trip
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit(bench.kind, start, know, bench.catalogs)
     ops = tuple(dict.fromkeys(data.bench_ops))
     part = part_to_fit(bench.kind, before.settings, parameter)
@@ -207,13 +211,13 @@ def _fit_part(
 
 
 def _fit_curve(
-    curve: Curve, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit,
+    curve: Curve, data: MeasuredRows, holdout: str, bar: float | None, options: AskedFit,
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:  # fmt: skip
     """Report and file of a curve: message rates of a NIC, or a memory under load."""
-    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.catalog_entry import fit_to_dict, settings_before_fit
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit(curve.part, start, know, catalogs)
     found, still = curve.fit(data, before.settings, parameter, holdout)
     report = fit_to_dict(curve.kind, found, data, holdout, bar) | _told(None)
@@ -222,20 +226,20 @@ def _fit_curve(
 
 
 def _fit_network(
-    told: tuple[list[str], str, int, int],
+    log_options: tuple[list[str], str, int, int],
     machine: Path,
     bar: float | None,
-    asked: AskedFit,
+    options: AskedFit,
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:
     """Report and catalog entry of a library, fitted to logs."""
+    from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.collective_logs import collective_rows
-    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
 
-    start, know, parameter, name = asked
+    start, know, parameter, name = options
     before = settings_before_fit("library", start, know, catalogs)
-    data = MeasuredFabric(tuple(collective_rows(*told)), machine)
+    data = MeasuredFabric(tuple(collective_rows(*log_options)), machine)
     fit, _ = fit_network(data, before.settings, parameter)
     text = catalog_entry_text(
         "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
@@ -244,8 +248,8 @@ def _fit_network(
     return {**report, "together": network_lines(fit, data.rows)}, text
 
 
-def _told(back: RoundTrip | None) -> dict[str, Any]:
-    return {"round_trip": back.to_dict() if back is not None else None}
+def _told(round_trip: RoundTrip | None) -> dict[str, Any]:
+    return {"round_trip": round_trip.to_dict() if round_trip is not None else None}
 
 
 def _today() -> str:

@@ -35,9 +35,11 @@ jobs:
 
 @app.command()
 def init(
-    folder: Annotated[Path, typer.Argument(help="Made, or empty of what is written.")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(help="Folder to create; existing files are not overwritten.")
+    ] = Path(),
     template: Annotated[
-        str, typer.Option(help="training, model, capacity, hil or minimal; what the scenario asks.")
+        str, typer.Option(help="Kind of scenario: training, model, capacity, hil or minimal.")
     ] = "training",
 ) -> None:
     """Make a folder with a scenario that runs as it is."""
@@ -49,7 +51,7 @@ def init(
         folder / ".gitignore": "runs/\n",
     }
     if there := [str(path) for path in wanted if path.exists()]:
-        raise ScenarioError(f"init: {', '.join(there)} exist; take another folder")
+        raise ScenarioError(f"init: {', '.join(there)} exist; give another folder")
     for path, content in wanted.items():
         with writing(path, "folder"):
             path.parent.mkdir(parents=True, exist_ok=True)

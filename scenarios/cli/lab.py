@@ -19,7 +19,7 @@ app.add_typer(lab)
 @lab.command()
 def up(
     machines: Annotated[list[str], typer.Argument(help="uml, qemu; both by default.")] = [],  # noqa: B006  typer's form
-    again: Annotated[bool, typer.Option(help="Build anew what is there.")] = False,
+    again: Annotated[bool, typer.Option(help="Build again what exists.")] = False,
 ) -> None:
     """Build the machines from Debian packages.  Boot them, and say what they are made of."""
     from ...hil.lab.build import boot_test_report, build_machines

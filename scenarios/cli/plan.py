@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..studies.run.plan import Plan
 
 TOO_QUICK = (
-    "recorded times vary, and without replicas nobody waits for a rank that happens to be slow; "
-    "run --replicas 10 draws them"
+    "recorded times vary, but without replicas no rank waits for a slow one, so the prediction is "
+    "too fast; use run --replicas 10"
 )
 
 
@@ -24,9 +24,7 @@ TOO_QUICK = (
 def plan(
     file: File,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
-    defend: Annotated[
-        bool, typer.Option("--defend", help="Of a run that is to be defended, as run --defend.")
-    ] = False,
+    defend: Annotated[bool, typer.Option("--defend", help="Plan a run with --defend.")] = False,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -51,64 +49,74 @@ def plan(
         raise typer.Exit(WRONG)
 
 
-def _print_plan(made: Plan) -> None:
-    lines = list(_plan_lines(made))
+def _print_plan(plan_facts: Plan) -> None:
+    lines = list(_plan_lines(plan_facts))
     width = max(len(name) for name, _ in lines) + 2
     for name, text in lines:
         typer.echo(f"{name:<{width}}{text}".rstrip())
 
 
-def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
+def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
     from ...reports.texts.chain_shares import link_sentences
     from ...reports.texts.changed_ops import rule_text
     from ...reports.texts.untraced_steps import untraced_sentence
 
-    for name, ops in made.ops.items():
-        ranks = made.ranks[name]
+    for name, ops in plan_facts.ops.items():
+        ranks = plan_facts.ranks[name]
         if ops is None:
-            yield name, "a process, run in every simulation: its ops are known when it has run"
+            yield name, "a process: its ops are known only after a simulation"
         else:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
-    for name, rules in made.rules.items():
+    for name, rules in plan_facts.rules.items():
         for rule in rules:
             yield "ops", f"{name}: {rule_text(rule)}"
-    if made.period:
-        yield "each run", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
-    for name, told in made.untraced.items():
-        whose = f" ({name})" * (len(made.untraced) > 1)
+    if plan_facts.period:
+        yield (
+            "each run",
+            f"{plan_facts.periods} {plan_facts.period}{'s' * (plan_facts.periods != 1)}",
+        )
+    for name, told in plan_facts.untraced.items():
+        whose = f" ({name})" * (len(plan_facts.untraced) > 1)
         yield f"untraced{whose}", untraced_sentence(told)
-    count = len(made.ops)
-    runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
-    also = f"{made.explaining} of them with parts faster or wrong (run --quick leaves these out)"
-    defends = f"about {made.defending} that defend the answer, fewer where it flips"
-    clauses = (runs, *[also] * bool(made.explaining), *[defends] * bool(made.defending))
+    count = len(plan_facts.ops)
+    runs = f"about {plan_facts.simulations} simulations of {count} variant{'s' * (count != 1)}"
+    also = (
+        f"{plan_facts.explaining} of them for sensitivity and model errors (run --quick skips them)"
+    )
+    defends = f"about {plan_facts.defending} that defend the answer, fewer where it flips"
+    clauses = (runs, *[also] * bool(plan_facts.explaining), *[defends] * bool(plan_facts.defending))
     yield "runs", ", ".join(clauses)
-    if made.too_quick:
+    if plan_facts.too_quick:
         yield "too quick", TOO_QUICK
-    if made.process_runs:
-        times = sorted(set(made.process_runs.values()))
+    if plan_facts.process_runs:
+        times = sorted(set(plan_facts.process_runs.values()))
         often = " to ".join(str(n) for n in dict.fromkeys((times[0], times[-1])))
-        whose = " ".join(made.process_runs) if len(made.process_runs) < count else "each variant"
+        whose = (
+            " ".join(plan_facts.process_runs)
+            if len(plan_facts.process_runs) < count
+            else "each variant"
+        )
         yield "processes", f"run in every simulation, about {often} times in {whose}"
-    if made.points:
-        yield "sweep", f"{made.points} points on {made.processes} processes"
-    if made.op_runs is not None:
-        took = f"{format_quantity(made.seconds, 's')}, {format_quantity(made.memory, 'B')} each"
-        yield "work", f"about {format_quantity(made.op_runs, 'op')}s simulated, {took}"
-    for name, chains in made.chains.items():
-        whose = f" ({name})" * (len(made.ops) > 1)
+    if plan_facts.points:
+        yield "sweep", f"{plan_facts.points} points on {plan_facts.processes} processes"
+    if plan_facts.op_runs is not None:
+        memory = format_quantity(plan_facts.memory, "B")
+        took = f"{format_quantity(plan_facts.seconds, 's')}, {memory} each"
+        yield "work", f"about {format_quantity(plan_facts.op_runs, 'op')}s simulated, {took}"
+    for name, chains in plan_facts.chains.items():
+        whose = f" ({name})" * (len(plan_facts.ops) > 1)
         for sentence in link_sentences(chains):
             yield f"answers{whose}", sentence
-    for name, media in made.media.items():
-        whose = f" ({name})" * (len(made.ops) > 1)
+    for name, media in plan_facts.media.items():
+        whose = f" ({name})" * (len(plan_facts.ops) > 1)
         for medium, parts in media.items():
             carried = ", ".join(f"{part} ({n})" for part, n in parts.items())
             yield f"media{whose}", f"{medium} carries {carried or 'nothing'}"
-    yield "devices", "; ".join(made.devices) or "none"
-    count = len(made.assumed)
+    yield "devices", "; ".join(plan_facts.devices) or "none"
+    count = len(plan_facts.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"
-    for place, names in _setting_names_by_parent(made.assumed).items():
+    for place, names in _setting_names_by_parent(plan_facts.assumed).items():
         yield "", f"{place}: {', '.join(names)}"
 
 

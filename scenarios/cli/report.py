@@ -29,32 +29,35 @@ def report(
     run: Annotated[
         str,
         typer.Argument(
-            help="A scenario (its newest run), a run folder, the beginning of its name, or, "
-            "with --figures, a page: compare.html."
+            help="A scenario (for its newest run), a run folder, the beginning of a run's name, "
+            "or, with --figures, a page such as compare.html."
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The file to write; of --figures the folder."),
+        typer.Option("-o", "--output", help="File to write; with --figures the folder."),
     ] = None,
-    pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
+    pdf: Annotated[bool, typer.Option("--pdf", help="Write a PDF; needs WeasyPrint.")] = False,
     system: Annotated[
-        bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
+        bool, typer.Option("--system", help="Write the page of its ablations as Markdown.")
     ] = False,
     figures: Annotated[
         FigureFormat | None,
-        typer.Option("--figures", help="Each figure of the page as a file, for a paper."),
+        typer.Option("--figures", help="Write each figure as a file of this format, for papers."),
     ] = None,
     section: Annotated[
         list[str] | None,
-        typer.Option("--section", help="Only figures of this section; may be repeated."),
+        typer.Option("--section", help="Only figures of this section; repeatable."),
     ] = None,
     columns: Annotated[
-        int, typer.Option("--columns", min=1, max=2, help="Width: 1 is 3.3 inches, 2 are 7.")
+        int,
+        typer.Option(
+            "--columns", min=1, max=2, help="Figure width: 1 is 3.3 inches, 2 is 7 inches."
+        ),
     ] = 1,
     style: Annotated[
         Path | None,
-        typer.Option("--style", help="A matplotlib style sheet over the product's own."),
+        typer.Option("--style", help="Matplotlib style sheet, applied to the built-in style."),
     ] = None,
     out: Out = Path("runs"),
 ) -> None:
@@ -92,7 +95,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     summary = load_summary(folder)
     if "ablations" not in summary:
         raise ScenarioError(
-            f"{folder}: its scenario has no 'ablations'; see: foretrace explain ablations"
+            f"{folder}: its scenario has no 'ablations'; add them, see: foretrace explain ablations"
         )
     file = json.loads((folder / "manifest.json").read_text())["scenario"]["file"]
     output = output or Path("docs", "systems", f"{summary['name']}.md")

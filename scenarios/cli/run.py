@@ -37,25 +37,28 @@ def run(
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
     swap: Swap = [],  # noqa: B006
     out: Out = Path("runs"),
-    seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
-    replicas: Annotated[int | None, typer.Option(help="Seeded runs for the interval.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    replicas: Annotated[
+        int | None, typer.Option(help="Number of seeded runs for the interval.")
+    ] = None,
     keep: Annotated[
-        str | None, typer.Option(help="What stays of a run: ops, ranks or none.")
+        str | None, typer.Option(help="Detail of the saved result: ops, ranks or none.")
     ] = None,
     variant: Annotated[
-        str | None, typer.Option(help="Only the base and this variant of what_if.")
+        str | None, typer.Option(help="Run only the base and this variant of what_if.")
     ] = None,
     defend: Annotated[
-        bool, typer.Option("--defend", help="Also which values matter, how wrong a part may be.")
+        bool,
+        typer.Option("--defend", help="Also test which values matter and what flips the answer."),
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Without runs that explain: parts faster, or wrong.")
+        bool, typer.Option("--quick", help="Skip the runs for sensitivity and model errors.")
     ] = False,
     prints: Annotated[
-        bool, typer.Option("--prints", help="What processes print, each time they run, on stderr.")
+        bool, typer.Option("--prints", help="Show what processes print in every simulation.")
     ] = False,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run again even if this run is saved.")
+        bool, typer.Option("--no-cache", help="Run again even if the run is saved.")
     ] = False,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
@@ -101,10 +104,12 @@ def run(
             from ..studies.sweep.plan_points import wanted_points
 
             typer.echo(
-                f"its {wanted_points(scenario)} points are for: foretrace sweep {file}", err=True
+                f"its sweep of {wanted_points(scenario)} points was not run; run: foretrace sweep "
+                f"{file}",
+                err=True,
             )
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
-            typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
+            typer.echo(f"its devices were not used; run: foretrace hil check {file}", err=True)
     if left := summary.get("unfinished"):
         late = TimeLimitExceeded(scenario.run.time_limit or 0.0)
         typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)
@@ -140,9 +145,9 @@ def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[Parti
 
     if not live_devices_drive_run(scenario):
         return nullcontext()
-    from ..studies.folders.partial_answers import partial_answers_kept
+    from ..studies.folders.partial_answers import keep_partial_answers
 
-    return partial_answers_kept(scenario, out, print_error)
+    return keep_partial_answers(scenario, out, print_error)
 
 
 def _print_warnings(warnings: Iterable[Problem]) -> None:

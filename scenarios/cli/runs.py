@@ -81,7 +81,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
 
     told = _read_json(folder, "summary.json")
     if told.get("schema") != 1:
-        raise ScenarioError(f"{folder}: another version wrote it; run it again")
+        raise ScenarioError(f"{folder}: was written by another version; run it again")
     return summary_with_answer(told)
 
 
@@ -95,7 +95,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
             error
         )
     if not isinstance(told, dict):
-        raise ScenarioError(f"{folder}: another version wrote it; run it again")
+        raise ScenarioError(f"{folder}: was written by another version; run it again")
     return told
 
 
@@ -105,7 +105,7 @@ def rm(
         list[str] | None, typer.Argument(help="Run folders, or the beginnings of their names.")
     ] = None,
     cache: Annotated[
-        bool, typer.Option("--cache", help="Points that sweeps keep to resume.")
+        bool, typer.Option("--cache", help="Remove the stored points of sweeps.")
     ] = False,
     out: Out = Path("runs"),
 ) -> None:
@@ -113,7 +113,7 @@ def rm(
     from ..studies.folders.saved_runs import find_run_folder, remove_run, remove_sweep_caches
 
     if not runs and not cache:
-        raise ScenarioError("rm: nothing to remove; name runs (foretrace ls), or say --cache")
+        raise ScenarioError("rm: nothing to remove; name runs (foretrace ls), or give --cache")
     folders = [
         find_run_folder(name, out) for name in runs or ()
     ]  # all are known before one is removed

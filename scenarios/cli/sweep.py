@@ -35,20 +35,21 @@ def sweep(
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
     out: Out = Path("runs"),
     workers: Annotated[
-        str | None, typer.Option(help="local, local:4, dask://local or dask://HOST:PORT.")
+        str | None,
+        typer.Option(help="Workers: local, local:4, dask://local or dask://HOST:PORT."),
     ] = None,
-    points: Annotated[int | None, typer.Option(help="How many are tried.")] = None,
+    points: Annotated[int | None, typer.Option(help="Number of points.")] = None,
     method: Annotated[
-        str | None, typer.Option(help="grid, random, sobol, tpe, nsga2 or plans.")
+        str | None, typer.Option(help="Method: grid, random, sobol, tpe, nsga2 or plans.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Take points that are saved.")
+        bool, typer.Option("--resume/--no-resume", help="Reuse saved points.")
     ] = True,
     shard: Annotated[
         str, typer.Option(metavar="K/N", help="Run only every N-th point, from the K-th on.")
     ] = "",
     time_limit: Annotated[
-        str | None, typer.Option(help="Wall time after which it ends; points are kept.")
+        str | None, typer.Option(help="Wall time limit; finished points are kept.")
     ] = None,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
@@ -60,8 +61,7 @@ def sweep(
     from ..studies.run.plan import require_run_fits_memory
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweep_folder import outcome_store, save_sweep
-    from ..studies.workers.workers import local_process_count, workers_option
-    from ..studies.workers.workers import make_workers as hired
+    from ..studies.workers.workers import local_process_count, make_workers, workers_option
 
     settings = [*set]
     settings += [f"sweep.points={points}"] if points is not None else []
@@ -70,29 +70,29 @@ def sweep(
     scenario = load(file, set=settings, catalogs=catalog)
     if scenario.section("sweep") is None:
         raise ScenarioError(
-            f"{file}: has no 'sweep', so nothing varies; see: foretrace explain sweep"
+            f"{file}: has no 'sweep', so nothing varies; add one, see: foretrace explain sweep"
         )
     part = _parse_shard(shard, scenario.section("sweep").method)
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
     kept = outcome_store(out, scenario)
-    if resume and (others := kept.others()):
+    if resume and (others := kept.other_folders()):
         progress_printer(quiet or json)(
-            f"points in {', '.join(map(str, others))} are of another state of this scenario, "
-            "of its traces or of foretrace: every point is run again; "
-            "foretrace rm --cache removes them"
+            f"points in {', '.join(map(str, others))} belong to another version of this scenario, "
+            "its traces or foretrace, so every point is run again; to remove them: foretrace rm "
+            "--cache"
         )
     asked = workers_option(workers, scenario.run.workers)
     if not asked.startswith("dask://") or "local" in asked:
         with suppress(PlanError) if scenario.section("sweep").method == "plans" else nullcontext():
-            require_run_fits_memory(  # a search for one that fits may begin with one that does not
+            require_run_fits_memory(  # with plans, the first point may exceed the memory
                 scenario, min(local_process_count(asked), wanted_points(scenario))
             )
-    crew = hired(asked)
+    crew = make_workers(asked)
     swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:
         typer.echo(f"shard {shard}: {len(swept.trials)} points in {kept.folder}")
-        typer.echo("when all are done, the same command without --shard gathers them")
+        typer.echo("when all shards are done, run the same command without --shard")
     else:
         facts = {"command": command_line(), "workers": crew.name}
         folder = save_sweep(swept, kept, out, facts, started)
@@ -117,15 +117,15 @@ def _parse_shard(text: str, method: str) -> Shard:
         return ALL
     found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise ScenarioError(f"--shard: '{text}' is no shard; write it like 3/16")
+        raise ScenarioError(f"--shard: '{text}' is not a shard; write it like 3/16")
     if method in ("tpe", "nsga2"):
-        raise ScenarioError(f"--shard: '{method}' learns from all points; take grid, random or "
-                            "sobol, or dask:// workers")  # fmt: skip
+        raise ScenarioError(f"--shard: '{method}' learns from all points; write grid, random or "
+                            "sobol, or use dask:// workers")  # fmt: skip
     return Shard(int(found[1]), int(found[2]))
 
 
 def _run_sweep(
-    scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool
+    scenario: Any, store: Any, workers: Any, shard: Shard, resume: bool, quiet: bool
 ) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
     from ..studies.building.limits import time_limit
@@ -135,9 +135,11 @@ def _run_sweep(
     from .terminal.progress import SweepProgress
 
     total, limit = wanted_points(scenario), time_limit(scenario.run.time_limit)
-    bar = SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet)
-    with kept, limit, bar as counter, working(crew):
-        return SweepInProgress(scenario, kept, crew, counter.count, part, resume).try_all_points()
+    bar = SweepProgress(total, progress_printer(quiet), workers.name, store.folder, quiet)
+    with store, limit, bar as counter, working(workers):
+        return SweepInProgress(
+            scenario, store, workers, counter.count, shard, resume
+        ).try_all_points()
 
 
 def _any_point_meets_conditions(swept: Swept) -> bool:

@@ -28,24 +28,24 @@ Files = Annotated[
 
 @trace.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def capture(
-    command: Annotated[list[str], typer.Argument(help="-- python train.py …")],
+    command: Annotated[list[str], typer.Argument(help="Command to record: -- python train.py …")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path("trace"),
     steps: Annotated[int, typer.Option(min=1, help="Steps to trace.")] = 10,
-    warm_up: Annotated[int, typer.Option(min=0, help="First steps, not used.")] = 3,
-    untraced: Annotated[int, typer.Option(min=0, help="Steps timed without a profiler.")] = 10,
+    warm_up: Annotated[int, typer.Option(min=0, help="First steps to skip.")] = 3,
+    untraced: Annotated[int, typer.Option(min=0, help="Steps to time without the profiler.")] = 10,
     stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
     meta: Annotated[
         bool,
-        typer.Option("--meta", help="Run nothing: ops, shapes and sizes of one step, no times."),
+        typer.Option("--meta", help="Record ops, shapes and sizes of one step without running it."),
     ] = False,
 ) -> None:
     """Record steps of an unchanged training script."""
     if meta:
         if (steps, warm_up, untraced, stack, memory) != (10, 3, 10, False, False):
             raise TraceError(
-                "--meta: records one step, with its memory, after one that warms up; leave "
-                "--steps, --warm-up, --untraced, --stack and --memory out"
+                "--meta: records one step and its memory after one warm-up step; remove --steps, "
+                "--warm-up, --untraced, --stack and --memory"
             )
         _capture_meta(command, out)
         return
@@ -79,10 +79,10 @@ def import_(
     out: Annotated[Path, typer.Option("--out", help="Folder for the native form.")],
     execution_trace: Annotated[
         list[Path],
-        typer.Option(help="PyTorch execution trace of the same run, one a rank; repeatable."),
+        typer.Option(help="PyTorch execution trace of the same run, one per rank; repeatable."),
     ] = [],  # noqa: B006  typer's form of a repeatable option
     anonymise: Annotated[
-        bool, typer.Option("--anonymise", help="Without names, paths and hosts of your own.")
+        bool, typer.Option("--anonymise", help="Remove your own names, paths and hosts.")
     ] = False,
 ) -> None:
     """Keep Kineto traces in the native form (parquet)."""
@@ -111,10 +111,10 @@ def import_(
 def info(
     files: Files,
     on: Annotated[
-        list[str], typer.Option("--on", help="GPU of the catalog to run it on; repeatable.")
+        list[str], typer.Option("--on", help="Catalog GPU on which to run the trace; repeatable.")
     ] = ["h100-sxm5-80g"],  # noqa: B006  typer's form of a repeatable option
     recorded_on: Annotated[
-        str, typer.Option("--recorded-on", help="GPU of the catalog that recorded it.")
+        str, typer.Option("--recorded-on", help="Catalog GPU that recorded it.")
     ] = "",
     json: Json = False,
 ) -> None:
@@ -144,7 +144,7 @@ def info(
 @trace.command()
 def report(
     files: Files,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Page to write.")] = Path(
         "trace.html"
     ),
     json: Json = False,
@@ -176,7 +176,7 @@ class ExportFormat(StrEnum):
 @trace.command()
 def export(
     source: Annotated[str, typer.Argument(help="A scenario, a trace, or a saved run (chrome).")],
-    form: Annotated[ExportFormat, typer.Option("--format", help="What to write.")],
+    form: Annotated[ExportFormat, typer.Option("--format", help="Format to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
 ) -> None:
     """Write a workload as Chakra files, or a run as Chrome JSON."""

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 def validate(
     files: Annotated[list[str], typer.Argument(help="Scenario files, or names of bundled ones.")],
     json: Json = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     resolved: Annotated[
-        bool, typer.Option("--resolved", help="Print every value with who decided it.")
+        bool, typer.Option("--resolved", help="Print every value with its origin.")
     ] = False,
     ops: Annotated[
         bool,
-        typer.Option("--ops/--no-ops", help="Read traces, and ask the models of their ops."),
+        typer.Option(
+            "--ops/--no-ops", help="Also read traces, and check that models know all ops."
+        ),
     ] = True,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
     catalog: Catalogs = [],  # noqa: B006

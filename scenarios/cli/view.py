@@ -21,10 +21,10 @@ MOST_RUNS = 2
 @app.command()
 def view(
     runs: Annotated[
-        list[str], typer.Argument(help="A run folder or two, or the beginnings of their names.")
+        list[str], typer.Argument(help="One or two run folders, or the beginnings of their names.")
     ],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of this machine; any that is free unless said.")
+        int, typer.Option(min=0, max=65535, help="Port on this machine; by default a free one.")
     ] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     out: Out = Path("runs"),
@@ -35,9 +35,7 @@ def view(
     from ..studies.folders.saved_runs import find_run_folder
 
     if len(runs) > MOST_RUNS:
-        raise ScenarioError(
-            f"view: {len(runs)} runs are too many to be seen at once; name one or two"
-        )
+        raise ScenarioError(f"view: {len(runs)} runs are too many; name one or two")
     opened = OpenedRuns([ViewedRun.of(find_run_folder(name, out)) for name in runs], print_error)
     try:
         opened.shown(opened.default_variants)  # what takes long is over when the page asks
@@ -61,4 +59,4 @@ def _server(pages: Pages, port: int) -> ViewServer:
     try:
         return ViewServer(pages, port)
     except OSError as error:
-        raise ScenarioError(f"--port {port}: {error.strerror}; take another, or none") from error
+        raise ScenarioError(f"--port {port}: {error.strerror}; give another, or none") from error

@@ -51,7 +51,7 @@ class Binding:
         return {"use": self.use, **self.settings}
 
     @property
-    def answering(self) -> tuple[Binding, ...]:
+    def links_or_self(self) -> tuple[Binding, ...]:
         """Who answers: its links, or itself."""
         return self.links or (self,)
 
@@ -74,7 +74,9 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     if isinstance(name, list | tuple):
         return Binding(CHAIN, links=_ChainForm.model_validate(data, context=info.context).use)
     if name == CHAIN:
-        message = "a chain is the list of its links; write it like use: [table, roofline, recorded]"
+        message = (
+            "'chain' cannot be named; list its backends, like use: [table, roofline, recorded]"
+        )
         raise validation_error("value", message, "use", name)
     choice = BACKEND.read(data, info)
     return Binding(choice.use, choice.settings)
@@ -84,7 +86,7 @@ def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
     """A link of a chain."""
     binding = read_binding(data, info)
     if binding.links:
-        message = "a chain in a chain; write its links into the list"
+        message = "a chain cannot contain a chain; list its backends directly"
         raise validation_error("value", message, value=data)
     return binding
 
@@ -114,16 +116,16 @@ def missing_settings(
     >>> missing_settings("wire", Binding("link", {"latency": 0.0}), {})
     (['bandwidth'], '')
     """
-    places = _parts_meant_by_glob(glob, parts)
+    places = _part_paths_of_glob(glob, parts)
     if not places and "*" in glob.split("."):
-        return [], ""  # anything at all: the machine will tell
+        return [], ""  # matches any kind of part: checked when the machine is built
     told = (*(parts[place].settings for place in places), binding.settings)
     known: Mapping[str, Any] = reduce(merge_settings, told)
     absent = list(missing_keys(backend_settings_model(binding.use), known))
     return absent, f"cluster.{places[0]}" if places else ""
 
 
-def _parts_meant_by_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
+def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
     """The places of the parts whose components a glob means."""
     pool, _, below = glob.removeprefix(SELECTED).partition(".")
     if glob.startswith(SELECTED):
@@ -137,17 +139,19 @@ def _parts_meant_by_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
     return []
 
 
-def means_part_of_component(glob: str, component: Component, components: Container[str]) -> bool:
+def matches_only_subcomponent(glob: str, component: Component, components: Container[str]) -> bool:
     """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
 
     A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
-    >>> [means_part_of_component("node*.gpu*", c, there) for c in (gpu, dma)]
+    >>> [matches_only_subcomponent("node*.gpu*", c, there) for c in (gpu, dma)]
     [False, True]
-    >>> means_part_of_component("node*.nic*", nic, there), means_part_of_component("*", dma, there)
-    (False, False)
+    >>> matches_only_subcomponent("node*.nic*", nic, there)
+    False
+    >>> matches_only_subcomponent("*", dma, there)
+    False
     """
     whole = component.name.rpartition(".")[0]
     return "." in glob and whole in components and matches_pattern(glob, component, whole)
@@ -172,7 +176,7 @@ def entry_for_component(
         return table[component.name]
     found = None
     for glob, value in table.items():
-        if matches_pattern(glob, component) and not means_part_of_component(
+        if matches_pattern(glob, component) and not matches_only_subcomponent(
             glob, component, components
         ):
             found = value
@@ -188,27 +192,27 @@ def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T
     >>> entries_by_component({"node1.gpu0": 2, "node[01].gpu*": 1}, machine)
     {0: 1, 1: 2}
     """
-    entry, values = entry_numbers(table, machine), tuple(table.values())
+    entry, values = entry_index_by_component(table, machine), tuple(table.values())
     return {number: values[entry[number]] for number in np.flatnonzero(entry >= 0).tolist()}
 
 
-def entry_numbers(table: Iterable[str], machine: System) -> NDArray[np.int64]:
+def entry_index_by_component(table: Iterable[str], machine: System) -> NDArray[np.int64]:
     """(components,) which entry of a table each one has, as of ``entries_by_component``; or -1."""
     index, found = machine.index, np.full(len(machine.components), -1)
     for k, glob in enumerate(table):
         if glob not in index or WILD.search(glob) or "." not in glob:
-            found[numbers_meant(glob, machine)] = k
+            found[component_indices_of_glob(glob, machine)] = k
     for k, name in enumerate(table):
         if name in index:
             found[index[name]] = k
     return found
 
 
-def numbers_meant(glob: str, machine: System) -> NDArray[np.int64]:
+def component_indices_of_glob(glob: str, machine: System) -> NDArray[np.int64]:
     """Numbers of the components that a glob means, and not as parts of others."""
 
     def is_meant(part: Component) -> bool:
-        return matches_pattern(glob, part) and not means_part_of_component(
+        return matches_pattern(glob, part) and not matches_only_subcomponent(
             glob, part, machine.index
         )
 

@@ -71,7 +71,7 @@ class Catalog:
 
     Parameters
     ----------
-    sheets : files
+    files : files
     own : kinds to names to settings, of a scenario itself
 
     Examples
@@ -80,24 +80,24 @@ class Catalog:
     True
     """
 
-    sheets: tuple[CatalogFile, ...] = ()
+    files: tuple[CatalogFile, ...] = ()
     own: TreeNode | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
         """All parts of a kind."""
-        trees = [*(s.tree for s in self.sheets), *((self.own,) if self.own else ())]
+        trees = [*(s.tree for s in self.files), *((self.own,) if self.own else ())]
         found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
         return tuple(sorted(found))
 
     def entry(self, kind: str, name: str) -> TreeNode | None:
         """The entry of a part; None for an unknown one."""
         found = find_node(self.own, (kind, name)) if self.own else None
-        likely = (s.tree for s in reversed(self.sheets) if name in s.text)
+        likely = (s.tree for s in reversed(self.files) if name in s.text)
         return found or next((n for t in likely if (n := find_node(t, (kind, name)))), None)
 
-    def beside(self, own: TreeNode) -> Catalog:
+    def with_own_parts(self, parts: TreeNode) -> Catalog:
         """The catalog with the parts that a scenario defines itself."""
-        return replace(self, own=with_layer(own, "catalog"))
+        return replace(self, own=with_layer(parts, "catalog"))
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
@@ -109,12 +109,12 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
         A directory that is not there.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
-    sheets = [
+    files = [
         s
         for d in (str(OURS), *_packaged_directories(), *theirs, *directories)
         for s in _catalog_files_in(d)
     ]
-    return Catalog(tuple(sheets))
+    return Catalog(tuple(files))
 
 
 @cache
@@ -128,7 +128,9 @@ def _packaged_directories() -> tuple[str, ...]:
 def _catalog_files_in(directory: str) -> tuple[CatalogFile, ...]:
     folder = File(directory)
     if not folder.is_dir():
-        message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
+        message = (
+            f"no catalog directory '{directory}'; create it, or correct --catalog or {VARIABLE}"
+        )
         raise InvalidScenarioError([Problem("unreadable", message, FilePosition(directory))])
     prefix = "foretrace:catalog" if folder == OURS else directory
     return tuple(CatalogFile(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
@@ -140,7 +142,7 @@ def values_without_source(tree: TreeNode) -> list[Problem]:
     for parts in tree.mapping.values():
         for path, leaf in leaf_nodes(parts):
             if len(path) < 2:
-                message = "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"
+                message = "not a part; write it like {NAME: {bandwidth: {value: …, source: …}}}"
                 found.append(Problem("catalog", message, leaf.label))
             elif leaf.source is None:
                 message = f"'{path[-1]}' has no source; write {{value: …, source: {{kind: …}}}}"

@@ -43,14 +43,14 @@ class ChoiceKind:
     noun : what messages call it
     known : classes by name, those that are registered by now
     partial : whether another place may say what is left out here; defaults are left out too
-    elsewhere : what a message says to somebody whose name is unknown, beside the nearest
+    unknown_name_hint : what a message says to somebody whose name is unknown, beside the nearest
     renamed : today's name by one of the release before, which is understood with a warning
     """
 
     noun: str
     known: Callable[[], Mapping[str, type]]
     partial: bool = False
-    elsewhere: str = ""
+    unknown_name_hint: str = ""
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: Any, info: ValidationInfo) -> Choice:
@@ -66,7 +66,7 @@ class ChoiceKind:
             name = self._known_name(data, "")
             return Choice(name, self._settings({}, name, info))
         if data.get("use") is None:
-            message = f"'use' is missing; it names the {self.noun}"
+            message = f"'use' is missing; write use: NAME, the name of the {self.noun}"
             raise validation_error("missing-key", message, value=data)
         name = self._known_name(data["use"], "use")
         if info.context is not None:
@@ -86,16 +86,16 @@ class ChoiceKind:
         return constructor_model(self.known()[name], optional=self.partial)
 
     def _known_name(self, name: Any, key: str) -> str:
-        if not isinstance(name, str | bool):  # yes and no of YAML are names that somebody wrote
-            message = f"a {self.noun} is written like {{use: NAME, …}}"
+        if not isinstance(name, str | bool):  # YAML reads an unquoted yes or no as a boolean
+            message = f"a {self.noun} needs a name; write it like {{use: NAME, …}}"
             raise validation_error("mapping", message, key, name)
         if isinstance(name, str) and (new := self.renamed.get(name)):
-            log.warning("%s '%s' is '%s' now; write that", self.noun, name, new)
+            log.warning("%s '%s' was renamed; write '%s'", self.noun, name, new)
             name = new
         known = self.known()
         if not isinstance(name, str) or name not in known:
             written = str(name).lower() if isinstance(name, bool) else str(name)
-            hint = did_you_mean_text(written, sorted(known)) + self.elsewhere
+            hint = did_you_mean_text(written, sorted(known)) + self.unknown_name_hint
             message = f"no {self.noun} named '{written}'{hint}"
             raise validation_error(f"unknown-{self.noun}", message, key, name)
         return name
@@ -104,4 +104,4 @@ class ChoiceKind:
         self, given: Mapping[str, Any], name: str, info: ValidationInfo
     ) -> dict[str, Any]:
         read = self._model(name).model_validate(given, context=info.context)
-        return plain_settings(read, given=self.partial)
+        return plain_settings(read, only_given=self.partial)

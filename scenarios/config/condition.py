@@ -93,7 +93,7 @@ def read_change_condition(text: str) -> Condition:
         share = quantity(limit, "")
     except ValueError as error:
         raise ValueError(
-            f"'{limit}' is no change against the first run; write it like '+3 %', and a bar of the "
+            f"'{limit}' is not a relative change; write it like '+3 %', or put a limit on the "
             "value itself under expect"
         ) from error
     return Condition(name, statistic, op, share, known.unit, text, relative=True)

@@ -16,8 +16,8 @@ from typing import Any
 from ...reports.texts.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
 from .component_names import KINDS, meaning_of_name
-from .later import planned_release
 from .metrics import Metric, known_metrics, parse_metric
+from .planned_releases import planned_release
 from .reading.renamed_settings import current_name
 from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads
@@ -69,7 +69,7 @@ def explain(name: str) -> Explanation:
     --------
     >>> print(explain("run.seed"))
     run.seed
-      Of every draw; the same seed gives the same answer.
+      Seed of all random draws; the same seed gives the same answer.
       type     integer
       default  0
     >>> explain("iteration_time").facts["unit"]
@@ -77,9 +77,9 @@ def explain(name: str) -> Explanation:
     """
     if name == "metrics":
         below = {_full_metric_name(m): m.definition for m in known_metrics().values()}
-        return Explanation(name, "What `expect` may name.", {}, below)
+        return Explanation(name, "Metrics that conditions under `expect` may use.", {}, below)
     if name == "words":
-        return Explanation(name, "What reports are told with.", {}, dict(PERIODS | WORDS))
+        return Explanation(name, "Words that reports use.", {}, dict(PERIODS | WORDS))
     tables: dict[str, Mapping[str, type]] = {
         "backend": known_backends(), "process": known_processes(), "workload": known_workloads()
     }  # fmt: skip
@@ -108,19 +108,19 @@ def explain(name: str) -> Explanation:
         return Explanation(name, told)
     if meaning:
         where = f"foretrace explain {name} --on SCENARIO, or the folder of a run"
-        here = {"here": f"{where}: how quick it is, who uses it, how busy it was"}
+        here = {"here": f"{where}: its rate, its users, its utilization"}
         return Explanation(name, meaning, here if name in KINDS or not name.isalpha() else {})
     for cls in known_workloads().values() if owner == "workload" else owners.values():
         if (now := current_name(rest, getattr(cls, "renamed_settings", {}))) != rest:
             told_now = explain(f"{owner}.{now}")
             return replace(told_now, facts={**told_now.facts, "was": name})
     if release := planned_release("metric", name):
-        raise ScenarioError(f"explain: '{name}' comes with release {release}")
+        raise ScenarioError(f"explain: '{name}' is planned for release {release}")
     near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
     )
-    raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
+    raise ScenarioError(f"explain: nothing has the name '{name}'; {hint}")
 
 
 def _metric_named(name: str) -> Metric | None:
@@ -153,49 +153,49 @@ def _names_to_explain(schema: Schema) -> Iterator[str]:
                 todo.append((full, below, depth + 1))
 
 
-def _schema_at(found: Schema | None, schema: Schema, words: list[str]) -> Schema | None:
+def _schema_at(node: Schema | None, schema: Schema, words: list[str]) -> Schema | None:
     if words == ["scenario"]:
         return schema
     for word in words:
-        if word.isdigit() and _is_list(found or {}, schema):
-            continue  # an entry of a list is explained as any of them
-        known = _schema_properties(found or {}, schema)
-        found = known.get(word) or _schema_under_any_key(found or {}, schema)
-        if found is None:
+        if word.isdigit() and _is_list(node or {}, schema):
+            continue  # every entry of a list has the same explanation
+        known = _schema_properties(node or {}, schema)
+        node = known.get(word) or _schema_under_any_key(node or {}, schema)
+        if node is None:
             return None
-    return found
+    return node
 
 
-def _is_list(found: Schema, schema: Schema) -> bool:
+def _is_list(node: Schema, schema: Schema) -> bool:
     """Whether a list is among what a schema allows."""
-    if "$ref" in found:
-        return _is_list(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)
-    return found.get("type") == "array" or any(_is_list(f, schema) for f in found.get("anyOf", ()))
+    if "$ref" in node:
+        return _is_list(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)
+    return node.get("type") == "array" or any(_is_list(f, schema) for f in node.get("anyOf", ()))
 
 
-def _schema_choices(found: Schema, schema: Schema) -> list[Schema]:
+def _schema_choices(node: Schema, schema: Schema) -> list[Schema]:
     """A schema with references followed; several where any of them will do."""
-    if "$ref" in found:
-        return [*_schema_choices(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)]
-    if "anyOf" in found:
-        return [c for a in found["anyOf"] for c in _schema_choices(a, schema)]
-    if found.get("type") == "array" and "items" in found:
-        return _schema_choices(found["items"], schema)
-    return [found]
+    if "$ref" in node:
+        return [*_schema_choices(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)]
+    if "anyOf" in node:
+        return [c for a in node["anyOf"] for c in _schema_choices(a, schema)]
+    if node.get("type") == "array" and "items" in node:
+        return _schema_choices(node["items"], schema)
+    return [node]
 
 
-def _schema_properties(found: Schema, schema: Schema) -> Schema:
+def _schema_properties(node: Schema, schema: Schema) -> Schema:
     own: Schema = {}
-    for choice in _schema_choices(found, schema):
+    for choice in _schema_choices(node, schema):
         for key, value in choice.get("properties", {}).items():
             other = own.get(key, value)
             own[key] = value if other == value else {"anyOf": [other, value]}
     return own
 
 
-def _schema_under_any_key(found: Schema, schema: Schema) -> Schema | None:
+def _schema_under_any_key(node: Schema, schema: Schema) -> Schema | None:
     """What stands under any name: components, parts, items of a list."""
-    for choice in _schema_choices(found, schema):
+    for choice in _schema_choices(node, schema):
         named = choice.get("patternProperties", {}).values()
         for below in (choice.get("additionalProperties"), *named):
             if isinstance(below, dict):
@@ -204,11 +204,11 @@ def _schema_under_any_key(found: Schema, schema: Schema) -> Schema | None:
 
 
 def _explain_setting(
-    name: str, found: Schema, schema: Schema, beside: Mapping[str, str] = MappingProxyType({})
+    name: str, node: Schema, schema: Schema, extra_facts: Mapping[str, str] = MappingProxyType({})
 ) -> Explanation:
-    choices = _schema_choices(found, schema)
-    what = found.get("description") or choices[0].get("description", "")
-    facts = dict(beside)
+    choices = _schema_choices(node, schema)
+    what = node.get("description") or choices[0].get("description", "")
+    facts = dict(extra_facts)
     types = dict.fromkeys(c["type"] if isinstance(c.get("type"), str) else "" for c in choices)
     plain = [t for t in types if t and t not in ("null", "object")]
     examples = next((c["examples"] for c in choices if "examples" in c), None)
@@ -219,14 +219,14 @@ def _explain_setting(
         facts["values"] = ", ".join(values)
     elif plain:
         facts["type"] = ", ".join(plain)
-    if isinstance(found.get("default"), str | int | float) and found["default"] != "":
-        facts["default"] = str(found["default"])
-    below = {k: _setting_line(v, schema) for k, v in _schema_properties(found, schema).items()}
+    if isinstance(node.get("default"), str | int | float) and node["default"] != "":
+        facts["default"] = str(node["default"])
+    below = {k: _setting_line(v, schema) for k, v in _schema_properties(node, schema).items()}
     return Explanation(name, _first_paragraph(what), facts, below)
 
 
-def _setting_line(found: Schema, schema: Schema) -> str:
-    told: str = found.get("description") or _schema_choices(found, schema)[0].get("description", "")
+def _setting_line(node: Schema, schema: Schema) -> str:
+    told: str = node.get("description") or _schema_choices(node, schema)[0].get("description", "")
     return _first_paragraph(told)
 
 

@@ -36,9 +36,9 @@ def undeclared_driver_warnings(scenario: Scenario) -> Iterator[Problem]:
     for i, swap in enumerate(hil.swap if hil else ()):
         if agent_has_driver(swap.driver, swap.agent) is None:
             message = (
-                f"hil.swap {swap.component}: whether agent '{swap.agent}' has a driver "
-                f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
-                f"--agent {swap.agent}; to know it here, {unknown_driver_cure(swap.agent)}"
+                f"hil.swap {swap.component}: not checked whether agent '{swap.agent}' has a driver "
+                f"'{swap.driver}'; ask the agent: foretrace drivers {swap.driver} "
+                f"--agent {swap.agent}, or, to check it here, {unknown_driver_cure(swap.agent)}"
             )
             spot = FilePosition(scenario.file, path=f"hil.swap.{i}.driver")
             yield Problem("driver", message, spot, "warning")
@@ -72,7 +72,7 @@ def parse_swap_options(texts: list[str]) -> list[str]:
         name, _, device = driver.partition(":")
         if not equals or not component or not name:
             raise ScenarioError(
-                f"--swap '{text}': names no driver; write it like node0.nic0=verbs:mlx5_0"
+                f"--swap '{text}': has no driver; write it like node0.nic0=verbs:mlx5_0"
             )
         at = ""
         if device:

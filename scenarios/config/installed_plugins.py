@@ -29,8 +29,8 @@ def _load_entry_point(point: EntryPoint) -> object:
     except Exception as error:
         package = point.dist.name if point.dist else "an installed package"
         message = (
-            f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; mend it, "
-            f"or pip uninstall {package}"
+            f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; fix it, "
+            f"or run: pip uninstall {package}"
         )
         raise InvalidScenarioError(
             [Problem("plug-in", message, FilePosition(point.value))]

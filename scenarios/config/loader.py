@@ -180,7 +180,9 @@ def scenario_file_and_shown_name(name: str) -> tuple[File, str]:
     known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
     if bundled in known:
         return inside, f"{BUNDLED}{bundled}"
-    message = f"no file and no bundled scenario '{bundled}'{did_you_mean_text(bundled, known)}"
+    message = (
+        f"no scenario file and no bundled scenario '{bundled}'{did_you_mean_text(bundled, known)}"
+    )
     raise InvalidScenarioError([Problem("unreadable", message, FilePosition(name))])
 
 
@@ -198,10 +200,10 @@ def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNo
     target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
     path, name = scenario_file_and_shown_name(target)
     if os.path.abspath(path) in above:
-        message = f"'{named.value}' extends this file in turn; take one of them out"
+        message = f"'{named.value}' extends this file too; remove one of the two 'extends'"
         raise InvalidScenarioError([Problem("circular-extends", message, named.spot)])
     if not path.is_file():
-        message = f"no file '{target}' to extend; paths start at the folder of this file"
+        message = f"no file '{target}' to extend; write its path from the folder of this file"
         raise InvalidScenarioError([Problem("unreadable", message, named.spot)])
     scenario_model()  # the sections must be known to say which are inherited
     own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
@@ -214,7 +216,7 @@ READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {
     "references": reference_problems,
     "lint": lint,
 }
-"""The checks that reading a scenario is, in order; those of a run follow them in ``cli.checks``."""
+"""Checks made while a scenario is read, in order; ``cli.checks`` adds those made before a run."""
 
 
 def _check_scenario(
@@ -225,7 +227,7 @@ def _check_scenario(
     tree = with_absolute_paths(apply_settings(with_current_names(tree), settings))
     _load_named_plugins(tree)
     if own := find_node(tree, ("catalog",)):
-        catalog = catalog.beside(own)
+        catalog = catalog.with_own_parts(own)
     draft = Draft(tree, catalog, shown)
     problems = [problem for check in READING.values() for problem in check(draft)]
     if errors := [p for p in problems if p.severity == "error"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...sim.facts.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
 from ...sim.facts.metric import find_metric as named_of
-from .later import planned_release
+from .planned_releases import planned_release
 from .settings import known_workloads
 
 __all__ = [
@@ -89,7 +89,7 @@ def parse_metric(text: str) -> tuple[Metric, str, str]:
         release = planned_release("metric", text) or planned_release(
             "metric", text.rpartition(".")[0]
         )
-        told = f"'{text}' comes with release {release}" if release else str(first)
+        told = f"'{text}' is planned for release {release}" if release else str(first)
         raise ValueError(f"{told}; see: foretrace explain metrics") from None
     return found, f"{job}.{name}", statistic
 
@@ -98,57 +98,58 @@ METRICS |= {m.name: m for m in COMMON}
 register_metric(
     "completion_time",
     "s",
-    "From when a job arrives to its last end, what it waits for its components included.",
+    "Time from the arrival of a job to the end of its last op, waiting for components included.",
     (),
     "lower",
 )
 register_metric(
     "cost_per_million_tokens",
     "USD",
-    "Prices of cost.items times the mean time of a token (1 / tokens_per_second), times a million.",
+    "Cost of a million tokens: prices of cost.items times the mean time per token "
+    "(1 / tokens_per_second) times a million.",
     (),
     "lower",
 )
 register_metric(
     "cost_per_hour",
     "USD",
-    "Prices of cost.items for all machines, an hour; no idle time.",
+    "Price of all machines per hour, by cost.items; without idle time.",
     (),
     "lower",
 )
 register_metric(
     "cost",
     "USD",
-    "Of one of several jobs: its share of all GPUs, times their prices, times its makespan.",
+    "Cost of one job of several: its share of all GPUs times their prices times its makespan.",
     (),
     "lower",
 )
 register_metric(
     "gpu_time_per_million_tokens",
     "s",
-    "GPUs times the mean time of a token (1 / tokens_per_second), times a million.",
+    "Number of GPUs times the mean time per token (1 / tokens_per_second) times a million.",
     (),
     "lower",
 )
 register_metric(
     "gpu.power",
     "W",
-    "Board power of all GPUs at full load, as their catalog entry says it: a bound, not measured.",
+    "Board power of all GPUs at full load, from their catalog entry: an upper bound, not measured.",
     ("bound",),
     "lower",
 )
 register_metric(
     "gpu.energy_per_million_tokens",
     "J",
-    "gpu.power.bound times the mean time of a token, times a million: all GPUs at full load, hosts "
-    "and network left out; a bound, not measured.",
+    "gpu.power.bound times the mean time per token times a million: all GPUs at full load, without "
+    "hosts and network; a bound, not measured.",
     ("bound",),
     "lower",
 )
 register_metric(
     "hil.*.error",
     "",
-    "(predicted - measured) / measured, its size; of a component's ops, or of iteration_time.",
+    "Relative error, |predicted - measured| / measured, of a component's ops or of iteration_time.",
     (*SPREAD, "bias"),
     "lower",
 )

@@ -14,7 +14,7 @@ from pydantic import Field
 from .schema import REQUIRED, Section, validation_error
 
 NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(\D.*?)?\s*")
-DIGITS = 6  # of a value that is drawn or spaced; what nobody would write has no meaning
+DIGITS = 6  # significant digits of a value that is drawn or spaced
 MOST = 10_000  # values of one setting
 Scalar = str | int | float
 
@@ -34,11 +34,13 @@ class Amount:
     unit: str = ""
     text: bool = False
 
-    def of(self, number: Decimal) -> Scalar:
+    def with_number(self, number: Decimal) -> Scalar:
         """Another number, written like this one.
 
-        >>> parse_amount("100 Gb/s").of(Decimal("250")), parse_amount(8).of(Decimal(16))
-        ('250 Gb/s', 16)
+        >>> parse_amount("100 Gb/s").with_number(Decimal("250"))
+        '250 Gb/s'
+        >>> parse_amount(8).with_number(Decimal(16))
+        16
         """
         whole = number == number.to_integral_value()
         if not self.text:
@@ -60,7 +62,7 @@ def parse_amount(written: object) -> Amount:
             return Amount(Decimal(str(written)))
     elif isinstance(written, str) and (found := NUMBER.fullmatch(written)):
         return Amount(Decimal(found[1]), found[2] or "", text=True)
-    raise ValueError(f"'{written}' is no number; write it like 8 or '100 Gb/s'")
+    raise ValueError(f"'{written}' is not a number; write it like 8 or '100 Gb/s'")
 
 
 @dataclass(frozen=True)
@@ -80,13 +82,13 @@ class Values:
         """Plain data for tables: the values by their position, ``{"0": ..., "1": ...}``."""
         return {str(i): v for i, v in enumerate(self.values)}
 
-    def at(self, share: float) -> Any:
+    def value_at(self, fraction: float) -> Any:
         """The value that lies at a share of the way, from 0 to below 1.
 
-        >>> Values((1, 2, 4)).at(0.5)
+        >>> Values((1, 2, 4)).value_at(0.5)
         2
         """
-        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+        return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)]
 
 
 @dataclass(frozen=True)
@@ -105,18 +107,21 @@ class Range:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for tables: ``from``, ``to`` and, if it is logarithmic, ``log``."""
-        ends = {"from": self.low.of(self.low.number), "to": self.high.of(self.high.number)}
+        ends = {
+            "from": self.low.with_number(self.low.number),
+            "to": self.high.with_number(self.high.number),
+        }
         return {**ends, "log": True} if self.log else ends
 
-    def at(self, share: float) -> Scalar:
+    def value_at(self, fraction: float) -> Scalar:
         """The value that lies at a share of the way, from 0 to 1.
 
-        >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).at(0.5)
+        >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).value_at(0.5)
         '10 us'
         """
         low, high = float(self.low.number), float(self.high.number)
-        found = low * (high / low) ** share if self.log else low + (high - low) * share
-        return self.low.of(Decimal(f"{min(max(found, low), high):.{DIGITS}g}"))
+        found = low * (high / low) ** fraction if self.log else low + (high - low) * fraction
+        return self.low.with_number(Decimal(f"{min(max(found, low), high):.{DIGITS}g}"))
 
 
 Vary = Values | Range
@@ -126,13 +131,13 @@ class RangeSection(Section):
     """A range of values."""
 
     from_: Annotated[str | int | float, Field(alias="from")] = REQUIRED
-    """The first."""
+    """The first value."""
     to: str | int | float = REQUIRED
-    """The last."""
+    """The last value."""
     step: str | int | float | None = None
-    """Every so much between them."""
+    """Distance from one value to the next."""
     log: Annotated[int, Field(ge=2, le=MOST)] | Literal[True] | None = None
-    """So many values, each larger by the same factor; true: any, by equal factors."""
+    """Number of values, spaced by equal factors; true: any value, drawn on a logarithmic scale."""
 
 
 def read_vary(data: Any, context: Any = None) -> Vary:
@@ -146,16 +151,19 @@ def read_vary(data: Any, context: Any = None) -> Vary:
     if isinstance(data, list | tuple):
         return _read_list(data)
     if not isinstance(data, dict):
-        message = f"'{data}' is no list of values; write it like [1, 2, 4] or {{from: 1, to: 4}}"
+        message = f"'{data}' is not a list of values; write it like [1, 2, 4] or {{from: 1, to: 4}}"
         raise validation_error("vary", message, value=data)
     model = RangeSection.model_validate(data, context=context)
     low, high = _read_end("from", model.from_), _read_end("to", model.to)
     if low.unit != high.unit:
-        message = f"'{model.to}' and '{model.from_}' have different units; write both in one"
+        message = f"'{model.to}' and '{model.from_}' have different units; write both in one unit"
         raise validation_error("vary", message, "to", model.to)
     if low.number >= high.number:
         raise validation_error(
-            "vary", f"'{model.to}' must be above '{model.from_}'", "to", model.to
+            "vary",
+            f"'{model.to}' is not above '{model.from_}'; write the larger value under 'to'",
+            "to",
+            model.to,
         )
     if model.log is not None:
         return _values_by_factor(low, high, model)
@@ -165,7 +173,7 @@ def read_vary(data: Any, context: Any = None) -> Vary:
 def _read_list(data: Any) -> Values:
     if not data:
         raise validation_error(
-            "vary", "the list of values is empty; write one at least", value=data
+            "vary", "the list of values is empty; write at least one", value=data
         )
     if len({repr(v) for v in data}) < len(data):
         twice = next(v for i, v in enumerate(data) if v in data[:i])
@@ -195,18 +203,18 @@ def _read_end(key: str, written: object) -> Amount:
 def _values_by_step(low: Amount, high: Amount, model: RangeSection) -> Values:
     step = _read_end("step", model.step)
     if step.unit != low.unit or step.number <= 0:
-        message = f"'{model.step}' is no step from '{model.from_}'; write one above 0 in its unit"
+        message = f"step '{model.step}' does not fit '{model.from_}'; write one above 0 in its unit"
         raise validation_error("vary", message, "step", model.step)
     count = (high.number - low.number) / step.number
     if count != count.to_integral_value():
-        last = low.of(low.number + int(count) * step.number)
-        message = f"steps of '{model.step}' do not reach '{model.to}'; the last one is '{last}'"
+        last = low.with_number(low.number + int(count) * step.number)
+        message = f"steps of '{model.step}' do not reach '{model.to}'; write to: '{last}'"
         raise validation_error("vary", message, "step", model.step)
     if count >= MOST:
-        message = f"{int(count) + 1} values; take at most {MOST}"
+        message = f"{int(count) + 1} values are too many; write a step that gives at most {MOST}"
         raise validation_error("vary", message, "step", model.step)
     numbers = (low.number + i * step.number for i in range(int(count) + 1))
-    return Values(tuple(low.of(n) for n in numbers), ordered=True)
+    return Values(tuple(low.with_number(n) for n in numbers), ordered=True)
 
 
 def _values_by_factor(low: Amount, high: Amount, model: RangeSection) -> Vary:
@@ -216,11 +224,14 @@ def _values_by_factor(low: Amount, high: Amount, model: RangeSection) -> Vary:
         )
     if low.number <= 0:
         raise validation_error(
-            "vary", f"'{model.from_}' must be above 0 with 'log'", "from", model.from_
+            "vary",
+            f"'{model.from_}' is not above 0; write a positive value for 'log'",
+            "from",
+            model.from_,
         )
     whole = Range(low, high, log=True)
     if model.log is True:
         return whole
     count = int(model.log or 0)
-    found = tuple(dict.fromkeys(whole.at(i / (count - 1)) for i in range(count)))
+    found = tuple(dict.fromkeys(whole.value_at(i / (count - 1)) for i in range(count)))
     return Values(found, ordered=True)

@@ -31,25 +31,27 @@ Whole = Annotated[int, Field(ge=0)]
 class GpuFacts(Section):
     """What a GPU has beside the times of its kernels."""
 
-    memory: Bytes | None = Field(None, description="Size of its memory.")
+    memory: Bytes | None = Field(None, description="Memory size of one GPU.")
     streams: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Kernels that run at once."
+        None, description="Number of kernels that run at the same time."
     )
-    copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
+    copy_engines: Whole | None = Field(
+        None, description="Number of copies that run at the same time, next to kernels."
+    )
     power: Watts | None = Field(None, description="Power of the board at full load.")
     scaled_block: Annotated[int, Field(ge=1)] | None = Field(
         None,
-        description="Fewest numbers of an operand that share a scale which its tensor cores apply.",
+        description="Smallest block of an operand that can have its own scale in the tensor cores.",
     )
     core: bool | None = Field(
         None,
-        description="Its ops share it with the library (threads of a core, channels of a GPU): "
-        "what collectives take of it ops get less of, while they are beside each other.",
+        description="True if kernels and the communication library share its compute time: a "
+        "collective in flight slows kernels down.",
     )
     capacity: bool | None = Field(
         None,
-        description="Whether its memory is a capacity, of which training jobs hold what they need "
-        "from their start to their end; where there are several of them, unless said.",
+        description="True if training jobs hold GPU memory from their start to their end, so that "
+        "a job may wait for it. By default true if there are several training jobs.",
     )
 
 
@@ -63,7 +65,9 @@ class MemoryFacts(Section):
 class HostFacts(Section):
     """What a machine has beside its GPUs."""
 
-    cores: Annotated[int, Field(ge=1)] | None = Field(None, description="Threads that run at once.")
+    cores: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Number of threads that run at the same time."
+    )
     memory: Bytes | None = Field(None, description="Size of its DRAM.")
     power: Watts | None = Field(
         None, description="Power of the machine without its GPUs, at full load."
@@ -106,11 +110,14 @@ OURS = {
     "cxl": PartKind(
         MemoryFacts,
         ("cxl", "memory"),
-        help="CXL memory of the machine; ``size: 0 GB`` means that none is fitted.",
+        help="CXL memory of the machine; ``size: 0 GB`` means none.",
         priced_by="size",
     ),
     "host": PartKind(
-        HostFacts, ("host",), help="Processors and what runs on them.", priced_by="memory"
+        HostFacts,
+        ("host",),
+        help="CPUs of the machine, and their costs per op.",
+        priced_by="memory",
     ),
     "memory": PartKind(MemoryFacts, ("memory",), help="DRAM of the host.", priced_by="size"),
     "switch": PartKind(OtherFacts, ("switch",), place="fabric"),
@@ -132,19 +139,19 @@ class _Kinds(Mapping[str, PartKind]):
         return len(list(iter(self)))
 
 
-_registered: dict[type[NodePart], PartKind] = {}  # asked for as often as there are parts
+_registered: dict[type[NodePart], PartKind] = {}  # cache
 
 
-def _registered_kind(made: type[NodePart]) -> PartKind:
-    if made not in _registered:
-        told = (made.__doc__ or "").strip().partition("\n")[0]
-        model = constructor_model(made, optional=True)
-        _registered[made] = PartKind(model, help=told, priced_by=made.priced_by)
-    return _registered[made]
+def _registered_kind(cls: type[NodePart]) -> PartKind:
+    if cls not in _registered:
+        told = (cls.__doc__ or "").strip().partition("\n")[0]
+        model = constructor_model(cls, optional=True)
+        _registered[cls] = PartKind(model, help=told, priced_by=cls.priced_by)
+    return _registered[cls]
 
 
 KINDS: Mapping[str, PartKind] = _Kinds()
-"""Every kind of part by name: the one list of them."""
+"""Every kind of part by name."""
 
 
 def node_parts() -> tuple[str, ...]:
@@ -180,10 +187,10 @@ class Part:
         """Plain data as a scenario writes it."""
         return {"model": self.model, "count": self.count, **self.settings}
 
-    def of(self, backend: str) -> dict[str, Any]:
+    def settings_for(self, backend: str) -> dict[str, Any]:
         """Those of its settings that a backend's constructor takes.
 
-        >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).of("nic")
+        >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).settings_for("nic")
         {'bandwidth': 25000000000.0}
         """
         return settings_taken(backend_settings_model(backend), self.settings)
@@ -233,8 +240,8 @@ def part_model(kind: str) -> type[Section]:
     ('model', 'count', 'power', 'bandwidth')
     """
     own: dict[str, Any] = {
-        "model": (str | None, Field(None, description=f"A name of `foretrace catalog {kind}`.")),
-        "count": (Whole, Field(1, description="How many of them each machine has.")),
+        "model": (str | None, Field(None, description=f"A name from `foretrace catalog {kind}`.")),
+        "count": (Whole, Field(1, description="Number in each machine.")),
     }
     rest = entry_model(kind).field_definitions()
     return create_model(f"{kind}_part", __base__=Section, __doc__=f"A {kind}.", **own, **rest)
@@ -263,20 +270,26 @@ class ComponentOverride(Section):
     """How single components differ from the others."""
 
     slowdown: Annotated[float, Field(gt=0)] = 1.0
-    """Durations are this much longer, rates this much lower; 1.3 is 30 % slower."""
+    """Factor on durations, and divisor of rates; 1.3 is 30 % slower."""
     down: bool = False
-    """It has failed."""
+    """True if it has failed."""
 
 
 @cache
 def part_link_model() -> type[Section]:
     """The model of one of ``links`` as a file writes it."""
     own: dict[str, Any] = {
-        "from_": (str, Field(alias="from", description=f"A part: {', '.join(node_parts())}.")),
-        "to": (str, Field(description="The part at the other end of the link.")),
+        "from_": (
+            str,
+            Field(
+                alias="from",
+                description=f"Part at one end of the link: {', '.join(node_parts())}.",
+            ),
+        ),
+        "to": (str, Field(description="Part at the other end of the link.")),
         "via": (
             str | None,
-            Field(None, description="The kind of link, a name of `foretrace catalog link`."),
+            Field(None, description="Kind of link, a name from `foretrace catalog link`."),
         ),
     }
     rest = entry_model("link").field_definitions()
@@ -286,10 +299,10 @@ def part_link_model() -> type[Section]:
 def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
     """One of ``links``."""
     if not isinstance(data, dict):
-        message = "a link has keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
+        message = "a link needs keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
         raise validation_error("mapping", message, value=data)
     model: Any = part_link_model().model_validate(data, context=info.context)
-    told = plain_settings(model, given=True)
+    told = plain_settings(model, only_given=True)
     given = {k: v for k, v in told.items() if k not in ("from_", "to", "via")}
     return PartLink(model.from_, model.to, Part("link", model.via or "", 1, given))
 
@@ -316,8 +329,8 @@ def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
     if isinstance(data, str):
         return Part(kind, data)
     if not isinstance(data, dict):
-        message = f"a {kind} has keys; write it like {{model: NAME, count: 8}}"
+        message = f"a {kind} needs keys; write it like {{model: NAME, count: 8}}"
         raise validation_error("mapping", message, value=data)
     model = part_model(kind).model_validate(data, context=info.context)
-    given = {k: v for k, v in plain_settings(model, given=True).items() if k not in OWN}
+    given = {k: v for k, v in plain_settings(model, only_given=True).items() if k not in OWN}
     return Part(kind, model.model or "", model.count, given)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-PREFIX = "foretrace_plugin_"  # of the modules that files become
+PREFIX = "foretrace_plugin_"  # of the name of the module made from a plug-in's file
 
 
 def _bad_yield_message(error: BaseException) -> str:
@@ -21,7 +21,7 @@ def _bad_yield_message(error: BaseException) -> str:
         return ""
     return (
         f"plug-in '{Path(said[1]).name}' fails in line {said[2]}: it yields {said[3]!r}; "
-        "yield sim.wait(seconds) or another thing to wait for"
+        "yield sim.wait(seconds) or another event"
     )
 
 
@@ -35,7 +35,7 @@ def message_naming_plugin(error: BaseException) -> str:
         if name.startswith(PREFIX):
             file = Path(step.tb_frame.f_code.co_filename).name
             where = f"plug-in '{file}' fails in line {step.tb_lineno}"
-            told = f"{where}: {type(error).__name__}: {error}; mend it or take it out"
+            told = f"{where}: {type(error).__name__}: {error}; fix it, or remove it from 'plugins'"
         step = step.tb_next
     return told
 

@@ -59,7 +59,7 @@ def load_plugin_file(file: Path, spot: FilePosition) -> None:
         return
     found = importlib.util.spec_from_file_location(name, file)
     if found is None or found.loader is None:
-        message = f"plug-in '{file.name}' is no Python file; give one that ends in .py"
+        message = f"plug-in '{file.name}' is not a Python file; give a file that ends in .py"
         raise InvalidScenarioError([Problem("plug-in", message, spot)])
     module = importlib.util.module_from_spec(found)
     _unregister_plugin_file(file)  # it was edited since
@@ -109,7 +109,7 @@ def _check_plugin(file: Path, spot: FilePosition) -> None:
                 check_algorithm(made)
                 continue
             if made in PARTS.values() and name in OURS:
-                raise TypeError("there is such a kind of part already; take another name")
+                raise TypeError("a built-in kind of part has this name; choose another name")
             _check_callables(table, made)
             if table == "medium" and not isinstance(getattr(made, "kernels", None), Kernels):
                 raise TypeError(f"{made.__name__} has no kernels; write 'kernels = Kernels(…)'")
@@ -141,19 +141,19 @@ def _check_callables(table: str, cls: Any) -> None:
         _check_methods(table, cls, wanted)
 
 
-def _check_methods(table: str, cls: Any, wanted: str) -> None:
+def _check_methods(table: str, cls: Any, method: str) -> None:
     """Refuse a class without one of the methods that it is asked by."""
-    verb, _, arguments = wanted.partition("(")
+    verb, _, arguments = method.partition("(")
     if not isinstance(cls, type):
-        raise TypeError(f"{cls.__name__} is no class; write one with 'def {wanted}'")
+        raise TypeError(f"{cls.__name__} is not a class; write a class with 'def {method}'")
     found = next((c.__dict__[verb] for c in cls.__mro__ if verb in c.__dict__), None)
     if found is None or found in UNWRITTEN:
-        raise TypeError(f"{cls.__name__} has no {verb}(); write 'def {wanted}'")
+        raise TypeError(f"{cls.__name__} has no {verb}(); write 'def {method}'")
     told = inspect.signature(found)
     try:
         told.bind(*arguments.rstrip(")").split(", "))
     except TypeError:
-        raise TypeError(f"{verb}{told} cannot be asked; write 'def {wanted}'") from None
+        raise TypeError(f"{verb}{told} takes other arguments; write 'def {method}'") from None
     if table == "process" and not inspect.isgeneratorfunction(found):
         raise TypeError(f"{verb}{told} never yields; write 'yield sim.wait(seconds)' to wait")
 
@@ -189,7 +189,7 @@ def plugin_registries() -> dict[str, dict[str, Any]]:
 
 
 _registered: dict[Path, set[tuple[str, str]]] = {}
-"""Registrations of each file: the table, and the name in it."""
+"""Registrations made by each file: (registry, name)."""
 
 
 def _registered_names() -> set[tuple[str, str]]:
@@ -197,13 +197,19 @@ def _registered_names() -> set[tuple[str, str]]:
 
 
 def _failure_message(name: str, error: BaseException) -> str:
-    if isinstance(error, SyntaxError):  # nothing of it ran, so that no frame is in it
-        return f"plug-in '{name}' fails in line {error.lineno}: {error.msg}; mend it or take it out"
+    if isinstance(error, SyntaxError):  # the file did not run: the traceback has no frame of it
+        return (
+            f"plug-in '{name}' fails in line {error.lineno}: {error.msg}; fix it, or remove it "
+            "from 'plugins'"
+        )
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     where = f" in line {last.tb_lineno}" if last is not None else ""
-    return f"plug-in '{name}' fails{where}: {type(error).__name__}: {error}; mend it or take it out"
+    return (
+        f"plug-in '{name}' fails{where}: {type(error).__name__}: {error}; fix it, or remove it "
+        "from 'plugins'"
+    )
 
 
 def _clear_cached_models() -> None:

@@ -132,7 +132,7 @@ def problems_text(problems: Sequence[Problem]) -> str:
     lines = [str(p) for p in problems[:AT_MOST]]
     rest = len(problems) - AT_MOST
     if rest > 0:
-        lines.append(f"and {rest} more; mend these first")
+        lines.append(f"and {rest} more; fix these first")
     return "\n".join(lines)
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from .sections.workload import WorkloadSection
 
 BASE = "base"
-SETTING = re.compile(r"[a-z_]+(\.\w+|\[\d+\])*(?=: )")  # at the beginning of a message
-ITEM = re.compile(r"\[(\d+)\]")  # of a list
+SETTING = re.compile(r"[a-z_]+(\.\w+|\[\d+\])*(?=: )")  # dotted path at the start of a message
+ITEM = re.compile(r"\[(\d+)\]")  # index in a list
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Scenario:
         return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
 
     @cached_property
-    def built(self) -> dict[str, Any]:
+    def build_cache(self) -> dict[str, Any]:
         """What was built of it, by name: its checks and its run ask for the same."""
         return {}
 
@@ -174,12 +174,14 @@ class Scenario:
         kept = tuple(o for o in self.others if o.variant == variant)
         if not kept:
             known = [o.variant for o in self.others]
-            raise ScenarioError(f"no variant named '{variant}'{did_you_mean_text(variant, known)}")
+            raise ScenarioError(
+                f"--variant: no variant named '{variant}'{did_you_mean_text(variant, known)}"
+            )
         told = self.resolved()
         told["what_if"] = [variant_with_uses_merged(told["what_if"], variant)]
         return replace(self, plain=told, others=kept)
 
-    def place(self, path: str) -> str:
+    def message_prefix(self, path: str) -> str:
         """The place of a setting, as the beginning of a message; "" for none."""
         places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
         return "".join(f"{where}: " for where in islice(places, 1))

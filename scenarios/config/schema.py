@@ -57,7 +57,7 @@ Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""
 NAMES_FILE = "names a file"
 FileName = Annotated[str, NAMES_FILE]
-"""A file, or a glob of files, from the folder of the file that says it."""
+"""A file or a glob, relative to the folder of the scenario file that names it."""
 
 
 def _describe_properties(schema: dict[str, Any], model: type[BaseModel]) -> None:
@@ -81,7 +81,7 @@ def _field_texts(model: type[BaseModel]) -> dict[str, str]:
             continue
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-        except OSError:  # made from a signature: its fields say it themselves
+        except OSError:  # made from a signature: each field has its own description
             continue
         for a, b in pairwise(tree.body[0].body):  # type: ignore[attr-defined]
             if isinstance(a, ast.AnnAssign) and isinstance(b, ast.Expr):
@@ -138,7 +138,7 @@ Broken = Callable[["TreeNode", Attempt], Iterable["Problem"]]
 Files = Callable[[], tuple[str, ...]]
 
 
-def _no_problems(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
+def _no_problems(tree: TreeNode, check_tree: Attempt) -> Iterable[Problem]:
     return ()
 
 
@@ -197,7 +197,7 @@ def register(
         The key is taken.
     """
     if key in SECTIONS:
-        raise ValueError(f"two sections are named {key!r}")
+        raise ValueError(f"a section named {key!r} is registered already; choose another key")
     told = help or (annotation.__doc__ or "").strip().split("\n")[0]
     named = files if callable(files) else lambda: files
     SECTIONS[key] = RegisteredSection(annotation, default, told, inherited, named, broken)

@@ -19,9 +19,9 @@ from ...sim.run.process import PROCESSES
 from ...sim.run.workload import WORKLOADS, Workload
 from ...sim.setting_groups import group_in_annotation
 from ...sim.units import Unit
-from .given import GIVEN
-from .homes import import_ours
 from .installed_plugins import load_installed
+from .module_importers import import_own_modules
+from .run_arguments import RUN_ARGUMENTS
 from .schema import NAMES_FILE, REQUIRED, Section
 
 
@@ -32,7 +32,7 @@ def known_backends() -> Mapping[str, type[Backend]]:
     >>> "roofline" in known_backends()
     True
     """
-    import_ours("backends")
+    import_own_modules("backends")
     load_installed("foretrace.backends")
     return BACKENDS
 
@@ -60,7 +60,7 @@ def known_workloads() -> Mapping[str, type[Workload]]:
     >>> sorted(known_workloads())[:2]
     ['trace', 'training']
     """
-    import_ours("workloads")
+    import_own_modules("workloads")
     load_installed("foretrace.workloads")
     return WORKLOADS
 
@@ -125,26 +125,28 @@ def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
     return _models[cls, optional]
 
 
-_models: dict[tuple[type, bool], type[Section]] = {}  # making one takes 10 ms
+_models: dict[tuple[type, bool], type[Section]] = {}  # cache: building a model takes 10 ms
 
 
 class SettingsGroup(Section):
     """A group of settings: the model of a dataclass that a constructor takes."""
 
 
-def plain_settings(model: Section, *, given: bool = False) -> dict[str, Any]:
+def plain_settings(model: Section, *, only_given: bool = False) -> dict[str, Any]:
     """Settings of a model by name; groups as plain mappings.
 
     Parameters
     ----------
-    given : leave out what is None
+    only_given : leave out what is None
     """
-    read = {k: _plain_group(v, given) for k, v in model}
-    return {k: v for k, v in read.items() if v is not None} if given else read
+    read = {k: _plain_group(v, only_given) for k, v in model}
+    return {k: v for k, v in read.items() if v is not None} if only_given else read
 
 
-def _plain_group(value: Any, given: bool) -> Any:
-    return plain_settings(value, given=given) if isinstance(value, SettingsGroup) else value
+def _plain_group(value: Any, only_given: bool) -> Any:
+    return (
+        plain_settings(value, only_given=only_given) if isinstance(value, SettingsGroup) else value
+    )
 
 
 def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
@@ -196,28 +198,30 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
             continue
         if key not in hints:
             raise TypeError(
-                f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
-                f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
+                f"'{key}' of {cls.__name__}() has no annotation, so its unit is unknown; write "
+                f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain type"
             )
-        if hints[key] in GIVEN or _takes_backends(hints[key]):
-            continue  # the run gives it, no file can
+        if hints[key] in RUN_ARGUMENTS or _takes_backends(hints[key]):
+            continue  # supplied by the run, not by a file
         fields[key] = _field(hints[key], parameter.default, told.get(key), optional)
     base = SettingsGroup if is_dataclass(cls) else Section
     return create_model(cls.__name__, __base__=base, __doc__=inspect.getdoc(cls), **fields)
 
 
-def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, Any]:
+def _field(hint: Any, default: Any, help_text: str | None, optional: bool) -> tuple[Any, Any]:
     """Annotation and field of an argument; a group has its model."""
     group = group_in_annotation(hint)
     model: Any = constructor_model(group, optional=optional) if group else None
     annotation = _readable_annotation(hint) if model is None else model
     if optional:
-        return annotation | None, Field(None, description=told)
+        return annotation | None, Field(None, description=help_text)
     if default is inspect.Parameter.empty:
-        return annotation, Field(REQUIRED, description=told)
+        return annotation, Field(REQUIRED, description=help_text)
     if model is not None and default is not None:
-        return model, Field(default_factory=partial(_as_group, model, default), description=told)
-    return annotation | None if group else annotation, Field(default, description=told)
+        return model, Field(
+            default_factory=partial(_as_group, model, default), description=help_text
+        )
+    return annotation | None if group else annotation, Field(default, description=help_text)
 
 
 def _as_group(model: type[SettingsGroup], instance: Any) -> SettingsGroup:
@@ -273,8 +277,8 @@ def default_as_written(field: FieldInfo, value: Any) -> str | int | float | None
 def parameter_help_texts(cls: type) -> dict[str, str]:
     """The help text of each parameter, from its numpydoc docstring and those it inherits from.
 
-    >>> parameter_help_texts(known_backends()["link"])["latency"]
-    'To cross it once.'
+    >>> list(parameter_help_texts(known_backends()["link"]))[:2]
+    ['bandwidth', 'latency']
     """
     found: dict[str, str] = {}
     for one in reversed(cls.__mro__):

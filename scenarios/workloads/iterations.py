@@ -15,9 +15,9 @@ class Iterations(Section):
     """Iterations that count."""
 
     warm_up: Annotated[int, Field(ge=0)] = 0
-    """Left out at the start."""
+    """Number of first iterations that are not counted."""
     measure: Positive | None = None
-    """Counted after that; all there are unless said."""
+    """Number of iterations counted after the warm-up; by default all."""
 
 
 ALL = Iterations()

@@ -17,10 +17,10 @@ class MeasuredStep(Section):
     """A measured iteration, and on what it was measured."""
 
     iteration_time: Annotated[Seconds, Field(gt=0)]
-    """Median of those that count."""
+    """Median time of the measured iterations."""
     on: dict[str, Any] = Field(default_factory=dict)
-    """Settings that were others then: ``nodes``, those of the workload (``batch``, ``parallel:
-    {tensor: 2}``), or any dotted path."""
+    """Settings that differed in the measurement: ``nodes``, those of the workload (``batch``,
+    ``parallel: {tensor: 2}``), or any dotted path."""
 
     def settings(self) -> Iterator[tuple[str, Any]]:
         """Settings by dotted path.

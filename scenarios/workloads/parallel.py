@@ -15,13 +15,13 @@ class ParallelismDegrees(Section):
     """Degrees of parallelism of a model."""
 
     tensor: Positive = 1
-    """Ranks that share each layer."""
+    """Tensor-parallel degree: ranks that share each layer."""
     pipeline: Positive = 1
-    """Ranks in a row, a block of layers each."""
+    """Pipeline-parallel degree: number of stages."""
     data: Positive = 1
-    """Copies of the model, each with its own samples."""
+    """Data-parallel degree: copies of the model."""
     expert: Literal[1] = 1
-    """Ranks that share the experts of a layer: each has its own."""
+    """Expert-parallel degree; only 1."""
 
     @property
     def ranks(self) -> int:
@@ -33,9 +33,9 @@ class WantedDegrees(ParallelismDegrees):
     """Degrees of parallelism that a recorded step is resized to."""
 
     expert: Positive = 1  # type: ignore[assignment]
-    """Ranks that share the experts of a layer: only as recorded."""
+    """Expert-parallel degree; must equal the recorded one."""
     context: Positive = 1
-    """Ranks that share a sequence: only as recorded."""
+    """Context-parallel degree; must equal the recorded one."""
 
 
 class RecordedOn(Section):
@@ -44,20 +44,20 @@ class RecordedOn(Section):
     device: str | None = None
     """Catalog name of the GPU or host that ran it."""
     host: str | None = None
-    """Catalog name of the host beside the GPU.  Unsaid, the cluster's host recorded it where the
-    cluster's GPU did; ops that another host recorded last as there, and widen the interval."""
+    """Catalog name of the host that ran it. By default the cluster's host, if the cluster's GPU
+    recorded the trace. Ops from another host keep their duration and widen the interval."""
     nodes: Positive | None = None
-    """Machines that took part."""
+    """Number of machines."""
     parallel: ParallelismDegrees | None = None
-    """How its ranks shared the model."""
+    """Parallelism of the recorded job."""
 
 
 class ScaledParallelism(Section):
     """Parallelism that the trace is resized to."""
 
     parallel: WantedDegrees
-    """Groups of the size wanted.  Data-parallel ones of any step; tensor-parallel ones of a step
-    whose ranks held whole layers, where its pairs of linear layers can be told (docs/traces.md)."""
+    """New degrees of parallelism. Data parallelism can change for any step, tensor parallelism if
+    each rank held whole layers with recognizable pairs of linear layers (docs/traces.md)."""
     bucket: Annotated[Chunk, Field(gt=0)] | None = None
-    """Cap of DDP's gradient buckets (``bucket_cap_mb``), where DDP is added to one process, or its
-    buckets are re-sized for tensor-parallel ranks; unsaid, DDP's own: 25 MiB, the first 1 MiB."""
+    """Size of DDP's gradient buckets (``bucket_cap_mb``), if DDP is added to one process or buckets
+    are resized for tensor-parallel ranks. By default that of DDP: 25 MiB, the first 1 MiB."""

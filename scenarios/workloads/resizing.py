@@ -43,7 +43,7 @@ class Resizing:
     stretch: float
     inference: Mapping[str, Any]
 
-    def resized(self, graph: Graph) -> Graph:
+    def apply(self, graph: Graph) -> Graph:
         """Graph of the degrees wanted.
 
         Raises
@@ -71,14 +71,14 @@ class Resizing:
         wanted = self.to.parallel
         if wanted.pipeline != was.pipeline:
             raise ScenarioError(
-                f"workload.scale_to.parallel.pipeline: {wanted.pipeline} is not the "
-                f"{was.pipeline} that was recorded, and a recorded step does not say what a stage "
-                f"of another length would hold and hand over; {DESCRIBE}"
+                f"workload.scale_to.parallel.pipeline: is {wanted.pipeline}, but {was.pipeline} "
+                "was recorded, and a recorded step does not say the layers and messages of a "
+                f"stage of another length; {DESCRIBE}"
             )
         if wanted.tensor != was.tensor and was.tensor * was.pipeline > 1:
             raise ScenarioError(
-                f"workload.scale_to.parallel.tensor: {wanted.tensor} is not the {was.tensor} that "
-                "was recorded; only a step whose ranks hold whole layers can be split (recorded "
+                f"workload.scale_to.parallel.tensor: is {wanted.tensor}, but {was.tensor} was "
+                "recorded, and only a step whose ranks hold whole layers can be split (recorded "
                 f"tensor {was.tensor}, pipeline {was.pipeline}); {DESCRIBE}"
             )
 
@@ -87,19 +87,19 @@ class Resizing:
 
         if self.trace is None:
             raise ScenarioError(
-                "workload.scale_to.parallel.tensor: a Chakra trace does not say which ops are the "
-                f"products of a layer, nor their shapes; bring a Kineto trace, or {DESCRIBE}"
+                "workload.scale_to.parallel.tensor: a Chakra trace does not have the GEMMs of a "
+                f"layer and their shapes; use a Kineto trace, or {DESCRIBE}"
             )
         if was.ranks != graph.ranks:
             raise ScenarioError(
-                f"workload.recorded_on.parallel: is of {was.ranks} ranks, but {graph.ranks} were "
+                f"workload.recorded_on.parallel: has {was.ranks} ranks, but {graph.ranks} were "
                 "recorded; correct it"
             )
         if graph.ranks == 1 and np.any(graph.ops.kind == Kind.COLLECTIVE):
             raise ScenarioError(
-                "workload.scale_to.parallel.tensor: one rank of several was recorded, and what it "
-                "exchanges would be other gradients; bring the files of all ranks, or say "
-                "missing_ranks: like_recorded"
+                "workload.scale_to.parallel.tensor: only one rank of several was recorded, and its "
+                "gradients would differ; use the files of all ranks, or write missing_ranks: "
+                "like_recorded"
             )
         return tensor_plan(self.trace, self.to.parallel.tensor)
 
@@ -109,8 +109,8 @@ class Resizing:
             return graph
         if self.trace is None:
             raise ScenarioError(
-                "workload.scale_to: a Chakra trace of one rank does not say which ops make "
-                "gradients; bring a Kineto trace, or one of two ranks"
+                "workload.scale_to: a Chakra trace of one rank does not say which ops compute "
+                "gradients; use a Kineto trace, or a trace of two ranks"
             )
         from ...traces.transform.data_parallel import data_parallel
 
@@ -164,7 +164,7 @@ def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
     """
     if "bandwidth" not in gpu:
         raise ScenarioError(
-            "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "
-            "(gradients are copied into buckets and back), and nobody says it; write it"
+            "cluster.node.gpu.bandwidth: is missing; write it, since a trace of one process "
+            "becomes data-parallel by copying gradients into buckets and back"
         )
     return float(gpu["bandwidth"]) * float(gpu.get("memory_efficiency", 1.0))

@@ -15,7 +15,7 @@ from ...sim.facts.metric import Metric
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Needs, Samples, Size, workload
 from ...sim.units import Ratio
-from ..config.given import GpuSettings
+from ..config.run_arguments import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
@@ -140,8 +140,8 @@ class TraceWorkload(Periodic):
                 require_same_recording(graph, starts)
             if self.overhead is not None:
                 raise ScenarioError(
-                    "workload.overhead: says what untraced steps say, too "
-                    f"({', '.join(starts.files)}); leave it out"
+                    "workload.overhead: is also given by untraced steps "
+                    f"({', '.join(starts.files)}); remove it"
                 )
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
         elif self.overhead is not None:
@@ -156,7 +156,7 @@ class TraceWorkload(Periodic):
             "communication": self.communication,
             "serialise": self.serialise,
         }
-        return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).resized(graph)
+        return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).apply(graph)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and its tokens a second where they are known."""
@@ -228,7 +228,7 @@ def _chakra_graph(workload: TraceWorkload) -> Graph:
     ):
         if getattr(workload, setting) != value:
             raise ScenarioError(
-                f"workload.{setting}: a Chakra trace has every rank and its dependencies; leave it "
-                "out"
+                f"workload.{setting}: does not apply to a Chakra trace, which has all ranks and "
+                "dependencies; remove it"
             )
     return chakra.read(workload.trace)

@@ -29,18 +29,18 @@ def open_trace(name: str, form: str | None = None) -> Trace:
     files = paths(name)
     if not files:
         raise ScenarioError(
-            f"workload.trace: no file fits '{name}'; correct the path, or take a bundled trace: "
+            f"workload.trace: no file matches '{name}'; correct the path, or use a bundled trace: "
             f"{', '.join(bundled_traces())}"
         )
     recognised = _recognise_format(files[0])
     if recognised == "chakra":
         raise ScenarioError(
-            f"'{name}' is a Chakra trace: a graph, without recorded events; run it, or bring the "
+            f"'{name}' is a Chakra trace, a graph without recorded events; run it, or use the "
             "Kineto trace that it was made from"
         )
     if form not in (None, recognised):
         raise ScenarioError(
-            f"workload.format: '{name}' is {recognised}, not {form}; leave the format out"
+            f"workload.format: '{name}' is {recognised}, not {form}; remove the format"
         )
     return native.read(files[0]) if recognised == "native" else kineto.read(files)
 
@@ -79,7 +79,7 @@ def open_process_starts(starts: str | None, trace: str | None = None) -> StepTim
     folders = paths(starts)
     if not folders:
         raise ScenarioError(
-            f"workload.starts: no folder fits '{starts}'; name what 'trace capture' wrote, or take "
+            f"workload.starts: no folder matches '{starts}'; name the output of 'trace capture' or "
             f"{', '.join(bundled_traces())}"
         )
     return read(folders)

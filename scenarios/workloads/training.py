@@ -48,7 +48,7 @@ from ...sim.facts.signature import WIDTH
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Samples, Size, workload
 from ...sim.units import Bytes, FlopRate
-from ..config.given import GpuSettings, HostRoom
+from ..config.run_arguments import GpuSettings, HostResources
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
@@ -64,18 +64,16 @@ MFU = Metric(
     "mfu",
     "",
     "Model flop utilization: flop of the model, forward and backward, over iteration_time and the "
-    "dense peak of all its GPUs for the element type of its products.",
+    "dense peak of all its GPUs for the element type of its GEMMs.",
     better="higher",
 )
 HFU = Metric(
     "hfu",
     "",
-    "Hardware flop utilization: flop of all ops that run, those run again too, likewise.",
+    "Hardware flop utilization: as mfu, with the flop of all ops, recomputed ones included.",
     better="higher",
 )
-PEAK_MEMORY = Metric(
-    "peak_memory", "B", "Memory of the rank that needs most, when it needs most.", (), "lower"
-)
+PEAK_MEMORY = Metric("peak_memory", "B", "Peak memory of the rank that needs most.", (), "lower")
 
 
 SAMPLES_PER_SECOND = Metric(
@@ -90,65 +88,61 @@ class TrainingParallelism(Section):
     """Parallel plan of a training job: its degrees of parallelism, and what ranks share."""
 
     tensor: Positive = 1
-    """Ranks that share each layer."""
+    """Tensor-parallel degree: ranks that share each layer."""
     pipeline: Positive = 1
-    """Stages, a block of layers each."""
+    """Pipeline-parallel degree: number of stages."""
     data: Positive | None = None
-    """Copies of the model, each with its own sequences; as many as there are GPUs for, unless
-    said."""
+    """Data-parallel degree: copies of the model; by default as many as fit on the GPUs."""
     context: Positive = 1
-    """Ranks that share each sequence."""
+    """Context-parallel degree: ranks that share each sequence."""
     context_by: ContextBy = "ring"
-    """How the queries of these meet all keys: keys and values go round a ``ring``, or are gathered
-    (``all-gather``), or heads are shared in place of tokens while attention lasts
-    (``ulysses``)."""
+    """Context parallelism: keys and values go round a ``ring``, are gathered (``all-gather``), or
+    ranks exchange tokens for heads during attention (``ulysses``)."""
     balanced: bool = True
-    """Whether each of these has a part of the beginning and one of the end of a sequence, so that
-    causal attention is as much work for all (zigzag)."""
+    """True if each context-parallel rank has a part of the beginning and of the end of a sequence,
+    so that causal attention is balanced (zigzag)."""
     expert: Positive = 1
-    """Data-parallel ranks, those that share sequences among them, that share the experts of a
-    layer."""
+    """Expert-parallel degree: ranks that share the experts of a layer, among the data-parallel and
+    context-parallel ranks."""
     layers: Annotated[list[Positive], Field(min_length=1)] | None = None
-    """Layers of each pipeline stage, where they are not as many on each."""
+    """Number of layers of each pipeline stage, if they differ."""
     sequence: bool = False
-    """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
+    """True for sequence parallelism: tensor-parallel ranks also share norms and dropouts."""
     micro_batch: Positive = 1
-    """Sequences that a rank takes at a time."""
+    """Micro-batch size: sequences that a rank processes at a time."""
     zero: Literal[0, 1, 2, 3] = 0
-    """Stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients, 3 weights."""
+    """ZeRO stage: data-parallel ranks shard the optimizer (1), gradients (2), weights (3)."""
 
 
 class PipelineSchedule(Section):
     """Order of micro-batches in the pipeline."""
 
     use: Schedule = "1f1b"
-    """``1f1b`` (as many forward ahead as there are stages behind), ``combined-1f1b`` (each forward
-    beside the backward behind it, one computing while the other exchanges tokens with experts, as
-    many more in memory), ``gpipe`` (all forward first),
-    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``zb-h2`` (the same with twice
-    as many forward ahead: no bubble, nearly twice the activations), ``zb-v`` (two chunks a stage,
-    down through the first and up the second: no bubble in 1F1B's memory), ``dualpipe`` (from both
-    ends at once: each stage holds two parts of the model, and computes one way while it exchanges
-    the other)."""
+    """Pipeline schedule. ``gpipe``: all forward passes first. ``1f1b``: one forward, one backward.
+    ``combined-1f1b``: a forward pass runs next to a backward pass, so that one computes while the
+    other exchanges tokens with experts; needs more memory. ``zb-h1``: 1F1B with weight gradients
+    in the bubble. ``zb-h2``: the same with twice the forward passes ahead; no bubble, nearly twice
+    the activations. ``zb-v``: two chunks per stage in a V; no bubble with 1F1B's memory.
+    ``dualpipe``: micro-batches from both ends; each stage holds two parts of the model."""
     chunks: Positive = 1
-    """Blocks of layers on each stage; more than one interleaves them."""
+    """Model chunks per stage; more than one is an interleaved schedule."""
     ends: Annotated[int, Field(ge=0)] = 0
-    """Layers that the embedding, and the output layer, stand for where stages share layers out, so
-    that the first and the last stage have fewer."""
+    """Number of layers that the embedding and the output layer each count as, when layers are
+    distributed over stages."""
 
 
 class TensorScales(Section):
     """Scales of numbers in fp8 and fp4, where they are others than those of ``precision``."""
 
     block: Annotated[int, Field(ge=0)] | None = None
-    """Numbers of a row, or of a column, that share a scale; 0 for one of a whole tensor."""
+    """Block size: numbers in a row or column that share a scale; 0 for one scale per tensor."""
     type: Literal["fp32", "e4m3", "e8m0"] | None = None
-    """Of each scale: 4 B, or 1 B."""
+    """Element type of a scale: 4 B (``fp32``) or 1 B."""
     square: bool | None = None
-    """Whether block x block weights share a scale, which is not stored for each of their rows."""
+    """True if block x block weights share one scale."""
     current: bool | None = None
-    """Whether the largest number of a tensor is looked for before it is scaled, in a pass of its
-    own; else its scale is of iterations before, or of blocks alone."""
+    """True for current scaling: a separate pass finds the largest number of a tensor first. False
+    for delayed or block scaling."""
 
     def chosen(self) -> dict[str, Any]:
         """Fields of ``Scales`` that are said.
@@ -164,28 +158,26 @@ class ElementTypes(Section):
     """Element types of classes of tensors, where they are others than those of ``precision``."""
 
     weights: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
-    """As they are stored, and gathered."""
+    """Type of weights in memory and in all-gathers."""
     activations: Literal["bf16", "fp16", "fp32"] | None = None
-    """As they are stored, and exchanged by ranks that share layers; attention and the output layer
-    take them too."""
+    """Type of activations in memory and between ranks, also in attention and the output layer."""
     products: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
-    """Operands of the products of layers."""
+    """Type of the operands of the layers' GEMMs."""
     gradients: Literal["bf16", "fp16", "fp32"] | None = None
-    """As they are added up over micro-batches."""
+    """Type in which gradients are accumulated over micro-batches."""
     communication: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
-    """Gradients on the network."""
+    """Type of gradients on the network."""
     master: Literal["bf16", "fp16", "fp32"] | None = None
-    """The optimizer's own copy of the weights; it has none where weights are of this type."""
+    """Type of the optimizer's master weights; there are none if weights have this type."""
     frozen: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
-    """Weights that adapters leave as they are, as they are stored; that of ``weights`` unless
-    said."""
+    """Type of weights frozen next to adapters; by default that of ``weights``."""
     moments: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
-    """The optimizer's two moments."""
+    """Type of the optimizer's two moments."""
     dispatch: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
-    """Tokens on their way to experts, and gradients on theirs; what comes back is of the type of
+    """Type of tokens sent to experts, and of their gradients; results have the type of
     activations."""
     scales: TensorScales = TensorScales()
-    """Scales of what is in fp8 or fp4, where they are others."""
+    """Scales of fp8 and fp4 tensors, if they differ from those of the precision."""
 
     def chosen(self) -> dict[str, Any]:
         """Types that differ from those of the precision.
@@ -200,26 +192,25 @@ class TrainedExperts(Section):
     """How tokens choose experts, and how they get there; at most one of the first three."""
 
     imbalance: Annotated[float, Field(ge=1)] = 1.0
-    """Tokens of the busiest rank's experts, over the mean."""
+    """Load imbalance: tokens of the busiest rank's experts over the mean."""
     zipf: Annotated[float, Field(ge=0)] | None = None
-    """The k-th most chosen expert gets a share in proportion to k to the power of minus this; 0
-    for all alike.  Ranks take experts in turn."""
+    """Zipf exponent s: the k-th most chosen expert gets tokens in proportion to k^-s; 0 for equal
+    shares. Experts are assigned to ranks in turn."""
     recorded: Many[Annotated[float, Field(ge=0)]] | None = None
-    """Tokens of each expert, as counted; each rank has a block of experts."""
+    """Counted tokens of each expert; each rank has a block of experts."""
     exchange: ExchangeBy = "normal"
-    """How tokens go to experts and back: ``normal``, by the library's all-to-all, of which the
-    host has to know how many go where; or ``low-latency``, each GPU writing what it has for each
-    other straight into that one's memory, which has room for all (DeepEP's low-latency
-    kernels)."""
+    """Token exchange: ``normal`` is the library's all-to-all, for which the host must know the
+    counts; ``low-latency``: each GPU writes directly into the memory of the others (DeepEP's
+    low-latency kernels)."""
 
 
 class TrainedAdapters(Section):
     """Pairs of thin products that are trained beside products of layers, which are frozen."""
 
     rank: Positive
-    """Width between the two."""
+    """Rank of the adapters."""
     of: Annotated[list[Adapted], Field(min_length=1)]
-    """Products of each layer that have such a pair: ``query-key-value`` (one product, one pair),
+    """Adapted GEMMs of each layer: ``query-key-value`` (one GEMM, one adapter),
     ``attention-output``, ``feed-forward-in`` (with its gate), ``feed-forward-out``."""
 
 
@@ -227,41 +218,41 @@ class TrainingMemory(Section):
     """Memory of GPUs and hosts: what saves it, and what becomes of a plan that does not fit."""
 
     recompute: Recompute = "none"
-    """What is computed again in the backward pass: ``none``, scores of attention that are written
-    (``selective``), or whole layers (``full``)."""
+    """Activation recomputation in the backward pass: ``none``, attention scores (``selective``), or
+    complete layers (``full``)."""
     recompute_layers: Positive | None = None
-    """Of ``full``, how many layers of each stage, of each chunk where there are several: the first
-    ones, as in Megatron-LM's method ``block``; None for all."""
+    """With ``full``: number of recomputed layers per stage and chunk, the first ones, as in
+    Megatron-LM's method ``block``; by default all."""
     offload: Literal["none", "optimizer"] = "none"
-    """``optimizer``: it and the master weights are on the host, which updates them, gradients and
-    weights being copied over the link between host and GPU; or ``none``."""
+    """``optimizer``: optimizer state and master weights are on the host, which updates them;
+    gradients and weights are copied between host and GPU. ``none``: everything is on the GPU."""
     reserve: Bytes = RESERVE
-    """Memory of each GPU that the runtime and the communication library take."""
+    """Memory of each GPU reserved for the runtime and the communication library."""
     must_fit: bool = True
-    """Whether a plan that does not fit into memory is an error."""
+    """True if a plan that does not fit into memory is an error."""
     when_full: Literal["wait", "refuse"] = "wait"
-    """Where the memory of GPUs is a capacity, and others hold what it needs: ``wait``, or
-    ``refuse``, which ends the run."""
+    """If GPU memory is a capacity that other jobs hold: ``wait`` for it, or ``refuse``, which ends
+    the run."""
 
 
 class TrainingOptimizer(Section):
     """What is trained, and how its gradients are reduced."""
 
     reducer: Reducer = "megatron"
-    """Where gradients that are reduced lie: ``megatron`` makes them in their buckets; ``ddp``
-    (torch's DistributedDataParallel) scales each into its bucket and copies it back, and sends
-    means and variances of norms of images to all ranks before each iteration."""
+    """Gradient reducer: ``megatron`` computes gradients in their buckets; ``ddp`` (torch's
+    DistributedDataParallel) copies each into its bucket and back, and broadcasts the statistics of
+    image norms before each iteration."""
     bucket: Positive | None = None
-    """Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
-    first stage has more buckets than one. Unless said, 40 million, or of ``reducer: ddp`` what
-    fills 25 MiB, the first bucket 1 MiB."""
+    """Bucket size: number of parameters whose gradients are reduced together. In a pipeline, only
+    the first chunk of the first stage has more than one bucket. By default 40 million, or with
+    ``reducer: ddp`` 25 MiB, the first bucket 1 MiB."""
     overlap: bool = True
-    """Whether gradients are reduced while others are computed."""
+    """True if gradients are reduced while others are computed."""
     gather_ahead: bool = True
-    """Whether weights that ZeRO 1 or 2 updates in shares are gathered, in the same buckets, during
-    the next iteration's first forward pass, or all of them behind the update."""
+    """True if weights sharded by ZeRO 1 or 2 are gathered, in buckets, during the next iteration's
+    first forward pass; False if all are gathered after the update."""
     adapters: TrainedAdapters | None = None
-    """What alone is trained, in place of the model's own weights (LoRA); these are then frozen."""
+    """Adapters (LoRA) to train in place of the model's weights, which are then frozen."""
 
     def bucket_sizes(self, precision: Precision) -> tuple[int, int]:
         """Parameters of the first bucket, 0 where it is as the others, and of each other one.
@@ -277,26 +268,26 @@ class TrainingExecution(Section):
     """Kernels of a rank, experts of its layers, and who dispatches them."""
 
     attention: Literal["fused", "written"] = "fused"
-    """``fused`` (flash attention), or ``written`` where scores go through memory."""
+    """Attention kernel: ``fused`` (flash attention), or ``written`` with scores in memory."""
     document: Annotated[int, Field(ge=0)] = 0
-    """Tokens of each document, of which a sequence is packed: attention sees only its own; 0 for
-    one document a sequence."""
+    """Tokens of each document packed into a sequence; attention is limited to a document. 0 for one
+    document per sequence."""
     experts: TrainedExperts = TrainedExperts()
-    """How tokens choose experts, and how they get there."""
+    """Distribution of tokens over experts, and how they are exchanged."""
     loss: Loss = "fused"
-    """``fused``: cross-entropy as one op each way; or ``written`` as torch writes it, where no
-    ranks share the vocabulary."""
+    """Cross-entropy: ``fused`` is one op each way; ``written`` uses the ops of torch, if ranks do
+    not share the vocabulary."""
     detail: Literal["ops", "layers"] = "ops"
-    """``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
-    them."""
+    """Detail of the graph: ``ops``, or ``layers`` with one forward and one backward op per layer,
+    for a layer profile."""
     hosts: Literal["ahead", "threads"] | None = None
-    """``threads``: a thread of each rank's host dispatches its ops one after another, which takes
-    ``operator`` and ``exchange`` of the host, and waits for its GPU after each message of another
-    stage and after the norm of the gradients; or ``ahead``: hosts have dispatched every op before
-    its GPU gets to it, as where CUDA graphs or compiled steps are replayed.  Unless said
-    ``threads`` where the host says ``operator`` and layers are not timed whole."""
+    """Dispatch: ``threads``: a host thread per rank dispatches ops one after another (times
+    ``operator`` and ``exchange`` of the host), and waits for its GPU after each message of another
+    stage and after the gradient norm. ``ahead``: ops are dispatched before the GPU needs them, as
+    with CUDA graphs. By default ``threads`` if the host has ``operator`` and ``detail`` is
+    ``ops``."""
 
-    def has_host_threads(self, host: HostRoom) -> bool:
+    def has_host_threads(self, host: HostResources) -> bool:
         """Whether a thread of each rank's host dispatches its ops.
 
         >>> TrainingExecution(hosts="threads").has_host_threads(NO_HOST)
@@ -315,7 +306,7 @@ SEARCHED = (
 SCALED_BY_KERNELS = 128
 """Numbers whose partial sum a kernel itself scales, in registers, whatever tensor cores do
 (DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
-NO_HOST = HostRoom()
+NO_HOST = HostResources()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 AS_PRECISION_SAYS = ElementTypes()
@@ -360,7 +351,7 @@ class TrainingWorkload(Periodic):
         it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
-    host : HostRoom
+    host : HostResources
         Beside it.
     """
 
@@ -397,10 +388,10 @@ class TrainingWorkload(Periodic):
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
-        host: HostRoom = NO_HOST,
+        host: HostResources = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
-        self.model = _adapted(named_model(model), optimizer.adapters)
+        self.model = _with_adapters(named_model(model), optimizer.adapters)
         self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = memory.reserve, memory.must_fit, measured
         self.waits = memory.when_full == "wait"
@@ -411,7 +402,7 @@ class TrainingWorkload(Periodic):
         experts = execution.experts
         self.plan = ParallelPlan(
             batch=batch,
-            sequence=_sequence(self.model, sequence),
+            sequence=_sequence_length(self.model, sequence),
             micro_batch=parallel.micro_batch,
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
@@ -436,7 +427,7 @@ class TrainingWorkload(Periodic):
             fused_attention=execution.attention == "fused",
             loss=execution.loss,
             imbalance=experts.imbalance,
-            routing=_routing(self.model, experts),
+            routing=_expert_choice(self.model, experts),
             exchange=experts.exchange,
             precision=chosen,
             offload=memory.offload == "optimizer",
@@ -466,7 +457,7 @@ class TrainingWorkload(Periodic):
             if self.plan.has_possible_degrees(self.model) or not fits:
                 cures.insert(0, f"{max(round(gpus / one), 1) * one} GPUs")
             raise PlanError(
-                f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take "
+                f"workload.parallel: {gpus} GPUs are not a multiple of {self._degrees}; use "
                 f"{', or '.join(cures)}"
             )
         return replace(self.plan, data=gpus // one)
@@ -525,21 +516,23 @@ class TrainingWorkload(Periodic):
         model = self.model
         if not isinstance(model, Transformer):
             raise ScenarioError(
-                f"workload.model: {self.name} is no transformer, and plans are searched for those; "
-                "vary settings by name"
+                f"workload.model: {self.name} is not a transformer, and plans are searched for "
+                "transformers only; vary settings by name"
             )
         searched = [f for f in SEARCHED if f not in fields and (f != "expert" or model.experts)]
         for plan in allowed_plans(model, self.plan, gpus, node, fields):
             yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
-        if not self.gpu or not (lacks := lacks_of_gpu(plan.precision, self.gpu)):
+        if not self.gpu or not (lacks := missing_gpu_support(plan.precision, self.gpu)):
             return
-        possible = [name for name, one in PRECISIONS.items() if not lacks_of_gpu(one, self.gpu)]
+        possible = [
+            name for name, one in PRECISIONS.items() if not missing_gpu_support(one, self.gpu)
+        ]
         products = WIDTH[plan.precision.products]
         nearest = min(possible, key=lambda name: abs(WIDTH[PRECISIONS[name].products] - products))
         what, cure = lacks
-        raise ScenarioError(f"workload.precision: {what}; take {nearest}, or write {cure}")
+        raise ScenarioError(f"workload.precision: {what}; use {nearest}, or write {cure}")
 
     def _require_fit(self, plan: ParallelPlan) -> None:
         known = None if self.host.memory is None else (self.host.memory, self.host.gpus)
@@ -556,7 +549,7 @@ class TrainingWorkload(Periodic):
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
             "micro_batches": plan.micro_batches,
-            **({"trained": told} if (told := _trained(model)) else {}),
+            **({"trained": told} if (told := _trained_parameters_text(model)) else {}),
             **({"hosts": "a thread of each rank's"} if plan.host_threads else {}),
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
@@ -605,7 +598,7 @@ class TrainingWorkload(Periodic):
         bubble = bubble_shares(result, edges, plan.pipeline)
         if bubble is not None:
             samples["bubble"] = bubble
-        useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
+        useful, done, peak_bytes = _flop_and_peak_memory(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)
         if peak is not None:
@@ -618,7 +611,7 @@ class TrainingWorkload(Periodic):
         return peak
 
 
-def _sequence(model: Model, said: int | None) -> int:
+def _sequence_length(model: Model, given: int | None) -> int:
     """Tokens of a sequence: as said, or as the model has them.
 
     Raises
@@ -627,13 +620,11 @@ def _sequence(model: Model, said: int | None) -> int:
         Both or neither.
     """
     own = model.own_sequence
-    if said is None and own is None:
-        raise ScenarioError("workload.sequence: is missing; say how many tokens a sequence has")
-    if said is not None and own is not None:
-        raise ScenarioError(
-            "workload.sequence: the model itself says how long its sequences are; leave it out"
-        )
-    return said or own or 1
+    if given is None and own is None:
+        raise ScenarioError("workload.sequence: is missing; write the tokens of a sequence")
+    if given is not None and own is not None:
+        raise ScenarioError("workload.sequence: the model has its own sequence length; remove it")
+    return given or own or 1
 
 
 def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
@@ -646,47 +637,46 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
         nothing; fp4 without.
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
-        raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
+        raise ScenarioError("workload.types.dispatch: the model has no experts; remove it")
     if types.frozen and not (isinstance(model, Transformer) and model.adapters):
         raise ScenarioError(
-            "workload.types.frozen: every weight is trained; leave it out, or say "
-            "optimizer.adapters"
+            "workload.types.frozen: all weights are trained; remove it, or write optimizer.adapters"
         )
     said, scales = replace(PRECISIONS[name], **types.chosen()), types.scales.chosen()
     found = replace(said, scales=replace(said.scales, **scales))
     if scales and not set(found.types) & set(SCALED):
         raise ScenarioError(
-            f"workload.types.scales: nothing is in {' or '.join(SCALED)}; take precision: fp8, "
-            "or leave it out"
+            f"workload.types.scales: no tensor is in {' or '.join(SCALED)}; write precision: fp8, "
+            "or remove it"
         )
     if found.products == "fp4" and not 0 < found.scales.block <= MICROSCALING.block:
         raise ScenarioError(
-            f"workload.types.scales.block: {found.scales.block}, but products in fp4 take a "
-            "scale for 16 or 32 numbers; take 16 (precision: nvfp4) or 32 (mxfp4)"
+            f"workload.types.scales.block: is {found.scales.block}, but GEMMs in fp4 need one "
+            "scale per 16 or 32 numbers; write 16 (precision: nvfp4) or 32 (mxfp4)"
         )
     return found
 
 
-def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
+def missing_gpu_support(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
     """What a GPU lacks for products of a precision, and the setting that would say otherwise.
 
-    >>> lacks_of_gpu(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
-    ('nobody says how quick this GPU is in fp8', 'cluster.node.gpu.peaks.fp8')
+    >>> missing_gpu_support(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
+    ('the peak of this GPU in fp8 is unknown', 'cluster.node.gpu.peaks.fp8')
     """
     for dtype in (precision.products, precision.activations):
         if gpu.get("peaks", {}).get(dtype) is None:
             path = f"cluster.node.gpu.peaks.{dtype}"
-            return f"nobody says how quick this GPU is in {dtype}", path
+            return f"the peak of this GPU in {dtype} is unknown", path
     block = precision.scales.block if precision.products in SCALED else 0
     if 0 < block < SCALED_BY_KERNELS and block < (gpu.get("scaled_block") or SCALED_BY_KERNELS):
         return (
-            f"nobody says that tensor cores of this GPU apply a scale for {block} numbers",
+            f"tensor cores of this GPU are not known to support one scale per {block} numbers",
             f"cluster.node.gpu.scaled_block: {block}",
         )
     return None
 
 
-def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
+def _with_adapters(model: Model, adapters: TrainedAdapters | None) -> Model:
     """Model with the adapters that a scenario says.
 
     Raises
@@ -694,20 +684,20 @@ def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
     ScenarioError
         Products that the model has not, or adapters said twice.
     """
-    if said is None:
+    if adapters is None:
         return model
     if not isinstance(model, Transformer):
-        raise ScenarioError("workload.optimizer.adapters: are for a transformer; leave them out")
+        raise ScenarioError("workload.optimizer.adapters: need a transformer; remove them")
     if model.adapters:
         raise ScenarioError(
-            "workload.optimizer.adapters: the model says what they are, too; leave one out"
+            "workload.optimizer.adapters: are also in the model; remove one of them"
         )
-    found = replace(model, adapters=Adapters(said.rank, tuple(said.of)))
+    found = replace(model, adapters=Adapters(adapters.rank, tuple(adapters.of)))
     check_adapters(found, "workload.optimizer.adapters")
     return found
 
 
-def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
+def _expert_choice(model: Model, experts_section: TrainedExperts) -> ExpertChoice | None:
     """ExpertChoice as said.
 
     Raises
@@ -716,17 +706,20 @@ def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
         No experts, another number of them, or the busiest said twice.
     """
     where = "workload.execution.experts"
-    given = [k for k in ("imbalance", "zipf", "recorded") if k in said.model_fields_set]
-    if said.zipf is None and said.recorded is None:
+    given = [k for k in ("imbalance", "zipf", "recorded") if k in experts_section.model_fields_set]
+    if experts_section.zipf is None and experts_section.recorded is None:
         return None
     experts = model.experts if isinstance(model, Transformer) else None
     if experts is None:
-        raise ScenarioError(f"{where}: the model has no experts; leave it out")
-    if said.imbalance != 1 or None not in (said.zipf, said.recorded):
-        raise ScenarioError(f"{where}: has {' and '.join(given)}; say one of them")
-    if said.zipf is not None:
-        return zipf_choice(experts.count, said.zipf)
-    counts = said.recorded or ()
+        raise ScenarioError(f"{where}: the model has no experts; remove it")
+    if experts_section.imbalance != 1 or None not in (
+        experts_section.zipf,
+        experts_section.recorded,
+    ):
+        raise ScenarioError(f"{where}: has {' and '.join(given)}; keep one of them")
+    if experts_section.zipf is not None:
+        return zipf_choice(experts.count, experts_section.zipf)
+    counts = experts_section.recorded or ()
     if len(counts) != experts.count or not sum(counts):
         raise ScenarioError(
             f"{where}.recorded: has {len(counts)} numbers, and the model "
@@ -735,7 +728,7 @@ def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
     return ExpertChoice(tuple(counts), round_robin=False)
 
 
-def _trained(model: Model) -> str:
+def _trained_parameters_text(model: Model) -> str:
     """Parameters that adapters train, in words; "" where all are trained."""
     if not (isinstance(model, Transformer) and model.adapters):
         return ""
@@ -747,7 +740,9 @@ def _is_part_of(path: str, name: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _constants(model: Model, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
+def _flop_and_peak_memory(
+    model: Model, plan: ParallelPlan, reserve: Bytes
+) -> tuple[float, float, Bytes]:
     """Flop of the model and of all ops of an iteration, and the peak of memory."""
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

@@ -35,7 +35,7 @@ def _check_collective(text: str) -> str:
         cure = "send:write, copy:h2d or collective:all-reduce"
         if (collective := kind.replace("_", "-")) in COLLECTIVES:
             cure = f"collective:{collective}"
-        raise ValueError(f"'{text}' is no op; write it like {cure}")
+        raise ValueError(f"'{text}' is not an op; write it like {cure}")
     return text
 
 
@@ -48,15 +48,15 @@ class TransferSection(Section):
     unequal its parts are, ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``); a
     collective, such as ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)]
-    """Of each."""
+    """Bytes of each op."""
     from_: Annotated[Many[Rank], Field(min_length=1)] = Field((0,), alias="from")
-    """Ranks that do it, all at the same time; the members of a collective."""
+    """Ranks that run the op, all at the same time; or the members of a collective."""
     to: Rank | None = None
-    """The rank at the other end of a send."""
+    """Receiving rank of a send."""
     count: Positive = 1
-    """Of each rank."""
+    """Number of ops per rank."""
     at_once: Positive = 1
-    """Of each rank, in flight together."""
+    """Number of concurrent ops per rank."""
 
 
 @workload("transfers")
@@ -114,7 +114,9 @@ def _add_line(
     ends: list[int] = []
     for rank in _ranks_that_begin_op(line):
         if line.op.startswith("send:") and line.to in (None, rank):
-            raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
+            raise ScenarioError(
+                f"workload.ops: {line.op} goes from {rank} to {line.to}; write another rank in 'to'"
+            )
         if line.op.startswith("collective:"):
             _refuse_impossible_members(line)
         width = min(line.at_once, line.count)

@@ -36,7 +36,7 @@ UNIT = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 def part(kind, name, cls, **more):
     """A backend with the values of the catalog, and more settings."""
     told = entry_model(kind).model_validate(to_dict(installed().entry(kind, name)))
-    known = settings_taken(constructor_model(cls), plain_settings(told, given=True))
+    known = settings_taken(constructor_model(cls), plain_settings(told, only_given=True))
     return construct_with_groups(cls, {**known, **more})
 
 

@@ -12,4 +12,4 @@ FIRST = ("hil_agent", "hil_plan", "hil_record", "hil_discover", "hil_check")
 hil = typer.Typer(name="hil", help="Hardware in the loop.", no_args_is_help=True)
 app.add_typer(hil)
 
-import_commands(__package__, FIRST, beside="hil")  # each needs `hil` above
+import_commands(__package__, FIRST, skip="hil")  # each needs `hil` above

@@ -13,16 +13,16 @@ from .hil import hil
 @hil.command()
 def agent(
     bundle: Annotated[
-        Path | None, typer.Option(help="Write the agent as one file; needs NumPy only.")
+        Path | None, typer.Option(help="Write the agent as one file, which needs NumPy only.")
     ] = None,
     listen: Annotated[
-        Path | None, typer.Option(help="A Unix socket of this user; {rank} is filled in.")
+        Path | None, typer.Option(help="Unix socket to serve on; {rank} is replaced by the rank.")
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="File of mode 0600 with at least 16 characters.")
+        Path | None, typer.Option(help="Token file, mode 0600, at least 16 characters.")
     ] = None,
-    allow: Annotated[list[str], typer.Option(help="Only these drivers; repeatable.")] = [],  # noqa: B006  typer's form
-    load: Annotated[list[Path], typer.Option(help="A file with a driver of your own.")] = [],  # noqa: B006
+    allow: Annotated[list[str], typer.Option(help="Only serve these drivers; repeatable.")] = [],  # noqa: B006  typer's form
+    load: Annotated[list[Path], typer.Option(help="File with a driver of your own.")] = [],  # noqa: B006
 ) -> None:
     """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
     from ....hil.agent.bundle import write_bundle

@@ -37,13 +37,13 @@ def check(
     set: Set = [],  # noqa: B006
     out: Out = Path("runs"),
     record: Annotated[
-        Path | None, typer.Option(help="Folder for what was measured; as hil.keep_recording.")
+        Path | None, typer.Option(help="Folder for the recordings; sets hil.keep_recording.")
     ] = None,
     beside: Annotated[
-        Path | None, typer.Option(help="A directory of catalog files, to show both.")
+        Path | None, typer.Option(help="Directory of another catalog, to show its errors too.")
     ] = None,
     busy: Annotated[
-        float | None, typer.Option(help="Cores that others may use; as hil.busy.")
+        float | None, typer.Option(help="Cores that other programs may use; sets hil.busy.")
     ] = None,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
@@ -54,57 +54,57 @@ def check(
     from ...config.loader import load
     from ...studies.accuracy.check_folder import save_check
     from ...studies.accuracy.device_check import check_devices as checked
-    from ...studies.folders.partial_answers import partial_answers_kept
+    from ...studies.folders.partial_answers import keep_partial_answers
 
     settings = [*set, *parse_swap_options(swap)]
     settings += [f'hil.keep_recording="{record.absolute()}"'] if record else []
     settings += [f"hil.busy={busy}"] if busy is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
-    with partial_answers_kept(scenario, out, print_error) as partial:
+    with keep_partial_answers(scenario, out, print_error) as partial:
         found = checked(scenario, progress_printer(quiet or json), other, partial)
         folder = save_check(scenario, found, out, command_line())
     if json:
-        print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
+        print_json({**found.results, "folder": str(folder), "outcome": found.outcome})
     else:
-        print_check(found.told, quiet)
+        print_check(found.results, quiet)
         typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
     if found.outcome != "pass":
         raise typer.Exit(MISSED)
 
 
-def print_check(told: dict[str, Any], quiet: bool) -> None:
+def print_check(check_data: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ....reports.accuracy.check_summary import expectations_table
     from ....reports.accuracy.verdict import verdict_sentences
     from ....reports.numbers import format_signed_share
 
-    console = print_sentences(verdict_sentences(told))
+    console = print_sentences(verdict_sentences(check_data))
     if quiet:
         return
     console.print()
-    print_table(console, terminal_table(_components_table(told)))
-    if told["expect"]:
+    print_table(console, terminal_table(_components_table(check_data)))
+    if check_data["expect"]:
         console.print()
-        print_table(console, terminal_table(expectations_table(told)))
-    for name, one in told["components"].items():
+        print_table(console, terminal_table(expectations_table(check_data)))
+    for name, one in check_data["components"].items():
         if one["ops"]:
             worst = one["worst"]
             error = format_signed_share(worst["error"])
             console.print(f"worst    {name}: {worst['op']}, {error}", soft_wrap=True)
 
 
-def _components_table(told: dict[str, Any]) -> Table:
+def _components_table(check_data: dict[str, Any]) -> Table:
     from ....reports.blocks import Column, Line, Table
     from ....reports.numbers import format_share
 
     numbers = (Column(name, number=True) for name in ("calls", "p50", "p95", "bias", "A/A"))
     rows: list[list[Line]] = []
-    for name, one in told["components"].items():
+    for name, one in check_data["components"].items():
         if not one["ops"]:
             rows.append([name, "", "n/a (emulated)", "", "", "", one["clock"]])
             continue
         errors = [format_share(one["errors"][k]["value"]) for k in ("p50", "p95", "bias")]
         spread = "one start" if one["spread"] != one["spread"] else format_share(one["spread"])
-        rows.append([name, f"{one['n']:,}", *errors, spread, one["clock"]])
+        rows.append([name, f"{one['n']:,}", *told_errors, spread, one["clock"]])
     return Table([Column("component"), *numbers, Column("clock")], rows)

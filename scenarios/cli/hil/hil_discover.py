@@ -14,7 +14,7 @@ from .hil import hil
 
 @hil.command()
 def discover(
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write it to a file.")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
     json: Json = False,
 ) -> None:
     """Describe this machine as YAML: GPUs, NICs, CXL memory.  Links and NUMA nodes too."""

@@ -16,9 +16,9 @@ from .hil import hil
 if TYPE_CHECKING:
     from ....hil.measuring.work_list import WorkList
 
-Ops = Annotated[list[str], typer.Option("--op", help="A signature; repeatable.")]
+Ops = Annotated[list[str], typer.Option("--op", help="Signature of an op; repeatable.")]
 GPU, PLAN = "gpu", "plan.json"
-REPEATS, STARTS, MOST = 10, 3, 2  # unless said; starts at most, times those at least
+REPEATS, STARTS, MOST = 10, 3, 2  # defaults; MOST: largest number of starts over the smallest
 
 
 @hil.command()
@@ -26,30 +26,32 @@ def plan(
     file: Annotated[
         str,
         typer.Argument(
-            help="A scenario: what hil.swap says; without a swap, all of its ops. gpu: all "
-            "families of ops of one GPU."
+            help="A scenario: the ops of its hil.swap, or without a swap all of its ops. gpu: all "
+            "op families of one GPU."
         ),
     ] = "",
     driver: Annotated[
-        str, typer.Option(help="Which driver shall measure; that of hil.swap, or host.")
+        str, typer.Option(help="Driver that measures; by default that of hil.swap, or host.")
     ] = "",
     agent: Annotated[
-        str, typer.Option(help="An agent of your agents.yaml, which loads a driver of your own.")
+        str, typer.Option(help="Agent in your agents.yaml that loads a driver of your own.")
     ] = "",
-    option: Annotated[
-        list[str], typer.Option(help="KEY=VALUE that the driver is opened with; repeatable.")
-    ] = [],  # noqa: B006  typer's form of a repeatable option
+    option: Annotated[list[str], typer.Option(help="Driver option KEY=VALUE; repeatable.")] = [],  # noqa: B006  typer's form of a repeatable option
     op: Ops = [],  # noqa: B006
-    trace: Annotated[str, typer.Option(help="A trace whose ops: files, or foretrace:NAME.")] = "",
-    out: Annotated[Path, typer.Option("--out", help="Folder to carry along.")] = Path("work"),
-    repeats: Annotated[int | None, typer.Option(min=1, help="Of one batch.")] = None,
+    trace: Annotated[
+        str, typer.Option(help="Trace whose ops to measure: files, or foretrace:NAME.")
+    ] = "",
+    out: Annotated[Path, typer.Option("--out", help="Folder to write.")] = Path("work"),
+    repeats: Annotated[int | None, typer.Option(min=1, help="Repeats in a batch.")] = None,
     bar: Annotated[
-        float | None, typer.Option(help="Relative accuracy that it shall judge.")
+        float | None, typer.Option(help="Relative error that the data must resolve.")
     ] = None,
-    starts: Annotated[int | None, typer.Option(min=1, help="Of the process, at least.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Time limit of all.")] = None,
+    starts: Annotated[
+        int | None, typer.Option(min=1, help="Least number of process starts.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Total time limit in s.")] = None,
     hours: Annotated[
-        float | None, typer.Option(min=0.0, help="Of 'hil plan gpu': how long it may take; 2.")
+        float | None, typer.Option(min=0.0, help="Duration of 'hil plan gpu' in hours; 2.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def plan(
         _plan_gpu(out, option, hours, any(rest), json)
         return
     if hours is not None:
-        raise ScenarioError("hil plan: --hours is of 'hil plan gpu'; say --seconds")
+        raise ScenarioError("hil plan: --hours is for 'hil plan gpu' only; write --seconds")
     said = {"bar": bar, "starts": starts, "seconds": seconds}
     said = {k: v for k, v in said.items() if v is not None}
     if starts is not None:
@@ -85,7 +87,7 @@ def plan(
         return
     for name, (work, files, left) in works.items():
         typer.echo(
-            f"wrote {out}: {len(work.requests)} ops for {work.driver}, {left} that it does not do"
+            f"wrote {out}: {len(work.requests)} ops for {work.driver}, {left} not supported by it"
         )
         loads = "".join(f"--load {one.name} " for one in files)
         typer.echo(f"there: python3 foretrace-agent.pyz {loads}--record {name}.json --out .")
@@ -102,8 +104,8 @@ def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, js
     settings = {"device": "cuda:0", **dict(map(_read_option, option))}
     if other or set(settings) != {"device"}:
         raise ScenarioError(
-            "hil plan gpu: takes --out, --hours and --option device=cuda:N; it has its own ops, "
-            "repeats and starts"
+            "hil plan gpu: takes only --out, --hours and --option device=cuda:N; remove the other "
+            "options"
         )
     made = gpu_plan(str(settings["device"]), HOURS if hours is None else hours)
     out.mkdir(parents=True, exist_ok=True)
@@ -127,9 +129,9 @@ def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, js
 Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops that it cannot do
 
 
-def _changed(work: WorkList, said: Mapping[str, Any], repeats: int | None) -> WorkList:
+def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
     """A work list with what the command line says of it."""
-    changed = replace(work, **said)
+    changed = replace(work, **overrides)
     if repeats is None:
         return changed
     return replace(changed, requests=tuple(replace(r, n=repeats) for r in work.requests))
@@ -179,8 +181,8 @@ def _plan_of_ops(
     answered = list(dict.fromkeys(s for s in asked if made.answers(s)))
     if not answered:
         raise ScenarioError(
-            f"hil plan: {driver} does none of the {len(set(asked))} ops asked for; "
-            f"it does: {', '.join(made.ops)}"
+            f"hil plan: {driver} supports none of the {len(set(asked))} ops; it supports "
+            f"{', '.join(made.ops)}"
         )
     spec = {"strides": convolution_strides(asked)} if driver == "torch" else {}
     work = WorkList(

@@ -19,16 +19,14 @@ if TYPE_CHECKING:
 
 @hil.command()
 def record(
-    work: Annotated[
-        Path | None, typer.Argument(help="A work list, or a plan, of 'hil plan'.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the recording.")] = Path(),
-    agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
+    work: Annotated[Path | None, typer.Argument(help="Work list or plan from 'hil plan'.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the recording.")] = Path(),
+    agent: Annotated[str, typer.Option(help="Name of an agent in your agents.yaml.")] = "",
     busy: Annotated[
-        float, typer.Option(help="Cores of the machine that others may use; more is refused.")
+        float, typer.Option(help="Cores that other programs may use; above it, measuring fails.")
     ] = -1.0,
     read: Annotated[
-        Path | None, typer.Option(help="Check and describe a recording, or a plan's folder.")
+        Path | None, typer.Option(help="Recording or plan folder to check and describe.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -51,8 +49,8 @@ def record(
         raise _shortfall_error(str(path), recording, new=work is not None)
     if recording.failed and work is not None:
         count, ops = len(recording.failed), told["ops"]
-        raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; look at "
-                          "what is said of each, and record those again")  # fmt: skip
+        raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; see the "
+                          "failures above, and record these ops again")  # fmt: skip
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
@@ -88,7 +86,7 @@ def _recording_of_folder(folder: Path) -> Recording:
 
     journals = read_journals(folder)
     if not journals:
-        raise RecordingError(f"{folder}: holds no journal of a plan; give the --out of one")
+        raise RecordingError(f"{folder}: has no journal of a plan; give the --out folder of a plan")
     return recording_of_journals(journals)
 
 
@@ -126,16 +124,16 @@ def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _print_recording_facts(told: dict[str, Any]) -> None:
-    typer.echo(f"{told['file']}: {told['source']}")
+def _print_recording_facts(facts: dict[str, Any]) -> None:
+    typer.echo(f"{facts['file']}: {facts['source']}")
     typer.echo(
-        f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "
-        f"{told['starts']} starts"
+        f"{facts['ops']} ops, {facts['samples']} samples, {facts['not_fitted']} not to be fitted, "
+        f"{facts['starts']} starts"
     )
-    for row in told["failed"]:
+    for row in facts["failed"]:
         typer.echo(f"failed: {row['signature']} ({row['context']}): {row['fault']}")
-    if told["starts"] > 1:
+    if facts["starts"] > 1:
         typer.echo(
-            f"two halves of the starts differ by {told['between_starts']:.1%} (median), "
-            f"{told['between_starts_p95']:.1%} (p95)"
+            f"two halves of the starts differ by {facts['between_starts']:.1%} (median), "
+            f"{facts['between_starts_p95']:.1%} (p95)"
         )

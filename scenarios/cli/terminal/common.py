@@ -18,22 +18,26 @@ if TYPE_CHECKING:
 
     from ....reports.blocks import Table
 
-Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")]
 Set = Annotated[
     list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
 ]
 Swap = Annotated[
     list[str],
-    typer.Option("--swap", metavar="COMPONENT=DRIVER:DEVICE", help="Make a component real."),
+    typer.Option(
+        "--swap",
+        metavar="COMPONENT=DRIVER:DEVICE",
+        help="Replace a component by a real device; repeatable.",
+    ),
 ]
 Catalogs = Annotated[
-    list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
+    list[Path], typer.Option("--catalog", help="Directory of catalog files; repeatable.")
 ]
-File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+File = Annotated[str, typer.Argument(help="Scenario file, or name of a bundled scenario.")]
 NO_BREAK = "\N{NO-BREAK SPACE}"
-WIDEST = 1_000  # columns: a narrow terminal folds a line, which loses no digit of a number
-Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
+WIDEST = 1_000  # columns without a terminal, so that no line is folded
+Out = Annotated[Path, typer.Option("--out", help="Folder of all runs.")]
 
 
 def print_json(value: Any) -> None:
@@ -54,7 +58,7 @@ def print_error(text: str) -> None:
 
 
 def answer_console() -> Console:
-    """Console for answers: as wide as the terminal; where there is none, no line is folded."""
+    """Console for answers, as wide as the terminal; without a terminal no line is folded."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)  # [names] are no styles
@@ -64,31 +68,31 @@ def answer_console() -> Console:
 
 
 def print_sentences(sentences: Iterable[str], console: Console | None = None) -> Console:
-    """Print the answer, one sentence per line, folded at words; returns the console."""
+    """Print the answer, one sentence per line, fold_sentence at words; returns the console."""
     console = console or answer_console()
     for sentence in sentences:
-        console.print(folded(sentence, console.width))
+        console.print(fold_sentence(sentence, console.width))
     return console
 
 
-def folded(sentence: str, width: int) -> str:
-    r"""Lines of a sentence, folded at words; a number and its unit stay together.
+def fold_sentence(sentence: str, width: int) -> str:
+    r"""Lines of a sentence, fold_sentence at words; a number and its unit stay together.
 
-    >>> folded("It is 695 ms.", 9)
+    >>> fold_sentence("It is 695 ms.", 9)
     'It is\n695 ms.'
     """
-    lines = textwrap.wrap(_with_units_kept(sentence), width, break_on_hyphens=False)
+    lines = textwrap.wrap(_with_unbreakable_units(sentence), width, break_on_hyphens=False)
     return "\n".join(lines).replace(NO_BREAK, " ")
 
 
-def _with_units_kept(text: str) -> str:
+def _with_unbreakable_units(text: str) -> str:
     """Text in which no line breaks between a number and its unit."""
     return re.sub(r"(?<=\d) (?=[^\W\d]|%)", NO_BREAK, text)
 
 
 def _words_with_units(text: str) -> list[str]:
     """Words of a text, a number and its unit as one; "" of none."""
-    return _with_units_kept(text).split(" ")
+    return _with_unbreakable_units(text).split(" ")
 
 
 def terminal_table(of: Table) -> Any:
@@ -107,7 +111,7 @@ def terminal_table(of: Table) -> Any:
 
 
 def print_table(console: Console, table: Any) -> None:
-    """Print a table; one that cannot be folded to the width is left to the terminal to fold."""
+    """Print a table; one that is too wide for the console is left to the terminal to wrap."""
     from rich.console import Console
     from rich.measure import Measurement
 

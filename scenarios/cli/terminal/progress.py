@@ -118,8 +118,8 @@ class SweepProgress:
         self.tell(f"points   {self.text()}  {time.monotonic() - self._began:.1f} s")
         if isinstance(error, KeyboardInterrupt):
             typer.echo(
-                f"interrupted; {self.done} of {self.total} points are kept in {self.folder}, the "
-                "same command goes on from there",
+                f"interrupted; {self.done} of {self.total} points are saved in {self.folder}; run "
+                "the same command again to continue",
                 err=True,
             )
 

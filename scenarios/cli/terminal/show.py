@@ -137,12 +137,12 @@ def _marked(status: str, text: str = "") -> Text:
     return Text(f"{mark} {text or status}".strip(), style)
 
 
-def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
+def metrics_table(point: dict[str, Any], answer: dict[str, str]) -> Any:
     """The metrics of one variant: status first, then p50 (of a share: the mean), p95, interval.
 
     Parameters
     ----------
-    of : the number that decides
+    answer : the number that decides
     """
     from rich.table import Table
 
@@ -154,7 +154,7 @@ def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
     expected = [(read_condition(e["that"]), e) for e in point["expect"]]
     for name in dict.fromkeys(
         (
-            *_deciding_names(of),
+            *_deciding_names(answer),
             *SHOWN,
             *_job_completion_lines(point),
             *(c.metric for c, _ in expected),
@@ -166,9 +166,9 @@ def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
     return table
 
 
-def _deciding_names(of: dict[str, str]) -> tuple[str, ...]:
+def _deciding_names(answer: dict[str, str]) -> tuple[str, ...]:
     """The number that decides: its name, and in full where its statistic is no column."""
-    name = of["metric"]
+    name = answer["metric"]
     head, _, statistic = name.rpartition(".")
     return (head,) if statistic in ("p50", "p95") else (name, head)
 
@@ -182,10 +182,10 @@ Expected = list[tuple[Condition, dict[str, Any]]]
 
 
 def _metric_row(
-    found: dict[str, Any], name: str, expected: Expected
+    metrics: dict[str, Any], name: str, expected: Expected
 ) -> tuple[str | Text, ...] | None:
     usual = "mean" if name.endswith(SHARES) else "p50"  # half of the time nothing may be in use
-    p50, p95 = found.get(f"{name}.{usual}", found.get(name)), found.get(f"{name}.p95")
+    p50, p95 = metrics.get(f"{name}.{usual}", metrics.get(name)), metrics.get(f"{name}.p95")
     if p50 is None:
         return None
     bounds = p50["interval"]

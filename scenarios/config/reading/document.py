@@ -79,7 +79,8 @@ def read_text_file(file: File, name: str) -> str:
     if len(raw) > LARGEST:
         raise _unreadable_file_error(
             "too-large",
-            f"the file has {len(raw)} bytes, a scenario at most {LARGEST}; is this a trace?",
+            f"the file has {len(raw)} bytes, a scenario has at most {LARGEST}; give a scenario, "
+            "not a trace",
             name,
         )
     try:
@@ -109,7 +110,7 @@ class _YamlTreeReader:
         root = self._compose_yaml()
         empty = root is None or root.tag == PLAIN + "null"
         if empty or root.tag != PLAIN + "map":
-            what = "the file is empty" if empty else "this is not a mapping of keys to values"
+            what = "the file is empty" if empty else "the file is not a mapping of keys to values"
             raise _unreadable_file_error(
                 "no-mapping", f"{what}; begin with 'foretrace: 1'", self.file
             )
@@ -124,7 +125,7 @@ class _YamlTreeReader:
 
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an anchor used twice: aliases follow the last
+                warnings.simplefilter("ignore")  # an anchor defined twice: aliases use the last one
                 return YAML(typ="safe", pure=True).compose(self.text)
         except MarkedYAMLError as error:
             raise InvalidScenarioError([self._syntax_problem(error)]) from error
@@ -140,7 +141,7 @@ class _YamlTreeReader:
         text = self.lines[min(line, len(self.lines) - 1)]
         spot = FilePosition(self.file, line + 1, column + 1, 1, text)
         if "\t" in text[: column + 1]:
-            return Problem("tab", "a tab stands here; YAML wants spaces", spot)
+            return Problem("tab", "a tab is used for indentation; use spaces", spot)
         what = ", ".join(p for p in (error.context, error.problem) if p)
         return Problem("syntax", f"not YAML: {what}{_syntax_error_cure(what)}", spot)
 
@@ -153,8 +154,12 @@ class _YamlTreeReader:
             spot = key
         self.count += 1
         if id(node) in above or self.count > MOST_NODES:
-            what = "contains itself" if id(node) in above else "grows beyond all bounds"
-            raise InvalidScenarioError([Problem("alias", f"an alias {what}; write it out", spot)])
+            what = (
+                "contains itself" if id(node) in above else f"expands to over {MOST_NODES} values"
+            )
+            raise InvalidScenarioError(
+                [Problem("alias", f"an alias {what}; write the values out", spot)]
+            )
         kind = str(node.tag).removeprefix(PLAIN)
         if kind == "map":
             mapping = self._read_mapping(node, path, (*above, id(node)))
@@ -185,24 +190,24 @@ class _YamlTreeReader:
         if kind == "str" and isinstance(key.value, str):
             return key.value
         if kind == "merge":
-            message = "'<<' is not supported; use 'extends', or write it out"
+            message = "'<<' is not supported; use 'extends', or write the keys out"
         elif isinstance(key.value, str):
             message = f"the key {key.value or '(empty)'} is not text; put it in quotes"
         else:
-            message = "a key is a mapping or list; keys are words"
+            message = "the key is a mapping or a list; write a word as the key"
         self.problems.append(Problem("key-not-text", message, spot))
         return None
 
     def _read_scalar(self, kind: str, node: Any, spot: FilePosition) -> Value:
         text = str(node.value)
         if getattr(node.ctag, "handle", None) or kind not in READ:
-            message = f"the tag '{kind}' is not supported; write plain values"
+            message = f"the YAML tag '{kind}' is not supported; write the value without a tag"
             self.problems.append(Problem("tag", message, spot))
             return None
         try:
             return READ[kind](text)
         except ValueError:
-            message = f"a number of {len(text)} digits; write a number"
+            message = f"a number of {len(text)} digits cannot be read; write a shorter one"
             self.problems.append(Problem("number", message, spot))
             return None
 
@@ -228,16 +233,18 @@ class _YamlTreeReader:
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
         if wrong:
-            message = f"unknown key '{wrong[0]}' in a source; it has {', '.join(known)}"
+            message = f"unknown key '{wrong[0]}' in a source; known here: {', '.join(known)}"
             self.problems.append(Problem("unknown-key", message, node[wrong[0]].label))
         elif kind is None or kind.value not in KINDS:
-            message = f"a source needs a kind, one of: {', '.join(KINDS)}"
+            message = f"the source has no known kind; write one of: {', '.join(KINDS)}"
             self.problems.append(Problem("source", message, (kind or node).spot))
         else:
             told = {k: n.text for k, n in node.mapping.items() if n.value is not None}
             if "error" not in told or SHARE.fullmatch(told["error"]):
                 return NumberSource(**told)
-            message = f"'{told['error']}' is no error; write a share like '4 %', words under 'note'"
+            message = (
+                f"'{told['error']}' is not an error in %; write it like '4 %', text under 'note'"
+            )
             self.problems.append(Problem("source", message, node["error"].spot))
         return None
 

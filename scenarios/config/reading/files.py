@@ -19,18 +19,18 @@ from ..schema import SECTIONS
 from .tree import Path, Plain, dotted_path_text
 
 BUNDLED = "foretrace:"
-WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
-CHOSEN = ("backends", "media", "processes")  # whose settings are those of who is named by ``use``
-SETTING = "file"  # of a backend or process: what is named so is one
-LINKS = (("use", "*", SETTING), ("*", SETTING))  # of a chain, below its components
+WRITTEN = ("hil.keep_recording",)  # output folder: a run reads nothing there
+CHOSEN = ("backends", "media", "processes")  # sections whose entries choose a class by ``use``
+SETTING = "file"  # setting of a backend or process that names a file
+LINKS = (("use", "*", SETTING), ("*", SETTING))  # paths of it in a chain, below the glob
 
 
-def named_files(told: Plain) -> Iterator[tuple[Path, str]]:
+def named_files(scenario: Plain) -> Iterator[tuple[Path, str]]:
     """Every value that names a file, with its place.
 
     Parameters
     ----------
-    told : a scenario as plain values
+    scenario : a scenario as plain values
 
     Examples
     --------
@@ -39,18 +39,18 @@ def named_files(told: Plain) -> Iterator[tuple[Path, str]]:
     >>> [(dotted_path_text(p), f) for p, f in named_files(told)]
     [('workload.trace', 'r.json'), ('backends.node*.gpu*.file', 't.csv')]
     """
-    if not isinstance(told, Mapping):
+    if not isinstance(scenario, Mapping):
         return
     for key, entry in SECTIONS.items():
         for below in entry.files():
-            yield from _texts_at(told, (key, *below.split(".")))
+            yield from _texts_at(scenario, (key, *below.split(".")))
     for key in CHOSEN:
-        yield from _texts_at(told, (key, "*", SETTING))
+        yield from _texts_at(scenario, (key, "*", SETTING))
     for path in LINKS:
-        yield from _texts_at(told, ("backends", "*", *path))
-    for i, variant in enumerate(_keyed_items(told.get("what_if"))):
+        yield from _texts_at(scenario, ("backends", "*", *path))
+    for i, variant in enumerate(_keyed_items(scenario.get("what_if"))):
         yield from _files_of_variant(variant, ("what_if", i))
-    yield from _files_of_sweep(told.get("sweep"))
+    yield from _files_of_sweep(scenario.get("sweep"))
 
 
 def setting_names_file(setting: str) -> bool:
@@ -75,24 +75,24 @@ def _fits_pattern(words: list[str], pattern: list[str]) -> bool:
     return len(words) == len(pattern) and all(same)
 
 
-def _texts_at(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
+def _texts_at(data: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
     """Texts at a path, ``*`` being every key or item."""
     if not path:
-        if isinstance(told, str):
-            yield done, told
+        if isinstance(data, str):
+            yield done, data
         return
     head, rest = path[0], path[1:]
     inner: Iterable[tuple[Any, Any]] = ()
-    if isinstance(told, Mapping):
-        inner = told.items() if head == "*" else [(head, told[head])] if head in told else ()
-    elif isinstance(told, list | tuple) and head == "*":
-        inner = enumerate(told)
+    if isinstance(data, Mapping):
+        inner = data.items() if head == "*" else [(head, data[head])] if head in data else ()
+    elif isinstance(data, list | tuple) and head == "*":
+        inner = enumerate(data)
     for key, value in inner:
         yield from _texts_at(value, rest, (*done, key))
 
 
-def _keyed_items(told: Plain) -> Iterable[Any]:
-    return told if isinstance(told, list | tuple) else ()
+def _keyed_items(value: Plain) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
@@ -125,13 +125,13 @@ def _files_of_sweep(sweep: Plain) -> Iterator[tuple[Path, str]]:
                     yield (*at, j), one
 
 
-def with_bare_file_names(told: Plain) -> Plain:
+def with_bare_file_names(scenario: Plain) -> Plain:
     """A scenario with the bare name of each file: its folder changes no answer.
 
     >>> with_bare_file_names({"workload": {"trace": "/some/where/r.json"}})
     {'workload': {'trace': 'r.json'}}
     """
-    found = dict(named_files(told))
+    found = dict(named_files(scenario))
 
     def short(value: Plain, at: Path) -> Plain:
         if at in found:
@@ -142,15 +142,15 @@ def with_bare_file_names(told: Plain) -> Plain:
             return [short(v, (*at, i)) for i, v in enumerate(value)]
         return value
 
-    return short(told, ())
+    return short(scenario, ())
 
 
-def file_digests_by_setting(told: Plain) -> dict[str, str]:
+def file_digests_by_setting(scenario: Plain) -> dict[str, str]:
     """SHA-256 of what is in each file that is read, by the setting; and of plug-ins' code.
 
     What is bundled goes with the version; what cannot be read is "".
     """
-    named = {dotted_path_text(path): name for path, name in named_files(told)}
+    named = {dotted_path_text(path): name for path, name in named_files(scenario)}
     found = {setting: content_digest(name) for setting, name in named.items()}
     found |= {
         f"beside {setting}": "".join(content_digest(str(table)) for table in tables)
@@ -158,7 +158,7 @@ def file_digests_by_setting(told: Plain) -> dict[str, str]:
         if setting.endswith(".trace") and (tables := _step_times_beside(name))
     }
     return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code_digests(
-        told
+        scenario
     )
 
 
@@ -198,16 +198,16 @@ def _content_digest(file: str, _written: int, _size: int) -> str:
         return ""
 
 
-def _code_digests(told: Plain) -> dict[str, str]:
+def _code_digests(scenario: Plain) -> dict[str, str]:
     """SHA-256 of the source files of plug-in backends, processes, media and workloads, by name."""
     from ..settings import known_backends, known_media, known_processes, known_workloads
 
-    jobs = told.get("jobs") or {}
+    jobs = scenario.get("jobs") or {}
     known = {**known_workloads(), **known_backends(), **known_processes(), **known_media()}
-    steering = [told.get("processes"), *(j.get("processes") for j in jobs.values())]
-    choices = (told.get("backends"), told.get("media"), *steering)
+    steering = [scenario.get("processes"), *(j.get("processes") for j in jobs.values())]
+    choices = (scenario.get("backends"), scenario.get("media"), *steering)
     used = {name for chosen in choices for name in _names_in_use(chosen)}
-    used |= {str(w.get("type")) for j in (told, *jobs.values()) if (w := j.get("workload"))}
+    used |= {str(w.get("type")) for j in (scenario, *jobs.values()) if (w := j.get("workload"))}
     files = {name: _source_file(known[name]) for name in sorted(used & known.keys())}
     return {f"code of {name}": content_digest(file) for name, file in files.items() if file}
 

@@ -11,8 +11,8 @@ from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
 from .dotted_paths import existing_path
-from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
+from .no_effect import no_effect_warnings
 from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s
@@ -29,22 +29,22 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings of the base or of one variant; none where the schema is not met."""
     if variant.model is None:
         return
-    yield from _doubts_about_written_values(variant.tree)
-    yield from doubts_of_effect(variant)
+    yield from _written_value_warnings(variant.tree)
+    yield from no_effect_warnings(variant)
 
 
-def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:
+def _written_value_warnings(tree: TreeNode) -> Iterator[Problem]:
     """Doubts about values that the user wrote, not those of the catalog."""
-    yield from _bits_for_bytes_doubts(tree)
+    yield from _bits_for_bytes_warnings(tree)
     yield from _unused_prices(tree)
     described = [path for path, _ in machine_descriptions(tree)]
     for path, leaf in leaf_nodes(tree):
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
-            yield from _latency_doubts(leaf)
+            yield from _latency_warnings(leaf)
         if path[-2:] == ("nic", "bandwidth") and path[:-2] in described:
-            yield from _nic_doubts(leaf)
+            yield from _nic_rate_warnings(leaf)
 
 
 def _settings_without_effect(tree: TreeNode) -> Iterator[Problem]:
@@ -60,21 +60,21 @@ def _value_in_unit(leaf: TreeNode, unit: str) -> float | None:
         return None
 
 
-def _latency_doubts(leaf: TreeNode) -> Iterator[Problem]:
+def _latency_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "s")
     if value is not None and value >= LONG:
-        yield _warning_at(f"a latency of '{leaf.text}' is long; is it microseconds?", leaf)
+        yield _warning_at(f"a latency of '{leaf.text}' is long; did you mean microseconds?", leaf)
 
 
-def _nic_doubts(leaf: TreeNode) -> Iterator[Problem]:
+def _nic_rate_warnings(leaf: TreeNode) -> Iterator[Problem]:
     value = _value_in_unit(leaf, "B/s")
     if value is not None and value < SLOW_NIC:
         larger = re.sub(r"b(?=/|ps)", "B", leaf.text)
-        hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; is it right?"
+        hint = f"; did you mean '{larger}'?" if larger != leaf.text else "; check the value"
         yield _warning_at(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
-def _bits_for_bytes_doubts(tree: TreeNode) -> Iterator[Problem]:
+def _bits_for_bytes_warnings(tree: TreeNode) -> Iterator[Problem]:
     sizes = (("gpu", "memory"), ("cxl", "size"))
     for leaf in [
         find_node(tree, (*path, *size)) for path, _ in machine_descriptions(tree) for size in sizes
@@ -85,7 +85,7 @@ def _bits_for_bytes_doubts(tree: TreeNode) -> Iterator[Problem]:
             and re.search(r"(?<![A-Za-z])[KMGT]i?b(it)?$", leaf.text)
         ):
             meant = re.sub(r"b(it)?$", "B", leaf.text)
-            yield _warning_at(f"'{leaf.text}' is bits; did you mean '{meant}'?", leaf)
+            yield _warning_at(f"'{leaf.text}' is in bits; did you mean '{meant}'?", leaf)
 
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
@@ -102,7 +102,7 @@ def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
         fitted = what and any(node.has(what.text_value) for node in nodes)
         if what and what.text_value in node_parts() and not fitted and not later:
             yield _warning_at(
-                f"no machine has a '{what.text_value}', so nothing is paid for it", what
+                f"no machine has a '{what.text_value}', so this price has no effect", what
             )
 
 
@@ -118,7 +118,7 @@ def _settings_that_change_nothing(
     for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
         now = find_node(tree, existing_path(tree, name))
         if now and now.text and now.text == leaf.text:
-            message = f"'{name}' is '{leaf.text}' already; this changes nothing"
+            message = f"'{name}' is already '{leaf.text}', so this has no effect"
             yield _warning_at(message, leaf, f"what_if.{number}.set")
 
 

@@ -50,7 +50,7 @@ def _with_setting(tree: TreeNode, text: str, number: int) -> TreeNode:
     name, equals, value = text.partition("=")
     spot = FilePosition("--set", number, 1, len(text), text, name.strip())
     if not equals or not name.strip():
-        message = f"'{text}' sets nothing; write it like cluster.nodes=4"
+        message = f"'{text}' is not a setting; write it like cluster.nodes=4"
         raise InvalidScenarioError([Problem("set", message, spot)])
     try:
         given = parse_yaml(f"v: {value.strip()}", "--set")["v"]
@@ -145,9 +145,7 @@ def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> 
     for what, price in variant["cost"].mapping.items() if variant.has("cost") else ():
         leaf = _variant_value(price, layer, f"what_if.{number}.cost")
         if what not in kinds:
-            message = (
-                f"nothing in cost.items has the price of '{what}'{did_you_mean_text(what, kinds)}"
-            )
+            message = f"cost.items has no price of '{what}'{did_you_mean_text(what, kinds)}"
             raise InvalidScenarioError([Problem("unknown-price", message, leaf.label)])
         tree = _merge_at_path(tree, ("cost", "items", kinds[what], "each"), leaf)
     return tree

@@ -16,8 +16,8 @@ from ..problems import FilePosition, Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
-from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
+from .no_effect import no_effect_warnings
 from .tree import TreeNode, find_node
 
 
@@ -34,7 +34,7 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
         broken = _broken_references(changed, draft.catalog)
-        return [*one.problems, *broken, *doubts_of_effect(one)]
+        return [*one.problems, *broken, *no_effect_warnings(one)]
 
     for key in draft.tree.mapping:
         if key in SECTIONS:
@@ -77,7 +77,7 @@ def _link_end_problems(tree: TreeNode) -> Iterator[Problem]:
                 name = link.mapping.get(end)
                 if name and isinstance(name.value, str) and name.value not in known:
                     has = ", ".join(known)
-                    message = f"no component '{name.value}' in this node; it has: {has}"
+                    message = f"no component '{name.value}' in this node; write one of: {has}"
                     yield Problem("unknown-component", message, name.spot)
 
 
@@ -93,7 +93,7 @@ def _variant_problems(tree: TreeNode) -> Iterator[Problem]:
                 )
             elif _variant_uses_lead_to(uses, other.text_value, name):
                 through = f" through '{other.text_value}'" if other.text_value != name else ""
-                message = f"'{name}' uses itself{through}; take it out"
+                message = f"'{name}' uses itself{through}; remove it"
                 yield Problem("circular-use", message, other.spot)
 
 
@@ -103,10 +103,11 @@ def _name_problems(tree: TreeNode) -> Iterator[Problem]:
     for name, variant in _variants_by_name(tree):
         node = variant["name"]
         if name == BASE:
-            yield Problem("duplicate-name", f"'{BASE}' names the scenario itself", node.spot)
+            message = f"'{BASE}' is the name of the scenario itself; choose another name"
+            yield Problem("duplicate-name", message, node.spot)
         if name in first:
             line = first[name].spot.line
-            message = f"two variants are named '{name}', the first in line {line}"
+            message = f"two variants are named '{name}', the first in line {line}; rename one"
             yield Problem("duplicate-name", message, node.spot)
         first.setdefault(name, node)
 
@@ -153,7 +154,7 @@ def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
         that = expectation.mapping.get("that")
         found = re.match(r"\s*(\w+)\.utilization\b", that.text) if that and known else None
         if that and found and found[1] in node_parts() and found[1] not in known:
-            message = f"no component '{found[1]}' in this node; it has: {', '.join(known)}"
+            message = f"no component '{found[1]}' in this node; write one of: {', '.join(known)}"
             yield Problem("unknown-component", message, that.spot)
 
 
@@ -171,13 +172,13 @@ def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iter
             yield Problem("unknown-model", message, device.spot)
 
 
-UNSAID = {
-    "tensor": "what the products of a rank are parts of",
-    "pipeline": "what a stage of another length would hold, and hand over",
-    "expert": "which tokens go to which expert, and how experts would be spread",
-    "context": "how long a part of a sequence would take, and what parts exchange",
+MISSING_IN_TRACE = {
+    "tensor": "how the GEMMs of a rank were split",
+    "pipeline": "the layers and the messages of a stage of another length",
+    "expert": "which tokens go to which expert and where experts are placed",
+    "context": "the time of a part of a sequence and the data that parts exchange",
 }
-"""What a recorded trace does not say, by the group whose size would need it."""
+"""Facts that a recorded trace does not hold, by the parallel group whose size depends on them."""
 
 
 def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
@@ -186,25 +187,25 @@ def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
     Data-parallel ones can, and tensor-parallel ones where each rank had whole layers.
     """
     for path in _trace_paths(tree):
-        was = {group: _degree(tree, path, "recorded_on", group) for group in UNSAID}
+        was = {group: _degree(tree, path, "recorded_on", group) for group in MISSING_IN_TRACE}
         whole = was["tensor"][0] == was["pipeline"][0] == "1"
         for group, (recorded, _) in was.items():
             wanted, spot = _degree(tree, path, "scale_to", group)
             if spot is None or wanted == recorded or (group == "tensor" and whole):
                 continue
             message = (
-                f"{group} {wanted}, recorded with {group} {recorded}; a recorded trace does not "
-                f"say {UNSAID[group]}: change data (or tensor, of ranks that held whole layers), "
-                "or describe the model (workload.type: training)"
+                f"{group} {wanted}, but recorded with {group} {recorded}; a recorded trace does "
+                f"not say {MISSING_IN_TRACE[group]}: change data (or tensor, if each rank held "
+                "whole layers), or describe the model (workload.type: training)"
             )
             yield Problem("not-resizable", message, spot)
 
 
 def _degree(
-    tree: TreeNode, path: tuple[str, ...], of: str, group: str
+    tree: TreeNode, path: tuple[str, ...], section: str, group: str
 ) -> tuple[str, FilePosition | None]:
     """Degree of parallelism as text, and where it is written."""
-    node = _node_at(tree, *path, of, "parallel", group)
+    node = _node_at(tree, *path, section, "parallel", group)
     return ("1", None) if node is None else (str(node.value), node.spot)
 
 

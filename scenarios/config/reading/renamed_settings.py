@@ -63,18 +63,18 @@ def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -
             continue
         node = replace(node, value={k: n for k, n in node.mapping.items() if k != old})
         if _clash(find_node(node, tuple(target)), value):
-            message = f"'{old}' is the old name of '{new}', which is given too; keep '{new}'"
+            message = f"'{old}' is the old name of '{new}', and both are given; keep '{new}'"
             raise InvalidScenarioError([Problem("renamed", message, value.label)])
         _tell(value.label, dotted_path_text((*path, old)), dotted_path_text((*path, new)))
         node = with_merged_at(node, tuple(target), value)
     return node
 
 
-def _clash(there: TreeNode | None, value: TreeNode) -> bool:
+def _clash(existing: TreeNode | None, value: TreeNode) -> bool:
     """Whether a value cannot be merged with what stands where it belongs."""
-    if there is None:
+    if existing is None:
         return False
-    return not (there.mapping and value.mapping) or bool({*there.mapping} & {*value.mapping})
+    return not (existing.mapping and value.mapping) or bool({*existing.mapping} & {*value.mapping})
 
 
 def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition) -> Path:
@@ -146,7 +146,7 @@ def _one_of_each(values: TreeNode, settings: int) -> Iterable[TreeNode]:
 
 def _tell(spot: FilePosition, old: str, new: str) -> None:
     where = spot if spot.file else "resolved"
-    log.warning("%s: '%s' is now '%s'; rename it, release %s drops the old name",
+    log.warning("%s: '%s' is now '%s'; rename it, since release %s removes the old name",
                 where, old, new, UNTIL)  # fmt: skip
 
 

@@ -42,10 +42,10 @@ class NumberSource:
     program: str = ""
 
     @property
-    def share(self) -> float | None:
+    def error_fraction(self) -> float | None:
         """The error as a number; None where nobody measured it.
 
-        >>> NumberSource("fitted", error="4 %").share
+        >>> NumberSource("fitted", error="4 %").error_fraction
         0.04
         """
         told = SHARE.fullmatch(self.error)

@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..binding import Binding, missing_settings
-from ..later import planned_release
+from ..planned_releases import planned_release
 from ..problems import FilePosition, Problem, did_you_mean_text
 from ..schema import SECTIONS, Section, scenario_model
 from ..settings import constructor_model, known_workloads
 from .tree import Path, TreeNode, deepest_node, dotted_path_text, find_node, to_dict
 
 Error = Any  # one of pydantic's, a dict
-WORDS = {  # what a value of the wrong type is not, and how to write it
+WORDS = {  # by pydantic's error type: the expected type, and how to write it
     "int_type": ("a whole number", ""),
     "int_from_float": ("a whole number", ""),
     "int_parsing": ("a whole number", ""),
@@ -58,7 +58,7 @@ def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterato
         yield _missing_key(tree, ("workload",))
     for key in ("workload", "placement", "processes", "ops") if model.jobs else ():
         if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
-            message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
+            message = f"'{key}' at the top is for a single job; move it into one of the 'jobs'"
             yield Problem("not-one-of", message, _spot_at(tree.mapping[key].label, (key,)))
     yield from _conditions_without_job(model, tree)
     parts = model.cluster.parts()
@@ -66,7 +66,7 @@ def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterato
         names, place = missing_settings(glob, binding, parts)
         for name in names:
             problem = _missing_key(tree, (*path, *name.split(".")))
-            beside = f"; say it here or in {place}" if place else ""
+            beside = f"; write it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
 
 
@@ -75,7 +75,7 @@ def _backends_and_chain_links(
 ) -> Iterator[tuple[str, Path, Binding]]:
     """Each backend and each link of a chain: the components, its place, itself."""
     for glob, binding in backends.items():
-        for i, link in enumerate(binding.answering):
+        for i, link in enumerate(binding.links_or_self):
             yield glob, ("backends", glob, *(("use", i) if binding.links else ())), link
 
 
@@ -90,11 +90,11 @@ def _conditions_without_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
             path: Path = ("expect", i, "that")
             node, _ = deepest_node(tree, path)
             job = next(iter(model.jobs))
-            message = f"'{name}' is a number of a job; say of which, such as {job}.{one.that.name}"
+            message = f"'{name}' belongs to a job; name the job, such as {job}.{one.that.name}"
             yield Problem("value", message, _spot_at(node.spot, path))
 
 
-NO_PLACE = ("[key]", "[one]", "[many]")  # what an error's path names beside keys and numbers
+NO_PLACE = ("[key]", "[one]", "[many]")  # parts of an error's path that are no key and no index
 
 
 def _without_consequential_errors(errors: list[Error]) -> list[Error]:
@@ -123,7 +123,7 @@ def _problem_of(
     node, _ = deepest_node(tree, path)
     if "[key]" in error["loc"]:
         empty = kind == "string_too_short"
-        message = "a name is empty; write one" if empty else _message_of(error, node)
+        message = "the name is empty; write a name" if empty else _message_of(error, node)
         return Problem("key", message, _spot_at(node.label, path))
     message = _number_as_written(_message_of(error, node), node)
     if release := planned_release(
@@ -131,7 +131,7 @@ def _problem_of(
     ):
         listed = message.partition(" is not ")[2] or message.partition("; there is: ")[2]
         others = listed.partition("; did you mean")[0]
-        message = f"'{node.value}' comes with release {release}; until then it is {others}"
+        message = f"'{node.value}' is planned for release {release}; until then write {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _spot_at(node.spot, path))
 
 
@@ -201,14 +201,14 @@ def _message_of(error: Error, node: TreeNode) -> str:
     if kind == "literal_error":
         return _not_one_of(written, context["expected"])
     if kind in WORDS and node.value is None:
-        return f"'{node.label.path}' has no value; give one, or remove the line"
+        return f"'{node.label.path}' has no value; write one, or remove the line"
     if kind in WORDS:
         what, cure = WORDS[kind]
         cure = (kind in NUMBERS and _number_cure(node.value)) or cure
         shown = f"'{written}'" if node.text else _shape_text(node)
         return f"{shown} is not {what}" + (f"; {cure}" if cure else "")
     if kind == "too_short":
-        return f"'{node.label.path}' is empty; write one entry at least"
+        return f"'{node.label.path}' is empty; write at least one entry"
     if kind in BOUNDS:
         limit, words = BOUNDS[kind]
         return f"'{written}' {words} {context[limit]:g}"
@@ -222,7 +222,7 @@ def _shape_text(node: TreeNode) -> str:
 def _number_cure(value: object) -> str:
     """The cure for a number that was written as text or with a point; "" for none."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
-        return "take the quotes away"
+        return "remove the quotes"
     whole = isinstance(value, float) and value.is_integer()
     return f"write {value:.0f}" if whole else ""
 

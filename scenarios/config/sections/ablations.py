@@ -19,7 +19,7 @@ from ..reading.tree import TreeNode, find_node
 from ..schema import REQUIRED, Attempt, Many, Section, register
 
 BASE = "base"
-GONE = 1.05  # a gain up to this is none
+GONE = 1.05  # a gain up to this counts as no gain
 GAIN, MEASURED = [True, True, False, False], [False, False, True, True]
 Times = Annotated[float, Field(gt=0)]
 
@@ -30,21 +30,21 @@ class HeadlineSection(Section):
     against: str | None = None
     """The variant without the mechanism, the baseline."""
     gain: Annotated[Many[Times], Field(min_length=2, max_length=2)] | None = None
-    """Its band, as [least, most]: how many times better the answer is than the baseline's."""
+    """Expected gain as [least, most]: how many times better the answer is than the baseline's."""
     measured: dict[str, str] = Field(default_factory=dict)
-    """What the answer of each variant was measured to be; ``base`` is the scenario itself."""
+    """Measured answer of each variant; ``base`` is the scenario itself."""
     within: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    """How far from it each answer may be: ``10 %``."""
+    """Largest relative error of each answer: ``10 %``."""
     stated: str = ""
-    """What its authors state, and where; or why the band is what it is."""
+    """Statement of the authors, with its source, or the reason for the band."""
 
     @model_validator(mode="after")
     def _is_a_gain_or_measured(self) -> HeadlineSection:
         said = [self.against, self.gain, self.measured, self.within]
         if [bool(value) for value in said] not in (GAIN, MEASURED):
             raise ValueError(
-                "a headline is either a gain, like {against: hashed, gain: [1.2, 1.5]}, or what "
-                "was measured, like {measured: {base: 1.9 s}, within: 10 %}"
+                "the headline is neither a gain nor a measured answer; write {against: hashed, "
+                "gain: [1.2, 1.5]}, or {measured: {base: 1.9 s}, within: 10 %}"
             )
         return self
 
@@ -53,7 +53,7 @@ class HeadlineSection(Section):
         low, high = self.gain or (GONE + 1, GONE + 1)
         if low > high or low <= GONE:
             raise ValueError(
-                f"[{low:g}, {high:g}] is no band of a gain: up to {GONE:g} times is none; "
+                f"[{low:g}, {high:g}] is not a range of gains: up to {GONE:g} times is no gain; "
                 "write it like [1.2, 1.5]"
             )
         return self
@@ -63,22 +63,22 @@ class SwitchSection(Section):
     """One piece of the mechanism, and the variant in which it is off."""
 
     what: str = REQUIRED
-    """The piece, in words."""
+    """Description of the part of the mechanism."""
     off: str = REQUIRED
-    """The variant in which this piece alone is off."""
+    """Name of the variant in which only this part is off."""
     at_most: Times = GONE
-    """What is left of the gain without it; 1 is nothing."""
+    """Largest gain that may remain without this part; 1 is no gain."""
     of: str = BASE
-    """Of measured answers: the variant that it is otherwise, whose own is missed without it."""
+    """With measured answers: the variant that differs from ``off`` in this part only."""
 
 
 class AblationsSection(Section):
     """A headline that holds with the mechanism on, and is gone with each of its pieces off."""
 
     headline: HeadlineSection = REQUIRED
-    """The gain, its baseline and its band."""
+    """Expected gain with its baseline, or the measured answers."""
     switches: Annotated[Many[SwitchSection], Field(min_length=1)] = REQUIRED
-    """The pieces of the mechanism."""
+    """Parts of the mechanism, each with a variant in which it is off."""
 
     @model_validator(mode="after")
     def _says_what_its_headline_knows(self) -> AblationsSection:
@@ -87,17 +87,17 @@ class AblationsSection(Section):
         for switch in self.switches:
             if measured and "at_most" in switch.model_fields_set:
                 raise ValueError(
-                    f"'at_most' of '{switch.what}' is of a gain; measured answers are missed by "
-                    "more than 'within', leave it out"
+                    f"'at_most' of '{switch.what}' applies to a gain, not to measured answers; "
+                    "remove it, since 'within' decides"
                 )
             if not measured and "of" in switch.model_fields_set:
                 raise ValueError(
-                    f"'of' of '{switch.what}' names a measured answer, and none is; leave it out"
+                    f"'of' of '{switch.what}' applies to measured answers only; remove it"
                 )
             if measured and switch.of not in measured:
                 raise ValueError(
-                    f"'{switch.what}' is off in a variant of '{switch.of}', of which nothing is "
-                    f"measured; say under 'of' which it is: {', '.join(measured)}"
+                    f"'{switch.what}' is off in a variant of '{switch.of}', which has no measured "
+                    f"answer; write under 'of' one of: {', '.join(measured)}"
                 )
         return self
 
@@ -106,13 +106,13 @@ class ControlSection(Section):
     """A case in which the mechanism can gain nothing."""
 
     what: str = REQUIRED
-    """Why it can gain nothing there, in words."""
+    """Why the mechanism can gain nothing in this case."""
     of: str = REQUIRED
     """The variant with the mechanism."""
     against: str = REQUIRED
     """The variant without it."""
     within: Annotated[float, Field(ge=0, lt=1)] = GONE - 1
-    """How far from 1 the gain may be."""
+    """Largest distance of the gain from 1."""
 
 
 def _variant_names(tree: TreeNode) -> list[str]:
@@ -134,7 +134,7 @@ def _unknown_variant_problems(tree: TreeNode, *paths: tuple[str | int, ...]) -> 
             yield _unknown_variant(node.text_value, known, node.spot)
 
 
-def _ablation_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
+def _ablation_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Problem]:
     switches = find_node(tree, ("ablations", "switches"))
     off = range(len(switches.items) if switches else 0)
     paths = [("ablations", "switches", number, "off") for number in off]
@@ -154,7 +154,7 @@ def _measured_problems(tree: TreeNode) -> Iterator[Problem]:
     said = [find_node(tree, ("answer", way)) for way in ("minimize", "maximize")]
     metrics = [node.text_value for node in said if node is not None]
     if not metrics:
-        message = "measured are answers; say which, like answer: {minimize: iteration_time.p50}"
+        message = "'measured' needs 'answer'; write it like answer: {minimize: iteration_time.p50}"
         yield Problem("missing-key", message, measured.label)
         return
     for node in measured.mapping.values():
@@ -164,11 +164,11 @@ def _measured_problems(tree: TreeNode) -> Iterator[Problem]:
             yield Problem("value", str(error), node.spot)
 
 
-def _control_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
+def _control_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Problem]:
     yield from _unknown_variant_problems(tree, ("control", "of"), ("control", "against"))
     own = find_node(tree, ("control",))
     if own is not None and find_node(tree, ("ablations",)) is None:
-        message = "'control' stands beside 'ablations', which says the headline; add it"
+        message = "'control' needs 'ablations', which has the headline; add it"
         yield Problem("missing-key", message, own.spot)
 
 
@@ -176,7 +176,7 @@ register(
     "ablations",
     AblationsSection,
     None,
-    help="That a gain comes from its mechanism: a headline in its band, gone without each piece.",
+    help="Test that a gain comes from its mechanism: the expected gain, lost without each part.",
     inherited=False,
     broken=_ablation_problems,
 )
@@ -184,7 +184,7 @@ register(
     "control",
     ControlSection,
     None,
-    help="A case in which the mechanism gains nothing, beside `ablations`.",
+    help="A case in which the mechanism must gain nothing; goes with `ablations`.",
     inherited=False,
     broken=_control_problems,
 )

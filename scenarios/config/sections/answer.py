@@ -13,6 +13,6 @@ register(
     "answer",
     Annotated[object, PlainValidator(read_objective, json_schema_input_type=ObjectiveSection)],
     None,
-    help="The metric that decides, as `{minimize: ttft.p99}`; unless said, that of the first job's "
-    "workload.",
+    help="The metric that decides, as `{minimize: ttft.p99}`; by default the headline metric of "
+    "the first job's workload.",
 )

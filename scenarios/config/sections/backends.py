@@ -15,7 +15,10 @@ def _bindings() -> Any:
     one: Any = Union[
         (str, *(BACKEND.form(name) for name in sorted(known_backends()) if name != CHAIN))
     ]
-    links = (Many[one], Field(REQUIRED, description="Links; the first that knows an op answers."))
+    links = (
+        Many[one],
+        Field(REQUIRED, description="Backends in order; the first that knows an op times it."),
+    )
     told = (known_backends()[CHAIN].__doc__ or "").partition("\n")[0]
     chain = create_model(f"{CHAIN}_backend", __base__=Section, __doc__=told, use=links)
     forms: Any = one | chain | Many[one]
@@ -27,6 +30,6 @@ register(
     "backends",
     _bindings,
     {},
-    help="Who answers for which components, by name or glob; an exact name wins over a glob.  A "
-    "list is a chain: the first that knows an op answers it.",
+    help="Backend of each component, by name or glob; an exact name wins over a glob. A list is a "
+    "chain: the first backend that knows an op times it.",
 )

@@ -12,13 +12,13 @@ from ..schema import Section, register
 
 def _entries_form(kind: str) -> Any:
     entries: Any = dict[str, entry_model(kind)]  # type: ignore[misc]
-    return entries, Field(default_factory=dict, description=f"By name: {kind}.")
+    return entries, Field(default_factory=dict, description=f"Entries of kind {kind}, by name.")
 
 
 Entries = create_model(
     "Entries",
     __base__=Section,
-    __doc__="Parts by kind and name, as in a catalog file; they win over installed ones.",
+    __doc__="Catalog entries by kind and name; they override installed ones of the same name.",
     **{kind: _entries_form(kind) for kind in KINDS},
 )
 

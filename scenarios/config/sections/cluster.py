@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
 from ..choice import Choice
-from ..given import HostRoom
 from ..part_specs import (
     KINDS,
     ComponentOverride,
@@ -23,18 +22,19 @@ from ..part_specs import (
     read_part,
     read_part_link,
 )
+from ..run_arguments import HostResources
 from ..schema import REQUIRED, Many, Section, register, validation_error
 from ..topology_choice import read_topology, topology_forms
 
-HOW = "How switches are joined."
+HOW = "How switches are connected."
 
 
 def _check_kind_name(text: str) -> str:
     """Of a kind of machine, as in ``kind:NAME.gpu*``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text):
         raise ValueError(
-            f"'{text}' is no name of a kind of machine; take letters, digits, - and _, a letter "
-            "first"
+            f"'{text}' is not a name for a kind of machine; use letters, digits, - and _, and "
+            "begin with a letter"
         )
     return text
 
@@ -64,18 +64,18 @@ class FabricSection(Section):
 
     topology: str | Choice = "fat-tree"
     switch: Annotated[Part, _part_form("switch")] | None = None
-    """The switch that it is built of."""
+    """Kind of switch that the network is built of."""
     library: Annotated[Part, _part_form("library")] | None = None
-    """What does sends and collectives: its start, steps and efficiency (nccl-nvlink4, gloo …)."""
+    """Communication library for sends and collectives (nccl-nvlink4, gloo …)."""
     oversubscription: Annotated[float, Field(ge=1)] = 1.0
-    """Capacity into a switch over capacity out of it; 1 is non-blocking."""
+    """Ratio of downlink to uplink capacity of a leaf switch; 1 is non-blocking."""
     gpu_domain: Annotated[int, Field(ge=1)] = 1
-    """Machines, one after the other, whose GPU links meet in one switch (18 of 4 GPUs: NVL72)."""
+    """Number of consecutive machines whose GPU links meet in one switch (18 of 4 GPUs: NVL72)."""
     fidelity: Literal["alpha-beta", "flow"] = "flow"
-    """Each transfer as if alone, or sharing links."""
+    """``alpha-beta``: each transfer as if alone; ``flow``: transfers share links."""
     expand: str | None = None
-    """Algorithms by which collectives are written out as sends, such as ``ring, pairwise``; unless
-    said, each is one op that uses all its links."""
+    """Algorithms by which collectives are expanded into sends, such as ``ring, pairwise``. By
+    default a collective is one op that uses all its links."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class ClusterSection(Section):
         """What ranks run on unless they are placed: the GPU of the first machine that has one."""
         return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
 
-    def host_room(self) -> HostRoom:
+    def host_resources(self) -> HostResources:
         """The host beside these; its memory is that of its DRAM, or as the host says it."""
         for machine in self.machines():
             gpu = machine.node.part("gpu")
@@ -124,8 +124,8 @@ class ClusterSection(Section):
                 memory, host = machine.node.part("memory"), machine.node.part("host")
                 size = memory.count * memory.settings.get("size", 0) if memory else 0
                 size = size or (host.settings.get("memory") if host else None)
-                return HostRoom(size, gpu.count, bool(host and host.settings.get("operator")))
-        return HostRoom()
+                return HostResources(size, gpu.count, bool(host and host.settings.get("operator")))
+        return HostResources()
 
     def parts(self) -> Mapping[str, Part]:
         """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""
@@ -147,7 +147,7 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
     ]
     fields["links"] = (
         Many[link],
-        Field((), description="Links between the parts of the machine: PCIe, NVLink and the like."),
+        Field((), description="Links between the parts of a machine, such as PCIe and NVLink."),
     )
     return create_model(name, __base__=NodeSection, __doc__=doc, **fields)
 
@@ -165,9 +165,9 @@ def _shared_fields() -> dict[str, Any]:
             dict[str, ComponentOverride],
             Field(
                 default_factory=dict,
-                description="Single components that differ, by name or glob: a straggler, a slow "
-                "NIC, a failed link. ``node3.gpu*`` means its GPUs alone, ``node3`` all that is "
-                "in it.",
+                description="Components that differ from the others, by name or glob: a straggler, "
+                "a slow NIC, a failed link. ``node3.gpu*`` matches its GPUs only, ``node3`` all of "
+                "its components.",
             ),
         ),
     }
@@ -196,13 +196,13 @@ def _cluster_form() -> Any:
     several = create_model(
         "ClusterOfKinds",
         __base__=ClusterSection,
-        __doc__="Machines of several kinds, and what joins them.",
+        __doc__="Machines of several kinds, and the network between them.",
         kinds=(
             Annotated[kinds, Field(min_length=1)],
             Field(
                 REQUIRED,
-                description="Machines by kind, in place of ``nodes`` and ``node``; numbers run "
-                "through, and ``kind:NAME`` means them where names are taken.",
+                description="Machines by kind, in place of ``nodes`` and ``node``. Machines are "
+                "numbered across all kinds; ``kind:NAME`` selects those of one kind.",
             ),
         ),
         **beside,
@@ -221,7 +221,7 @@ def _read_cluster(
         return alike.model_validate(data, context=info.context)
     for key in ("nodes", "node"):
         if key in data:
-            message = f"'kinds' says all machines; take '{key}' out, or write it as one of them"
+            message = f"'kinds' replaces '{key}'; remove '{key}', or write it as one of the kinds"
             raise validation_error("two-forms", message, key, data[key])
     return several.model_validate(data, context=info.context)
 

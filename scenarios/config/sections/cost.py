@@ -14,21 +14,22 @@ class PricedItem(Section):
     """The price of one kind of thing."""
 
     what: str
-    """A kind of part, node, switch (leaves and spines) or cable (of the fabric); kind:NAME is a
-    machine of that kind, kind:NAME.gpu a GPU in one."""
+    """The priced thing: a kind of part, node, switch (leaves and spines) or cable (of the fabric).
+    kind:NAME is a machine of that kind, kind:NAME.gpu a GPU in it."""
     each: MoneyRate
-    """Price of one per hour, all in."""
+    """Price of one item per hour, all costs included."""
     per: Annotated[Bytes, Field(gt=0)] | None = None
-    """Priced by size: ``each`` buys this much; by count unless said."""
+    """Amount that ``each`` pays for, if the item is priced by size; by default it is priced by
+    count."""
 
 
 class CostSection(Section):
     """What things cost."""
 
     currency: Literal["USD"] = "USD"
-    """Of all prices."""
+    """Currency of all prices."""
     items: Many[PricedItem] = ()
-    """Everything that is paid for."""
+    """Prices of all items."""
 
 
 register("cost", CostSection, None)

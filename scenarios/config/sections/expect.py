@@ -25,13 +25,13 @@ class Expectation(Section):
     that: Annotated[Condition, PlainValidator(_read_condition, json_schema_input_type=str)]
     """``metric.statistic op quantity``, such as ``iteration_time.p95 <= 37 s``."""
     otherwise: Literal["fail", "warn"] = "fail"
-    """What a miss does: exit code 5, or a warning."""
+    """Result if the condition does not hold: ``fail`` (exit code 5), or ``warn``."""
 
 
 register(
     "expect",
     Many[Expectation],
     (),
-    help="Conditions on metrics that must hold; the exit code is 5 where one does not.",
+    help="Conditions on metrics that must hold; if one does not, the exit code is 5.",
     inherited=False,
 )

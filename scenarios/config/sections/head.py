@@ -25,15 +25,15 @@ Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pat
 def _check_form(number: int) -> int:
     if number != FORM:
         cure = "pip install --upgrade foretrace" if number > FORM else "see CHANGELOG"
-        raise ValueError(f"the form of this file is {number}, and we read {FORM}; {cure}")
+        raise ValueError(f"this file has form {number}, this version reads form {FORM}; {cure}")
     return number
 
 
 Form = Annotated[int, AfterValidator(_check_form), Field(json_schema_extra={"const": FORM})]
 
-register("foretrace", Form, REQUIRED, help="Version of the form of this file.")
+register("foretrace", Form, REQUIRED, help="Version of the scenario format.")
 register("name", Name, REQUIRED, help="Name of the scenario, and of the folder of its runs.")
 register("question", str, "", help="The question that the report answers, in words.")
 register(
-    "extends", str, None, help="File of another scenario; this one says only what differs from it."
+    "extends", str, None, help="Scenario file to start from; this file has only the differences."
 )

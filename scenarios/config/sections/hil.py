@@ -18,21 +18,21 @@ class UncrossedPart(Section):
     """A part of a sample that an op does not cross."""
 
     time: Annotated[Seconds, Field(ge=0)]
-    """Taken off each sample."""
+    """Time subtracted from each sample."""
     error: Annotated[Seconds, Field(ge=0)]
-    """Of that time, either way."""
+    """Error of that time, in either direction."""
     source: str = ""
-    """Where that is from."""
+    """Source of that time."""
 
 
 class TransferPeer(Section):
     """The other end of a transfer."""
 
     agent: str = ""
-    """A name from your own list of agents; that of the swap unless said. Of another host: its own
-    agent there, which is asked beside."""
+    """Name of the peer's agent in your list of agents; by default the agent of the swap. A peer on
+    another host needs an agent on that host."""
     device: str = ""
-    """As its driver calls it."""
+    """Device name, as the driver calls it."""
 
 
 def _one_or_many(value: object) -> str:
@@ -50,13 +50,13 @@ class SwappedOps(Section):
     """How ops are given to a device."""
 
     context: Literal["warm", "cold", "after"] = "warm"
-    """What is restored before each op."""
+    """State that is restored before each op: warm caches, cold caches, or the preceding ops."""
     preceding: Positive = 1
-    """With ``after``: how many ops before it are done again."""
+    """With ``context: after``: number of preceding ops that are run again."""
     max_in_flight: Positive | None = None
-    """Most ops that a device which measures sets of ops is given at once."""
+    """Largest set of concurrent ops given to a device that measures sets of ops."""
     others: Literal["fail", "model"] = "fail"
-    """Who answers for ops that the driver cannot do."""
+    """What happens to ops that the driver does not support: an error, or the model times them."""
 
 
 class SwapSection(Section):
@@ -65,31 +65,31 @@ class SwapSection(Section):
     renamed_settings: ClassVar[Mapping[str, str]] = {n: f"ops.{n}" for n in SwappedOps.model_fields}
 
     component: str
-    """``node0.nic0``, ``node0.gpu0``, ``node0.cxl``, or ``fabric`` for the whole network."""
+    """Component that is real: ``node0.nic0``, ``node0.gpu0``, ``node0.cxl``, or ``fabric``."""
     driver: str
-    """Who measures it: a name of ``foretrace drivers``, or of a file that the agent loads;
-    ``recorded`` for a recording."""
+    """Driver that measures it: a name from ``foretrace drivers``, or a driver of your own that the
+    agent loads; ``recorded`` for a recording."""
     agent: str = ""
-    """A name from your own list of agents, never an address; this machine unless said."""
+    """Name of an agent in your list of agents, not an address; by default this machine."""
     device: str = ""
-    """As the driver calls it; its first one unless said."""
+    """Device name, as the driver calls it; by default the first device."""
     peer: Peers | None = None
-    """The other end, where there is one; a list where several hosts send to this one."""
+    """The other end of transfers, if there is one; a list if several hosts send to this one."""
     recording: str | None = None
-    """A file, for ``recorded`` and for ``if_missing: recorded``."""
+    """Recording file, for ``driver: recorded`` and for ``if_missing: recorded``."""
     if_missing: Literal["fail", "recorded"] = "fail"
-    """What to do without the device; never the model. A recording has to be of the same driver,
-    device, settings and metric, and of a clock of the same kind."""
+    """What to do if the device is missing: an error, or a recording. The recording must be of the
+    same driver, device, settings, metric and kind of clock. A model never replaces a device."""
     partial: bool = False
-    """A recording that ended early may answer too."""
+    """True to accept a recording that ended early."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """What the driver is opened with besides."""
+    """Further options for the driver."""
     covers: Many[str] = ()
-    """Components inside a sample, besides those that the driver names."""
+    """Components that a sample includes, in addition to those that the driver declares."""
     subtract: dict[str, UncrossedPart] = Field(default_factory=dict)
-    """By component: parts of a sample that ops of this scenario do not cross."""
+    """Times to subtract from each sample, by component that the simulated ops do not cross."""
     ops: SwappedOps = Field(default_factory=SwappedOps)
-    """How ops are given to the device."""
+    """How ops are run on the device."""
 
     @model_validator(mode="after")
     def _has_driver(self) -> SwapSection:
@@ -107,13 +107,13 @@ class MeasuredJob(Section):
     """What the real job took, measured as a whole."""
 
     iteration_time: Annotated[Duration, Field(gt=0)]
-    """Median of its steps."""
+    """Median step time of the real job."""
     low: Annotated[Duration, Field(gt=0)] | None = None
-    """The quickest start's median."""
+    """Median step time of the fastest process start."""
     high: Annotated[Duration, Field(gt=0)] | None = None
-    """The slowest start's median."""
+    """Median step time of the slowest process start."""
     source: str = ""
-    """Where and when."""
+    """Where and when it was measured."""
 
     @property
     def value(self) -> float:
@@ -125,28 +125,31 @@ class HilSection(Section):
     """Hardware in the loop."""
 
     mode: Literal["replay", "coupled"] = "replay"
-    """replay: do the ops of a run on the device, then compare; coupled: its answers drive time."""
+    """``replay``: run the ops on the device and compare with the model. ``coupled``: measured times
+    drive the simulation."""
     swap: Many[SwapSection] = ()
-    """Components that are real."""
+    """Components that are replaced by real devices."""
     repeat: Positive = 5
-    """Replay: process starts of each device, at least. A coupled run is repeated by replicas."""
+    """Replay: least number of process starts per device. A coupled run is repeated by replicas."""
     warm_up: Annotated[Duration, Field(ge=0)] = 0.05
-    """Coupled: its ops are done for so long before anything counts. Replay warms up until the
-    times settle."""
+    """Coupled: time for which the ops are run before measuring. Replay warms up until the times
+    are stable."""
     time_limit: Annotated[Duration, Field(gt=0)] = 600.0
-    """Replay: of the measuring; what was measured by then is kept. Coupled: of one answer."""
+    """Replay: limit of the total measuring time; samples up to then are kept. Coupled: limit of one
+    measurement."""
     busy: Annotated[float, Field(ge=0)] = 0.5
-    """Replay: cores of this machine that others may use; with more, a device here is busy."""
+    """Replay: number of cores that other programs may use; above it, a local device counts as
+    busy."""
     keep_recording: str | None = None
-    """Replay: a folder for what was measured, a recording for each component."""
+    """Replay: folder for the recordings, one per component."""
     answer: Literal["sequence", "median", "draw"] = "median"
-    """Coupled: which of its samples a recording answers with. Replay takes medians of starts."""
+    """Coupled: which sample a recording returns. Replay uses medians of process starts."""
     mixed_clocks: Literal["demonstration"] | None = None
-    """Lets devices of different clocks drive one run, of which no accuracy is told."""
+    """Allows devices with different clocks in one run; no accuracy is reported then."""
     journal: str | None = None
-    """A journal of an earlier coupled run, which answers in place of the devices."""
+    """Journal of an earlier coupled run, used in place of the devices."""
     real: MeasuredJob | None = None
-    """The real job, for the composition error."""
+    """Measured times of the real job, for the composition error."""
 
 
 register("hil", HilSection, None, files=("keep_recording", "journal", "swap.*.recording"))

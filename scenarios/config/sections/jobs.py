@@ -70,6 +70,6 @@ register(
     "jobs",
     _jobs_form,
     {},
-    help="Several workloads by name, in place of `workload`.",
+    help="Several jobs by name, in place of `workload`.",
     files=_file_patterns,
 )

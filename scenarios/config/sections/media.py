@@ -13,10 +13,10 @@ from ..choice import Choice, ChoiceKind
 from ..schema import register
 from ..settings import known_media
 
-MAX_MIN = "max-min"  # what shares where nothing is said
+MAX_MIN = "max-min"  # the default
 
 
-class UsualShares:
+class MaxMinSharing:
     """The usual: max-min fair shares, of both engines' own."""
 
     def __init__(self) -> None:
@@ -24,12 +24,12 @@ class UsualShares:
 
 
 def _choosable() -> Mapping[str, type]:
-    return {MAX_MIN: UsualShares, **known_media()}
+    return {MAX_MIN: MaxMinSharing, **known_media()}
 
 
 MEDIUM = ChoiceKind(
     "medium", _choosable,
-    elsewhere="; name the file of a plug-in that has it under 'plugins'",
+    unknown_name_hint="; if a plug-in defines it, list the plug-in's file under 'plugins'",
 )  # fmt: skip
 
 
@@ -48,6 +48,6 @@ register(
     "media",
     _media,
     {},
-    help="How what is in flight shares components, by name or glob: the name of a medium that a "
-    "plug-in brings.  Max-min where nothing is said.",
+    help="Model that shares components among concurrent ops, by name or glob: the name of a "
+    "medium from a plug-in. Max-min fairness by default.",
 )

@@ -17,21 +17,21 @@ class OpMatchSection(Section):
     """Ops that are meant: names or globs; all that is given has to fit."""
 
     name: str | None = None
-    """As it is called: ``aten::addmm``, ``DataLoader*``."""
+    """Name of the op: ``aten::addmm``, ``DataLoader*``."""
     module: str | None = None
-    """Of the model, where the trace has it: ``block.3.*``."""
+    """Module of the model, if the trace has it: ``block.3.*``."""
     signature: str | None = None
     """Kind, name, types and shapes: ``compute:mm(*)``."""
     kind: str | None = None
-    """compute, host, copy, send, recv, collective, delay or gap."""
+    """Kind of op: compute, host, copy, send, recv, collective, delay or gap."""
     source: str | None = None
-    """File and line that it comes from: ``train.py*``."""
+    """Source file and line of the op: ``train.py*``."""
 
     @model_validator(mode="after")
     def _names_something(self) -> OpMatchSection:
         if not OpFilter(**dict(self)).criteria():
             keys = ", ".join(type(self).model_fields)
-            raise validation_error("missing-key", f"'where' says nothing; give one of {keys}")
+            raise validation_error("missing-key", f"'where' is empty; write one of {keys}")
         return self
 
 
@@ -39,17 +39,17 @@ class OpRuleSection(Section):
     """A rule for the ops that it names."""
 
     where: OpMatchSection
-    """Which ops are meant; fitting none is an error."""
+    """Selects the ops; it is an error if no op matches."""
     time: Annotated[Duration, Field(ge=0)] | None = None
-    """What each of them takes, whatever is bound."""
+    """Duration of each op, whatever its backend says."""
     scale: Annotated[float, Field(ge=0)] | None = None
-    """How many times as long each of them takes."""
+    """Factor on the duration of each op."""
     stream: Annotated[int, Field(ge=0)] | None = None
-    """Stream of its rank on which each goes on; what came next on its own does not wait for it."""
+    """Stream of its rank to which each op moves; later ops of its old stream do not wait for it."""
     rank: Annotated[int, Field(ge=0)] | None = None
-    """Rank on which each goes on."""
+    """Rank to which each op moves."""
     remove: bool = False
-    """Leave them out; what came after waits for what came before."""
+    """True to remove the ops; their successors then wait for their predecessors."""
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> OpRuleSection:
@@ -57,13 +57,13 @@ class OpRuleSection(Section):
         said = [key for key in ACTIONS if not any(getattr(self, key) is n for n in (None, False))]
         if not said:
             raise validation_error(
-                "missing-key", f"a rule does nothing; give one of {', '.join(ACTIONS)}"
+                "missing-key", f"the rule changes nothing; write one of {', '.join(ACTIONS)}"
             )
         if len(said) > 1 and "remove" in said:
-            message = f"'remove' and '{said[0]}' cannot both be; take one out"
+            message = f"'remove' and '{said[0]}' exclude each other; keep one"
             raise validation_error("two-forms", message, said[0], getattr(self, said[0]))
         if {"time", "scale"} <= {*said}:
-            message = "'time' and 'scale' cannot both be; take one out"
+            message = "'time' and 'scale' exclude each other; keep one"
             raise validation_error("two-forms", message, "scale", self.scale)
         return self
 
@@ -77,5 +77,5 @@ register(
     "ops",
     Many[OpRuleSection],
     (),
-    help="Ops of the workload that are otherwise, by name: their time, stream, rank, or none.",
+    help="Rules that change ops of the workload: their time, stream or rank, or remove them.",
 )

@@ -11,11 +11,11 @@ class PlacementSection(Section):
     """Memory that state is kept in, and the component of each rank."""
 
     optimizer_state: Literal["hbm"] = "hbm"
-    """Memory that holds the optimizer's state: that of the GPU."""
+    """Memory that holds the optimizer state; only GPU memory (``hbm``) for now."""
     ranks: Many[str] | None = None
-    """Component of each rank, ``node0.gpu0`` …, or globs, whose GPUs ranks get in the machine's
-    order (``node2.gpu*``; ``node*.gpu0`` is the first of every machine); rank r on the r-th GPU
-    unless said."""
+    """Component of each rank, such as ``node0.gpu0``, or globs whose GPUs are assigned to ranks in
+    order (``node2.gpu*``; ``node*.gpu0`` is the first GPU of every machine). By default rank r
+    runs on the r-th GPU."""
 
 
 register("placement", PlacementSection, PlacementSection())

@@ -8,6 +8,6 @@ register(
     "plugins",
     Many[str],
     (),
-    help="Python files run before this one is checked; they add backends, parts, metrics …",
+    help="Python files that add backends, parts, metrics …; run before this file is checked.",
     files=("*",),
 )

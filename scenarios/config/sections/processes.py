@@ -9,7 +9,7 @@ from pydantic import PlainValidator
 from ....sim.facts.graph import Graph
 from ....sim.run.process import Process
 from ..choice import Choice, ChoiceKind
-from ..given import build_from_settings
+from ..run_arguments import build_from_settings
 from ..schema import Many, register
 from ..settings import known_processes
 
@@ -44,5 +44,5 @@ register(
     "processes",
     process_list_type,
     (),
-    help="Processes that steer a run while it goes on: faults, controllers, policies.",
+    help="Processes that act during a run: faults, controllers, policies.",
 )

@@ -13,10 +13,9 @@ class ReportSection(Section):
     """Title of the report, and the sections that it shows."""
 
     title: str = ""
-    """At its top; the name of the scenario unless said."""
+    """Title at the top of the report; by default the name of the scenario."""
     sections: Many[str] = ()
-    """In this order; all that apply unless said.  Those of a run, a sweep or a check that are
-    registered, also by plug-ins."""
+    """Sections of the report, in order; by default all that apply. Plug-ins may add sections."""
 
 
 def _report_form() -> Any:
@@ -32,5 +31,5 @@ register(
     _report_form,
     ReportSection(),
     inherited=False,
-    help="Title of the report, and the sections that it shows.",
+    help="Title of the report, and its sections.",
 )

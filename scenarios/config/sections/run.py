@@ -39,28 +39,30 @@ class RunSection(Section):
     """How the simulation is run."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """Of every draw; the same seed gives the same answer."""
+    """Seed of all random draws; the same seed gives the same answer."""
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """Seeded runs that the jitter interval comes from."""
+    """Number of seeded runs from which the jitter interval is computed."""
     keep: Literal["none", "ranks", "ops"] | None = None
-    """What stays of a run: a row per op (up to 5 million unless said), what ranks did, or less."""
+    """Detail of the saved result: ``ops`` has one row per op (the default up to 5 million ops),
+    ``ranks`` one row per rank, ``none`` totals only."""
     defend: bool = False
-    """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
+    """Also test which unmeasured values matter and which model errors would flip the answer; takes
+    many more runs."""
     quick: bool = False
-    """Leave out the runs that explain the answer: with parts faster, and with parts wrong."""
+    """Skip the runs that explain the answer: sensitivity and model errors."""
     engine: Literal["core", "reference"] = "core"
-    """Compiled, or the plain SimPy program that defines what is right."""
+    """``core``: compiled; ``reference``: the plain SimPy engine that defines the semantics."""
     workers: Annotated[str, AfterValidator(check_workers_text)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
     time_limit: Annotated[Duration, Field(gt=0)] | None = None
-    """Wall time after which it ends; finished variants, and points of a sweep, are kept."""
+    """Wall time after which the run stops; finished variants and points of a sweep are kept."""
     memory: Bytes | None = None
-    """Most memory that it may plan with; nine tenths of what is free unless said."""
+    """Memory that the run may use; by default nine tenths of the free memory."""
 
     @model_validator(mode="after")
     def _quick_or_defended(self) -> Self:
         if self.quick and self.defend:
-            raise ValueError("quick leaves out the runs that defend asks for; take one of them out")
+            raise ValueError("'quick' skips the runs that 'defend' needs; remove one of them")
         return self
 
 

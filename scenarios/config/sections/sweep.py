@@ -17,9 +17,9 @@ from ..reading.tree import TreeNode, find_node, to_dict, tree_from_value
 from ..schema import Attempt, Many, Section, register
 
 MOST = 100_000  # points of a sweep
-RANKED = 10  # plans, unless said
-BETWEEN = 0.381966  # of a range, where no round number lies
-SEARCHED = 100  # points of a search that says nothing else
+RANKED = 10  # default number of ranked plans
+BETWEEN = 0.381966  # fraction of a range at which it is checked; unlikely to be a round number
+SEARCHED = 100  # default number of points of a search
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class ObjectiveSection(Section):
     """What is wanted: one metric, as small or as large as it gets."""
 
     minimize: str | None = None
-    """As small as it gets: ``iteration_time.p50``, ``cost_per_million_tokens``."""
+    """Metric to minimize: ``iteration_time.p50``, ``cost_per_million_tokens``."""
     maximize: str | None = None
-    """As large as it gets: ``tokens_per_second.p50``."""
+    """Metric to maximize: ``tokens_per_second.p50``."""
 
 
 def read_objective(data: Any, info: ValidationInfo) -> Objective:
@@ -56,7 +56,7 @@ def read_objective(data: Any, info: ValidationInfo) -> Objective:
     model = ObjectiveSection.model_validate(data, context=info.context)
     said = [(m, s) for m, s in ((model.minimize, 1), (model.maximize, -1)) if m is not None]
     if len(said) != 1:
-        raise ValueError("an objective is one metric; write it like {minimize: makespan}")
+        raise ValueError("an objective needs one metric; write it like {minimize: makespan}")
     metric, sign = said[0]
     known, name, statistic = parse_metric(metric)
     return Objective(f"{name}.{statistic}".rstrip("."), known.unit, sign)
@@ -76,41 +76,42 @@ class Sweep(Section):
     """Settings that vary, how points are chosen, and what is wanted of them."""
 
     method: Method = "grid"
-    """Every combination; drawn, spread evenly, or searched for (``tpe``, ``nsga2``: Optuna); or,
-    beside every combination, each parallel plan that the workload allows (``plans``)."""
+    """How points are chosen: every combination (``grid``), random, evenly spread (``sobol``), a
+    search (``tpe``, ``nsga2``: Optuna), or every combination with each parallel plan that the
+    workload allows (``plans``)."""
     points: Annotated[int, Field(ge=1, le=MOST)] | None = None
-    """How many are tried; of a grid and of plans all, and else 100 unless said."""
+    """Number of points; by default all of a grid or of plans, else 100."""
     vary: dict[
         Annotated[str, Field(min_length=1)],
         Annotated[
             Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | RangeSection)
         ],
     ] = Field(default_factory=dict)
-    """Settings by dotted path, each with a list or ``{from, to, step | log}``; several paths
-    with commas between take the same value at once, or each its own of a list."""
+    """Settings by dotted path, each with a list or ``{from, to, step | log}``. A key of several
+    paths, separated by commas, sets all of them at once: to one value, or to a list of one each."""
     optimize: Many[Annotated[Objective, _OBJECTIVE]] = ()
-    """What is wanted of a point; with several, the front between them is sought."""
+    """Objectives; with several, the Pareto front is searched for."""
     rank: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """How many of the best are ranked by the first of them, each run again with what is known of
-    the errors of models; of plans ten unless said, else none."""
+    """Number of best points to rank by the first objective. Each is run again with the known model
+    errors. By default ten for plans, else none."""
 
     @model_validator(mode="after")
     def _check_points(self) -> Sweep:
         """A grid has a number of points of its own, and no ranges without steps."""
         if not self.vary and self.method != "plans":
-            raise ValueError("nothing varies; name settings under vary, or take the method plans")
+            raise ValueError("nothing varies; list settings under vary, or write method: plans")
         if self.method not in ("grid", "plans"):
             return self
         for path, vary in self.vary.items():
             if isinstance(vary, Range):
                 raise ValueError(
                     f"{'a grid' if self.method == 'grid' else self.method} needs the values of "
-                    f"'{path}'; give it a step, or log: 5 for five"
+                    f"'{path}'; write a step, or log: 5 for five values"
                 )
         if self.method == "grid" and self.size > (self.points or MOST):
             raise ValueError(
-                f"the grid has {self.size} points, more than {self.points or MOST}; leave values "
-                "out, or take the method random or sobol"
+                f"the grid has {self.size} points, more than {self.points or MOST}; remove values, "
+                "or write method: random or sobol"
             )
         return self
 
@@ -163,21 +164,21 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
         return dict.fromkeys(names, value)
     if len(value) != len(names):
         raise ValueError(
-            f"{list(value)} has {len(value)} values for {len(names)} settings; give one for each"
+            f"{list(value)} has {len(value)} values for {len(names)} settings; write one for each"
         )
     return dict(zip(names, value, strict=True))
 
 
-def _sweep_value_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
+def _sweep_value_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Problem]:
     """Every value that a setting cannot take or that is doubted, and settings that do not exist."""
     entries = _vary_by_paths(tree)
     for paths, (vary, entry) in entries.items():
         found: list[Problem] = []
         for value, written in _values_as_written(vary, entry):
-            told = list(_try_value(tree, attempt, paths, value, written))
+            told = list(_try_value(tree, check_tree, paths, value, written))
             doubted = [p for p in told if p.severity == "warning"]
             if doubted and (
-                written is entry or _may_be_cured(tree, attempt, paths, value, written)
+                written is entry or _may_be_cured(tree, check_tree, paths, value, written)
             ):
                 told = [p for p in told if p not in doubted]
             found += told
@@ -198,17 +199,18 @@ def _vary_by_paths(tree: TreeNode) -> dict[str, tuple[Vary, TreeNode]]:
 
 
 def _may_be_cured(
-    tree: TreeNode, attempt: Attempt, paths: str, value: Any, written: TreeNode
+    tree: TreeNode, check_tree: Attempt, paths: str, value: Any, written: TreeNode
 ) -> bool:
     """Whether a doubted value is not doubted beside another value of what varies with it."""
     for others, (vary, entry) in _vary_by_paths(tree).items():
-        for beside in map(vary.at, (0.0, BETWEEN, 1.0) if others != paths else ()):
+        for beside in map(vary.value_at, (0.0, BETWEEN, 1.0) if others != paths else ()):
             try:
                 changed = _with_value(tree, others, beside, entry.spot)
             except (ValueError, InvalidScenarioError):
-                continue  # of which another problem tells
+                continue  # reported as another problem
             if not any(
-                p.severity == "warning" for p in _try_value(changed, attempt, paths, value, written)
+                p.severity == "warning"
+                for p in _try_value(changed, check_tree, paths, value, written)
             ):
                 return True
     return False
@@ -219,9 +221,9 @@ def _values_as_written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeN
     if entry.items:
         yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
     else:
-        yield vary.at(0.0), entry.mapping.get("from", entry)
-        yield vary.at(1.0), entry.mapping.get("to", entry)
-        yield vary.at(BETWEEN), entry
+        yield vary.value_at(0.0), entry.mapping.get("from", entry)
+        yield vary.value_at(1.0), entry.mapping.get("to", entry)
+        yield vary.value_at(BETWEEN), entry
 
 
 def _paths_text(paths: str) -> str:
@@ -242,7 +244,7 @@ def _with_value(tree: TreeNode, paths: str, value: Any, spot: FilePosition) -> T
 
 
 def _try_value(
-    tree: TreeNode, attempt: Attempt, paths: str, value: Any, written: TreeNode
+    tree: TreeNode, check_tree: Attempt, paths: str, value: Any, written: TreeNode
 ) -> Iterator[Problem]:
     """What is wrong with one value, and what is doubted of it: that which is so only with it."""
     spot = replace(written.spot, path=_paths_text(paths))
@@ -255,7 +257,7 @@ def _try_value(
         yield Problem("vary", str(error), spot)
         return
     here = spot.file, spot.line, spot.column
-    yield from (p for p in attempt(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
+    yield from (p for p in check_tree(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
 
 
 register("sweep", Sweep, None, broken=_sweep_value_problems)

@@ -16,21 +16,21 @@ class VariantSection(Section):
     """One variant: named changes to the base scenario."""
 
     name: Name
-    """Its column in tables."""
+    """Name of the variant, as tables show it."""
     use: Many[str] = ()
-    """Other variants that it contains, applied first, in this order."""
+    """Names of other variants to apply first, in order."""
     set: dict[str, Any] = Field(default_factory=dict)
-    """Settings by dotted path: ``cluster.node.nic.bandwidth: 400 Gb/s``."""
+    """Changed settings by dotted path: ``cluster.node.nic.bandwidth: 400 Gb/s``."""
     override: dict[str, Any] = Field(default_factory=dict)
-    """Merged into ``cluster.override``."""
+    """Entries that are merged into ``cluster.override``."""
     backends: dict[str, Any] = Field(default_factory=dict)
-    """Merged into ``backends``."""
+    """Entries that are merged into ``backends``."""
     ops: Many[OpRuleSection] = ()
-    """Further rules, after those of ``ops``."""
+    """Further rules, applied after those of ``ops``."""
     cost: dict[str, MoneyRate] = Field(default_factory=dict)
     """New prices by kind of component."""
 
 
 register(
-    "what_if", Many[VariantSection], (), help="Named differences, each compared with the scenario."
+    "what_if", Many[VariantSection], (), help="Named variants, each compared with the scenario."
 )

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.run.workload import Workload
-from ..given import GpuSettings, HostRoom, build_from_settings
 from ..part_specs import Part
+from ..run_arguments import GpuSettings, HostResources, build_from_settings
 from ..schema import REQUIRED, Section, register, validation_error
 from ..settings import (
     constructor_model,
@@ -17,7 +17,7 @@ from ..settings import (
     workload_file_settings,
 )
 
-USUAL = "trace"  # the type that need not be said
+USUAL = "trace"  # the default type
 
 
 class WorkloadSection(Section):
@@ -25,7 +25,7 @@ class WorkloadSection(Section):
 
     type: str
 
-    def make(self, gpu: Part | None, host: HostRoom) -> Workload:
+    def make(self, gpu: Part | None, host: HostResources) -> Workload:
         """The workload itself; building one reads and runs nothing.
 
         Parameters
@@ -64,7 +64,7 @@ def read_workload(data: Any, info: ValidationInfo) -> WorkloadSection:
     """The workload of the ``type`` that is named; a trace unless said."""
     if not isinstance(data, dict):
         raise validation_error(
-            "mapping", "a workload has keys; write it like {trace: FILE}", value=data
+            "mapping", "a workload needs keys; write it like {trace: FILE}", value=data
         )
     kind, known = data.get("type", USUAL), known_workloads()
     if not isinstance(kind, str) or kind not in known:
@@ -83,6 +83,6 @@ register(
     "workload",
     workload_type,
     None,
-    help="The work that is simulated; write `jobs` in its place where there are several.",
+    help="The work to simulate; for several workloads write `jobs` instead.",
     files=workload_file_settings,
 )

@@ -22,7 +22,7 @@ from ..folders.output_folder import (
 from .device_check import DeviceCheck
 
 
-def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Path:
+def save_check(scenario: Scenario, check: DeviceCheck, out: Path, command: str) -> Path:
     """Write a check under ``OUT/NAME/check-KEY``; returns its folder.
 
     Raises
@@ -30,7 +30,7 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
     ScenarioError
         The folder cannot be written.
     """
-    told: dict[str, Any] = with_null_for_nonfinite(found.told)
+    told: dict[str, Any] = with_null_for_nonfinite(check.results)
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"
@@ -39,7 +39,7 @@ def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) 
         page = accuracy_page(told, command, scenario.report.sections)
         (whole / "accuracy.html").write_text(page, encoding="utf-8")
         write_scenario(whole, scenario)
-        for name, recording in found.recordings.items():
+        for name, recording in check.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
         write_json(whole / "manifest.json", {"command": command, **made_from(scenario)})
     return folder

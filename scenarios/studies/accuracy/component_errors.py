@@ -20,32 +20,32 @@ NANOSECOND = 1e-9
 
 
 def component_errors(
-    one: ReplayedDevice, other: Mapping[str, Sequence[ReplayOp]] | None
+    replayed: ReplayedDevice, other_predictions: Mapping[str, Sequence[ReplayOp]] | None
 ) -> dict[str, Any]:
     """Errors of one component as plain data, as in ``accuracy.json``.
 
     Parameters
     ----------
-    other : the same ops as another catalog predicts them, to show both
+    other_predictions : the same ops as another catalog predicts them, to show both
 
     Raises
     ------
     ScenarioError
         Its recording has seen none of the ops.
     """
-    facts = one.recording
-    emulated = not _measured_samples(one)
-    ops, left_out = _table_of_ops(one)
+    facts = replayed.recording
+    emulated = not _measured_samples(replayed)
+    ops, left_out = _table_of_ops(replayed)
     told: dict[str, Any] = {
         "driver": facts.driver,
         "device": facts.device,
         "host": facts.host,
         "date": facts.date,
-        "recording": f"{one.name}{SUFFIX}",
-        "source": one.device.source,
-        "clock": one.device.driver.clock,
-        "metric": one.device.driver.metric,
-        "sharing": one.device.driver.sharing,
+        "recording": f"{replayed.name}{SUFFIX}",
+        "source": replayed.device.source,
+        "clock": replayed.device.driver.clock,
+        "metric": replayed.device.driver.metric,
+        "sharing": replayed.device.driver.sharing,
         "partial": facts.ended,
         "versions": dict(facts.versions),
         "starts": ops.starts.shape[1],
@@ -65,14 +65,16 @@ def component_errors(
         "worst": {"op": ops.signature[worst], "error": float(ops.error[worst])},
         "by_size": errors_by_size(ops),
         "bandwidth": _bandwidth_errors(ops),
-        "drift": _drift_since_older_recording(one),
-        "beside": None if other is None else _errors_with_catalog(one, ops, other[one.name]),
+        "drift": _drift_since_older_recording(replayed),
+        "beside": None
+        if other_predictions is None
+        else _errors_with_catalog(replayed, ops, other_predictions[replayed.name]),
     }
 
 
-def _measured_samples(one: ReplayedDevice) -> list[Sample]:
+def _measured_samples(replayed: ReplayedDevice) -> list[Sample]:
     """Samples without those whose times an emulator made up."""
-    return [s for s in one.recording.samples if EMULATED not in s.flags]
+    return [s for s in replayed.recording.samples if EMULATED not in s.flags]
 
 
 def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
@@ -80,10 +82,10 @@ def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
     return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
-def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
+def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
-    timed = _measured_samples(one) or one.recording.samples
-    asked = context_of_swap(one.device.swap)  # a recording may have first uses, too
+    timed = _measured_samples(replayed) or replayed.recording.samples
+    asked = context_of_swap(replayed.device.swap)  # a recording may also have cold samples
     medians = {
         signature: _seconds_by_start(group)
         for (signature, context), group in samples_by_key(timed).items()
@@ -92,15 +94,15 @@ def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
     missing: list[ReplayOp] = []
-    for q in one.questions:
+    for q in replayed.questions:
         if q.signature in medians:
             counts.setdefault((q.signature, q.predicted, q.residual_path.latency), []).append(q)
         else:
             missing.append(q)
     if not counts:
         raise ScenarioError(
-            f"hil.swap {one.name}: its recording has seen none of {len(missing)} ops of this run; "
-            "record them"
+            f"hil.swap {replayed.name}: its recording has none of the {len(missing)} ops of this "
+            "run; record them"
         )
     first = [group[0] for group in counts.values()]
     starts = [[_op_durations(q, medians, n) for n in numbers] for q in first]
@@ -111,7 +113,7 @@ def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
         np.array([q.predicted for q in first], float),
         np.array(starts, float),
     )
-    whole = sum(q.predicted for q in one.questions)
+    whole = sum(q.predicted for q in replayed.questions)
     share = sum(q.predicted for q in missing) / whole if whole else 0.0
     names = sorted({q.signature for q in missing})
     return ops, {"ops": len(missing), "different": len(names), "share": share, "some": names[:5]}
@@ -158,19 +160,24 @@ def _bandwidth_errors(ops: ScoredOps) -> dict[str, Any] | None:
     return {k: asdict(v) for k, v in error_statistics(rate).items()}
 
 
-def _drift_since_older_recording(one: ReplayedDevice) -> dict[str, Any] | None:
+def _drift_since_older_recording(replayed: ReplayedDevice) -> dict[str, Any] | None:
     """Change since an older recording, over the ops of both."""
-    if one.older is None:
+    if replayed.older is None:
         return None
-    before = {k: np.median(start_medians(g)) for k, g in samples_by_key(one.older.samples).items()}
-    now = {k: np.median(start_medians(g)) for k, g in samples_by_key(one.recording.samples).items()}
+    before = {
+        k: np.median(start_medians(g)) for k, g in samples_by_key(replayed.older.samples).items()
+    }
+    now = {
+        k: np.median(start_medians(g))
+        for k, g in samples_by_key(replayed.recording.samples).items()
+    }
     both = sorted(set(before) & set(now))
     change = np.array([now[k] / before[k] - 1 for k in both])
     if not len(both):
-        return {"since": one.older.date, "n": 0}
+        return {"since": replayed.older.date, "n": 0}
     worst = int(np.argmax(np.abs(change)))
     return {
-        "since": one.older.date,
+        "since": replayed.older.date,
         "n": len(both),
         "p50": float(np.median(change)),
         "worst": {"op": both[worst][0], "change": float(change[worst])},
@@ -178,9 +185,9 @@ def _drift_since_older_recording(one: ReplayedDevice) -> dict[str, Any] | None:
 
 
 def _errors_with_catalog(
-    one: ReplayedDevice, ops: ScoredOps, other: Sequence[ReplayOp]
+    replayed: ReplayedDevice, ops: ScoredOps, other_predictions: Sequence[ReplayOp]
 ) -> dict[str, Any]:
     """Errors of the same ops with another catalog."""
-    predicted = {q.signature: q.predicted for q in other}
+    predicted = {q.signature: q.predicted for q in other_predictions}
     changed = replace(ops, predicted=np.array([predicted[s] for s in ops.signature]))
     return {k: asdict(v) for k, v in error_statistics(changed).items()}

@@ -36,13 +36,13 @@ def replace_components_by_devices(
     backends: Mapping[str, Backend],
     devices: Sequence[OpenDevice],
     journal: Path | None = None,
-    ahead: bool = False,
+    prefetch: bool = False,
 ) -> CoupledDevices:
     """Put open devices, or the journal of them, in the place of what they are swapped for.
 
     Parameters
     ----------
-    ahead : ask before the run where the answer does not depend on when
+    prefetch : ask before the run where the answer does not depend on when
     """
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
@@ -52,7 +52,7 @@ def replace_components_by_devices(
             timer = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, timer)
         swaps.append(_device_swap(device, writers[device.name], system))
-    return CoupledDevices(couple(system, backends, swaps, ahead), writers)
+    return CoupledDevices(couple(system, backends, swaps, prefetch), writers)
 
 
 def require_steerable(device: OpenDevice) -> None:
@@ -65,8 +65,8 @@ def require_steerable(device: OpenDevice) -> None:
     """
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
-            f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "
-            "stands still; take mode: replay, or a machine in time travel"
+            f"hil.swap {device.name}: timers of {device.swap.driver} keep running while the "
+            "simulation waits; write mode: replay, or use a machine with a time-travel clock"
         )
 
 
@@ -95,7 +95,12 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
         name, options = kept.driver, dict(kept.spec)
     if kept is not None and name not in known_drivers():
         if not device.swap.covers:
-            log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
+            log.warning(
+                "%s: driver '%s' is unknown here, so the components in its samples are too; list "
+                "them under 'covers'",
+                device.name,
+                name,
+            )
         return ()
     return driver_class(name, device.swap.agent).covers(
         {**options, "component": device.name}, system

@@ -72,18 +72,18 @@ def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) ->
 
 
 def point_with_devices(
-    point: Variant, devices: list[OpenDevice], journal: Path | None = None, ahead: bool = False
+    point: Variant, devices: list[OpenDevice], journal: Path | None = None, prefetch: bool = False
 ) -> Variant:
     """A point whose simulation asks devices.
 
     Parameters
     ----------
     journal : answers in place of the devices
-    ahead : ask before the run where the answer does not depend on when
+    prefetch : ask before the run where the answer does not depend on when
     """
     simulation = point.simulation
     made = replace_components_by_devices(
-        simulation.system, simulation.backends, devices, journal, ahead
+        simulation.system, simulation.backends, devices, journal, prefetch
     )
     graph = point.known_graph
     if graph.placed:
@@ -101,6 +101,6 @@ def _journal_path(run: str | None, variant: str) -> Path | None:
     found = path / journal_file_name(variant) if path.is_dir() else path
     if not path.is_dir() and variant != BASE:
         raise ScenarioError(
-            f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"
+            f"hil.journal: {run} has no journal of variant '{variant}'; give the run folder"
         )
     return found

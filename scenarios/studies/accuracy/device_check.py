@@ -25,7 +25,7 @@ from .replay import (
     FINE,
     ReplayedDevice,
     coupled_system_and_backends,
-    measured_or_remembered,
+    measure_or_load_recordings,
     ops_asked_of_devices,
 )
 from .verdicts import condition_outcomes
@@ -43,32 +43,32 @@ class DeviceCheck:
 
     Parameters
     ----------
-    told : all of it as plain data; see ``docs/accuracy-page.md``
+    results : all of it as plain data; see ``docs/accuracy-page.md``
     recordings : by component
     """
 
-    told: dict[str, Any]
+    results: dict[str, Any]
     recordings: Mapping[str, Recording]
 
     @property
     def outcome(self) -> str:
         """``fail`` before ``unresolved`` before ``pass``; ``pass`` where nothing was expected."""
-        outcomes = {e["outcome"] for e in self.told["expect"] if e["otherwise"] == "fail"}
+        outcomes = {e["outcome"] for e in self.results["expect"] if e["otherwise"] == "fail"}
         return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
 
 def check_devices(
     scenario: Scenario,
     tell: Tell = log.info,
-    beside: Scenario | None = None,
-    kept: PartialAnswers | None = None,
+    other_scenario: Scenario | None = None,
+    partial_answers: PartialAnswers | None = None,
 ) -> DeviceCheck:
     """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
     ----------
-    beside : the same scenario with another catalog, to show both
-    kept : holds what devices answer, also where the check does not end
+    other_scenario : the same scenario with another catalog, to show both
+    partial_answers : holds what devices answer, also where the check does not end
 
     Raises
     ------
@@ -79,14 +79,18 @@ def check_devices(
     """
     hil = hil_section(scenario)
     if hil is None:
-        raise ScenarioError("hil.swap: nothing is swapped; write it, or give --swap")
+        raise ScenarioError("hil.swap: no component is swapped; write hil.swap, or give --swap")
     every = build_variants(scenario)
     point = every[0]
     asked = ops_asked_of_devices(point, hil)
     bar = _lowest_expected_error_bar(scenario)
-    replays = measured_or_remembered(hil, asked, bar, tell, kept or PartialAnswers())
+    replays = measure_or_load_recordings(hil, asked, bar, tell, partial_answers or PartialAnswers())
     mixed = _use_different_clocks(replays, hil)
-    other = None if beside is None else ops_asked_of_devices(build_variants(beside)[0], hil)
+    other = (
+        None
+        if other_scenario is None
+        else ops_asked_of_devices(build_variants(other_scenario)[0], hil)
+    )
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
         "schema": SCHEMA,
@@ -134,7 +138,7 @@ def _use_different_clocks(replays: Sequence[ReplayedDevice], hil: HilSection) ->
             kinds = sorted({getattr(s, what) for s in one.recording.samples})
             if len(kinds) > 1:
                 raise ScenarioError(
-                    f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); one "
-                    "accuracy figure has one: record them apart"
+                    f"hil.swap {one.name}: its recording mixes {what}s ({', '.join(kinds)}); make "
+                    f"one recording per {what}"
                 )
     return not common_clock_class([one.device for one in replays], hil)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import factorial
 
-MOST = 5  # components of which every combination is run
+MOST = 5  # most components for which every combination is run
 Time = Callable[[frozenset[str]], float]
 
 
@@ -29,13 +29,13 @@ class ErrorShare:
     shapley: float | None
 
 
-def error_shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
+def error_shares(names: Sequence[str], run_time: Time) -> tuple[list[ErrorShare], float]:
     """Share of each component, and the rest, which is their interaction.
 
     Parameters
     ----------
     names : of the components
-    time : s of the run with these components real
+    run_time : s of the run with these components real
 
     Examples
     --------
@@ -48,7 +48,7 @@ def error_shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], fl
 
     def of(real: frozenset[str]) -> float:
         if real not in known:
-            known[real] = time(real)
+            known[real] = run_time(real)
         return known[real]
 
     found = [
@@ -63,11 +63,11 @@ def error_shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], fl
     return found, of(every) - of(frozenset()) - sum(s.swap_in for s in found)
 
 
-def _shapley_value(name: str, every: frozenset[str], of: Time) -> float:
+def _shapley_value(name: str, every: frozenset[str], time_of: Time) -> float:
     """Shapley value of one component (Shapley 1953, doi:10.1515/9781400881970-018)."""
     others, n, total = sorted(every - {name}), len(every), 0.0
     for size in range(n):
         weight = factorial(size) * factorial(n - size - 1) / factorial(n)
         for before in map(frozenset, combinations(others, size)):
-            total += weight * (of(before | {name}) - of(before))
+            total += weight * (time_of(before | {name}) - time_of(before))
     return total

@@ -17,7 +17,7 @@ from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
 from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
 from ...config.sections.hil import HilSection, SwapSection
-from .stand_in import CLASSES, require_stand_in, require_whole
+from .stand_in import CLASSES, require_complete_recording, require_stand_in
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class OpenDevice:
     def kept(self) -> Recording:
         """Recording that it answers from."""
         if self.recording is None:
-            raise ValueError(f"{self.name}: a device, and no recording")
+            raise ValueError(f"{self.name}: is a live device without a recording")
         return self.recording
 
     @property
@@ -150,11 +150,11 @@ def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> Op
     file = recording_file_of_swap(hil, swap)
     if file is None:
         raise ScenarioError(
-            f"hil.swap {swap.component}: no recording is named; write recording: FILE there, or "
+            f"hil.swap {swap.component}: has no recording; write recording: FILE there, or "
             "keep_recording: FOLDER under hil"
         )
     kept = read(file)
-    require_whole(swap, kept)
+    require_complete_recording(swap, kept)
     driver = RecordingDriver.of(kept, hil.answer, seed)
     return OpenDevice(swap, driver, dict(driver.describe()), kept)
 
@@ -183,11 +183,11 @@ def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
     classes = {d.name: CLASSES.get(d.driver.clock, d.driver.clock) for d in devices}
     if len(set(classes.values())) <= 1:
         return next(iter(classes.values()), "")
-    told = ", ".join(f"{d.name} counts by {d.driver.clock}" for d in devices)
+    told = ", ".join(f"{d.name} uses the clock {d.driver.clock}" for d in devices)
     if hil.mixed_clocks is None:
         raise ScenarioError(
-            f"hil.swap: {told}; their seconds are not the same seconds: swap devices of one "
-            "clock, or set mixed_clocks: demonstration, which tells no accuracy"
+            f"hil.swap: {told}, and these clocks cannot be compared; swap devices with the same "
+            "clock, or set mixed_clocks: demonstration, which reports no accuracy"
         )
-    log.warning("hil.swap: %s; a demonstration, no accuracy is told", told)
+    log.warning("hil.swap: %s; this is a demonstration, no accuracy is reported", told)
     return ""

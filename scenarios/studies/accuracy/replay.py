@@ -33,10 +33,10 @@ from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
-MOST_STARTS = 3  # times the starts that were asked for, where the bar needs more
+MOST_STARTS = 3  # most process starts, as a multiple of hil.repeat
 BLOCKS = 9
-BATCH = 5  # repeats of one batch
-FINE = 0.05  # the bar of a scenario that expects nothing
+BATCH = 5  # repeats in a batch
+FINE = 0.05  # default error limit, for a scenario without conditions
 Tell = Callable[[str], None]
 
 
@@ -86,20 +86,22 @@ def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[Repl
     for name, asked in found.items():
         if not any(q.supported for q in asked):
             why = (
-                f"its driver does none of {_first_few_ops(asked)}"
+                f"its driver supports none of {_first_few_ops(asked)}"
                 if asked
                 else "no op of this run uses it"
             )
-            raise ScenarioError(f"hil.swap {name}: nothing to measure: {why}")
+            raise ScenarioError(
+                f"hil.swap {name}: nothing to measure: {why}; swap another component"
+            )
         if any(q.predicted != q.predicted for q in asked):
             raise ScenarioError(
-                f"hil.swap {name}: no model answers for it; bind one under backends to compare with"
+                f"hil.swap {name}: has no model to compare with; bind one under backends"
             )
     return found
 
 
-def _first_few_ops(asked: Sequence[ReplayOp]) -> str:
-    common = Counter(q.signature for q in asked).most_common(3)
+def _first_few_ops(ops: Sequence[ReplayOp]) -> str:
+    common = Counter(q.signature for q in ops).most_common(3)
     return ", ".join(repr(signature) for signature, _ in common)
 
 
@@ -110,9 +112,9 @@ def _unopened_device(hil: HilSection, swap: SwapSection) -> OpenDevice:
     return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
 
 
-def measured_or_remembered(
+def measure_or_load_recordings(
     hil: HilSection,
-    asked: Mapping[str, Sequence[ReplayOp]],
+    ops_by_component: Mapping[str, Sequence[ReplayOp]],
     bar: float,
     tell: Tell,
     partial: PartialAnswers,
@@ -130,14 +132,15 @@ def measured_or_remembered(
         A device is not there and no recording may stand for it, or it fails on the way.
     """
     return [
-        _replay_device(hil, swap, asked[swap.component], bar, tell, partial) for swap in hil.swap
+        _replay_device(hil, swap, ops_by_component[swap.component], bar, tell, partial)
+        for swap in hil.swap
     ]
 
 
 def _replay_device(
     hil: HilSection,
     swap: SwapSection,
-    asked: Sequence[ReplayOp],
+    ops: Sequence[ReplayOp],
     bar: float,
     tell: Tell,
     partial: PartialAnswers,
@@ -147,13 +150,13 @@ def _replay_device(
         device = device_answering_from(swap, recording_as_device(hil, swap).kept)
     else:
         try:
-            device = _measure_device(hil, swap, asked, bar, tell, partial)
+            device = _measure_device(hil, swap, ops, bar, tell, partial)
         except HardwareUnavailable as error:
             if swap.if_missing == "fail" or partial.measured[swap.component]("").samples:
                 raise
             device = device_answering_from(swap, stand_in_device(hil, swap).kept)
             tell(f"{swap.component}: {error}; {device.source}")
-    return ReplayedDevice(device, tuple(asked), older)
+    return ReplayedDevice(device, tuple(ops), older)
 
 
 def _older_recording(hil: HilSection, swap: SwapSection) -> Recording | None:
@@ -173,7 +176,7 @@ def context_of_swap(swap: SwapSection) -> str:
 
 
 def work_list_of_swap(
-    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float = FINE
+    hil: HilSection, swap: SwapSection, ops: Sequence[ReplayOp], bar: float = FINE
 ) -> WorkList:
     """Different ops that a run would ask of a device, as its swap says how they are measured.
 
@@ -181,7 +184,7 @@ def work_list_of_swap(
     ----------
     bar : relative error that the data shall resolve
     """
-    texts = dict.fromkeys(q.signature for q in asked if q.supported)
+    texts = dict.fromkeys(q.signature for q in ops if q.supported)
     return WorkList(
         swap.driver,
         tuple(Request(text, BATCH, context_of_swap(swap)) for text in texts),
@@ -198,17 +201,17 @@ def work_list_of_swap(
 def _measure_device(
     hil: HilSection,
     swap: SwapSection,
-    asked: Sequence[ReplayOp],
+    ops: Sequence[ReplayOp],
     bar: float,
     tell: Tell,
     partial: PartialAnswers,
 ) -> OpenDevice:
-    work = work_list_of_swap(hil, swap, asked, bar)
+    work = work_list_of_swap(hil, swap, ops, bar)
     tell(f"{swap.component}: {len(work.requests)} different ops on {swap.driver}")
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
-    under_way.on_sample = partial.note_measuring(swap.component, under_way.recording)
+    under_way.on_sample = partial.record_measurement(swap.component, under_way.recording)
     with prefix_faults(f"hil.swap {swap.component}: {swap.driver}"):
         recording = under_way.run()
         if recording.fault is not None:
@@ -216,8 +219,8 @@ def _measure_device(
         if not recording.samples:
             raise DriverFault(
                 "hung",
-                f"{recording.ended} passed before anything was measured; allow more "
-                "(hil.time_limit), or let this machine do less meanwhile",
+                f"{recording.ended} passed before anything was measured; raise hil.time_limit, or "
+                "stop other programs on this machine",
             )
     if recording.ended:
         tell(f"{swap.component}: partly measured: {recording.ended}")
@@ -252,8 +255,8 @@ def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice
     return OpenDevice(swap, driver, dict(driver.describe()), recording)
 
 
-def with_process_starts(one: ReplayedDevice, starts: Sequence[int]) -> ReplayedDevice:
+def with_process_starts(replayed: ReplayedDevice, starts: Sequence[int]) -> ReplayedDevice:
     """The replay with samples of these process starts only, each as often as it is named."""
-    samples = tuple(s for n in starts for s in one.recording.samples if s.start == n)
-    recording = replace(one.recording, samples=samples)
-    return replace(one, device=device_answering_from(one.device.swap, recording))
+    samples = tuple(s for n in starts for s in replayed.recording.samples if s.start == n)
+    recording = replace(replayed.recording, samples=samples)
+    return replace(replayed, device=device_answering_from(replayed.device.swap, recording))

@@ -14,8 +14,8 @@ from ....sim.errors import DriverFault, RecordingError
 from ...config.sections.hil import SwapSection
 
 REAL = "a real machine's"
-CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # others are a class of their own
-CHOSEN = ("metric", "clock", "device")  # settings that differ from unsaid ones
+CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # other clocks form their own class
+CHOSEN = ("metric", "clock", "device")  # settings compared even if the swap does not set them
 
 
 def driver_class(name: str, agent: str = "") -> type[Driver]:
@@ -30,7 +30,7 @@ def driver_class(name: str, agent: str = "") -> type[Driver]:
     return type(driver_registry.make_driver(name))
 
 
-def require_stand_in(swap: SwapSection, options: dict[str, object], kept: Recording) -> None:
+def require_stand_in(swap: SwapSection, options: dict[str, object], recording: Recording) -> None:
     """Refuse a recording of something else than the device that is missing.
 
     Parameters
@@ -42,34 +42,36 @@ def require_stand_in(swap: SwapSection, options: dict[str, object], kept: Record
     RecordingError
         It is of another driver, device, setting, metric or kind of clock.
     """
-    for what, wanted, there in _differences(swap, options, kept):
+    for what, wanted, there in _differences(swap, options, recording):
         raise RecordingError(
-            f"hil.swap {swap.component}: its recording is of {what} {there!r}, the device that is "
-            f"missing would be of {wanted!r}; give a recording of that one, or say driver: recorded"
+            f"hil.swap {swap.component}: its recording has {what} {there!r}, but the missing "
+            f"device would have {wanted!r}; give a matching recording, or write driver: recorded"
         )
 
 
 def _differences(
-    swap: SwapSection, options: dict[str, object], kept: Recording
+    swap: SwapSection, options: dict[str, object], recording: Recording
 ) -> Iterator[tuple[str, object, object]]:
     """What differs, as it is wanted, and as it is in the recording."""
-    if kept.driver != swap.driver:
-        yield "driver", swap.driver, kept.driver
-    for key in (*options, *(k for k in CHOSEN if k in kept.spec and k not in options)):
-        wanted, there = options.get(key, "its default"), kept.spec.get(key, "its default")
-        named = key == "device" and there == "its default" and str(wanted) in kept.device.split()
+    if recording.driver != swap.driver:
+        yield "driver", swap.driver, recording.driver
+    for key in (*options, *(k for k in CHOSEN if k in recording.spec and k not in options)):
+        wanted, there = options.get(key, "its default"), recording.spec.get(key, "its default")
+        named = (
+            key == "device" and there == "its default" and str(wanted) in recording.device.split()
+        )
         if wanted != there and not named:
             yield key, wanted, there
     try:
         own = driver_class(swap.driver, swap.agent)()
     except (DriverFault, RecordingError):
-        return  # known to its agent only, which is not there
+        return  # known only to its agent, which does not answer
     metric = str(options.get("metric", own.metric))
-    yield from (("metric", metric, s.metric) for s in kept.samples if s.metric != metric)
+    yield from (("metric", metric, s.metric) for s in recording.samples if s.metric != metric)
     if swap.agent and listed_agents()[swap.agent].lab:
-        return  # a machine of the lab is emulated itself
+        return  # lab machines are emulated anyway
     wanted_clock = CLASSES.get(own.clock, own.clock)
-    for sample in kept.samples:
+    for sample in recording.samples:
         clock = CLASSES.get(sample.clock, sample.clock)
         if clock != wanted_clock:
             yield "clock", wanted_clock, sample.clock
@@ -77,7 +79,7 @@ def _differences(
             yield "device", "a real one", "an emulated one"
 
 
-def require_whole(swap: SwapSection, kept: Recording) -> None:
+def require_complete_recording(swap: SwapSection, recording: Recording) -> None:
     """Refuse a recording that ended early, unless that was asked for.
 
     Raises
@@ -85,8 +87,8 @@ def require_whole(swap: SwapSection, kept: Recording) -> None:
     RecordingError
         It is partial, and ``partial`` is not said.
     """
-    if kept.ended and not swap.partial:
+    if recording.ended and not swap.partial:
         raise RecordingError(
-            f"hil.swap {swap.component}: its recording is partial ({kept.ended}); record the rest, "
-            "or set partial: true to let it answer for what it has"
+            f"hil.swap {swap.component}: its recording is partial ({recording.ended}); record the "
+            "rest, or set partial: true to use it as it is"
         )

@@ -87,6 +87,6 @@ def _component_and_quantity(
             if stem in (name, kind):
                 return name, "bandwidth" if metric == "bandwidth" else "time"
     raise ScenarioError(
-        f"expect: 'hil.{what}.error' means no component that is swapped; there is "
-        f"{', '.join(components)}, with .time and .bandwidth, and hil.{answer.sample}.error"
+        f"expect: 'hil.{what}.error' matches no swapped component; write one of "
+        f"{', '.join(components)}, with .time or .bandwidth, or hil.{answer.sample}.error"
     )

@@ -17,7 +17,7 @@ from .error_shares import error_shares
 from .replay import ReplayedDevice, with_process_starts
 from .score import central_quantiles
 
-REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
+REDRAWS = 20  # runs with resampled process starts, for the interval of the whole run
 
 
 def whole_run_answers(
@@ -28,7 +28,9 @@ def whole_run_answers(
 
     def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _deciding_number(point_with_devices(point, chosen, ahead=True) if chosen else point)
+        return _deciding_number(
+            point_with_devices(point, chosen, prefetch=True) if chosen else point
+        )
 
     every = frozenset(devices)
     predicted, measured = answer(frozenset()), answer(every)

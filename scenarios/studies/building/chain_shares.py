@@ -25,7 +25,7 @@ LISTED = 5  # of the largest ops that only a recording answers
 Shares = dict[str, Any]
 
 
-def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, Shares]:
+def chain_shares(graphs: Iterable[Graph], backends: Sequence[Backend | None]) -> dict[str, Shares]:
     """Shares of the links of every chain, by kind of component; empty without chains.
 
     ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops, of
@@ -34,11 +34,11 @@ def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> di
     Parameters
     ----------
     graphs : placed; those of templates are left out
-    bound : opened backend of each component
+    backends : opened backend of each component
     """
     asked: dict[str, list[tuple[Chain, Ops]]] = {}
     for graph in (g for g in graphs if g.template is None):
-        for who, _, ops in ops_by_backend(graph, bound):
+        for who, _, ops in ops_by_backend(graph, backends):
             if (chain := _chain_inside(who)) is not None and not chain.online:
                 for kind, own in _ops_by_component_kind(ops):
                     asked.setdefault(kind, []).append((chain, own))
@@ -82,10 +82,10 @@ def _op_kind_and_name(text: str) -> str:
     return f"{parts.kind}:{parts.bare_name or parts.name}"
 
 
-def _link_shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
+def _link_shares(chains_and_ops: Iterable[tuple[Chain, Ops]]) -> Shares:
     links: dict[tuple[str, str], dict[str, Any]] = {}
     alone: dict[str, dict[str, Any]] = {}
-    for chain, ops in asked:
+    for chain, ops in chains_and_ops:
         who, seconds = chain.link_of_ops(ops), uncontended_seconds(chain.timing(ops), ops)
         for number, link in enumerate(chain.links):
             rows = np.flatnonzero(who == number)

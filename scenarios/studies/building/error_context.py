@@ -46,15 +46,15 @@ def error_with_cure(
     >>> from foretrace.scenarios.config.loader import load
     >>> said = "op 1 would end beyond the range of ticks; use a coarser tick"
     >>> print(error_with_cure(SimulationError("time overflow", said), load("first"), ()).message)
-    op 1 would end beyond the 107 days that a run may last; a rate is too low, or a time too long
+    op 1 would end beyond the 107 days that a run may last; raise the rates, or shorten the times
     """
     said = error.message.rpartition("; ")[0]
     if error.kind == "time overflow" and said.endswith("range of ticks"):
         said = said.replace("range of ticks", f"{DAYS:.0f} days that a run may last")
-        return _with_message(error, f"{said}; a rate is too low, or a time too long")
+        return _with_message(error, f"{said}; raise the rates, or shorten the times")
     if error.kind == "memory":
         fewer = ", keep fewer rows (run.keep: ranks)" if "keep=" in error.message else ""
-        return _with_message(error, f"{said}; let it end{fewer}, or allow more (run.memory)")
+        return _with_message(error, f"{said}; make the run shorter{fewer}, or raise run.memory")
     if isinstance(error, TimeLimitExceeded) and error.submitted:
         return TimeLimitExceeded(error.limit, f" ({_busiest_process(error.submitted)})")
     found = [*_steering_cures(error, scenario, gpus), *_override_cures(error, scenario, gpus)]
@@ -99,19 +99,19 @@ def _steering_cures(
 
 def _cure_for_process(use: str, scenario: Scenario, gpu: bool) -> str:
     if use == "degrade":
-        return "say how long it 'lasts', or lower its 'slowdown'"
+        return "write how long it 'lasts', or lower its 'slowdown'"
     if use == "fail":
         return _replacement_cure(scenario, gpu)
-    return "let it restore what it fails, and resume or cancel what it stops"
+    return "let it restore failed components, and resume or cancel stopped ops"
 
 
 def _replacement_cure(scenario: Scenario, gpu: bool) -> str:
     """Cure by another component that takes over, if one can."""
     if not gpu:
-        return "leave it out, or slow it down instead"
+        return "remove it, or use a slowdown instead"
     if any(s.use == SPARE for s in scenario.processes):
-        return f"give {SPARE} another of its 'spares', or leave it out"
-    return f"let a {SPARE} under processes take over, or leave it out"
+        return f"add a component to the 'spares' of {SPARE}, or remove it"
+    return f"add a {SPARE} under processes, or remove it"
 
 
 def _override_cures(
@@ -128,5 +128,5 @@ def _override_cures(
 
 
 def _place_text(path: str, scenario: Scenario) -> str:
-    place = scenario.place(f"{path}.").removesuffix(": ")
+    place = scenario.message_prefix(f"{path}.").removesuffix(": ")
     return f"{path}, {place}" if place else path

@@ -32,7 +32,7 @@ def workloads_of(scenario: Scenario) -> dict[str, Workload]:
     InvalidScenarioError
         Settings that do not go together, with the place of the first.
     """
-    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_room()
+    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_resources()
     try:
         return {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
     except InvalidScenarioError:
@@ -52,14 +52,14 @@ def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
                 yield f"{head}workload.{key}", str(name)
 
 
-def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph | None]:
+def graphs_of(scenario: Scenario, system: System | None = None) -> dict[str, Graph | None]:
     """The graph of each job, without a machine in it; None of one that is a process.
 
     Parameters
     ----------
-    on : its machine, where it was built before
+    system : its machine, where it was built before
     """
-    machine = build_system(scenario) if on is None else on
+    machine = build_system(scenario) if system is None else system
     pools, graphs = pools_of(scenario, machine), {}
     for name, workload in workloads_of(scenario).items():
         there = first_possible_components(pools[name], workload.needs, machine)
@@ -68,7 +68,7 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     return graphs
 
 
-def graph_inputs(scenario: Scenario, on: System) -> str:
+def graph_inputs(scenario: Scenario, system: System) -> str:
     """Text of all that a scenario's graphs depend on: where it is the same, they are.
 
     Network and prices are not in it.  A workload sees its own settings, the GPU, the seed of its
@@ -76,14 +76,14 @@ def graph_inputs(scenario: Scenario, on: System) -> str:
 
     Parameters
     ----------
-    on : its machine
+    system : its machine
     """
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
-    there = {need.kind: on.select(kind=need.kind) for need in pools}
+    there = {need.kind: system.select(kind=need.kind) for need in pools}
     cluster = scenario.cluster
-    beside = cluster.gpu(), cluster.host_room(), cluster.fabric.expand, scenario.run.seed
-    return repr((jobs, there, on.gpus, beside))
+    beside = cluster.gpu(), cluster.host_resources(), cluster.fabric.expand, scenario.run.seed
+    return repr((jobs, there, system.gpus, beside))
 
 
 def graph_of(scenario: Scenario) -> Graph:
@@ -97,8 +97,10 @@ def graph_of(scenario: Scenario) -> Graph:
     graphs = graphs_of(scenario)
     (first, *others) = graphs.values()
     if first is None or others:
-        what = f"there are {len(graphs)} jobs" if others else "it is a process, known when it runs"
-        raise ScenarioError(f"workload: one graph is needed, and {what}; name a trace")
+        what = (
+            f"there are {len(graphs)} jobs" if others else "it is a process, without a fixed graph"
+        )
+        raise ScenarioError(f"workload: one graph is needed, but {what}; give one trace")
     return first
 
 
@@ -110,14 +112,14 @@ class _JobBeforeRun:
     parent: Job | None = None
 
 
-def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Process:
+def start_job_before_run(job: Job, scenario: Scenario, system: System) -> Graph | Process:
     """Graph or process that a job starts, before any run.
 
     What has more ranks than there are GPUs is not written out: it is refused when it is placed.
 
     Parameters
     ----------
-    on : the machine
+    system : the machine
 
     Raises
     ------
@@ -130,7 +132,7 @@ def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Pr
     if size is not None:
         require_memory(estimated_memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
     life: Any = _JobBeforeRun((scenario.run.seed, 0))
-    start = job.workload.start(job.as_started(life, on))
+    start = job.workload.start(job.as_started(life, system))
     try:
         start = check_start_result(start, f"workload {job.workload.registered_name!r}")
     except TypeError as error:
@@ -140,17 +142,17 @@ def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Pr
     written_out = scenario.cluster.fabric.expand
     if written_out is None or not isinstance(start, Graph):
         return start
-    machines = _node_of_rank(job, on)
+    machines = _node_of_rank(job, system)
     return start if start.ranks > len(machines) else expand(start, written_out, machines)
 
 
-def _node_of_rank(job: Job, on: System) -> tuple[str, ...]:
+def _node_of_rank(job: Job, system: System) -> tuple[str, ...]:
     """Machine of each rank, which is on the first pool of its workload."""
-    names = next(iter(job.on.values()), ()) or on.gpus
-    return tuple(on.node_of(on.number(name)) for name in names)
+    names = next(iter(job.on.values()), ()) or system.gpus
+    return tuple(system.node_of(system.number(name)) for name in names)
 
 
-def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
+def pools_of(scenario: Scenario, system: System) -> dict[str, Pools]:
     """Components of each pool that each job names; a count stands as it is, to be waited for.
 
     Raises
@@ -159,11 +161,11 @@ def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:
         Nothing has such a name.
     """
     workloads = workloads_of(scenario)
-    return {name: _pools_of_job(f"jobs.{name}.on", job.on, workloads[name].needs, on)
+    return {name: _pools_of_job(f"jobs.{name}.on", job.on, workloads[name].needs, system)
             for name, job in scenario.jobs.items()}  # fmt: skip
 
 
-def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, on: System) -> Pools:
+def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, system: System) -> Pools:
     pools: dict[str, int | tuple[str, ...]] = {}
     for pool, value in named.items():
         if pool not in needs.pools:
@@ -176,29 +178,31 @@ def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, on: System)
         pools[pool] = (
             value
             if isinstance(value, int)
-            else _components_named(f"{path}.{pool}", globs, kind, on)
+            else _components_named(f"{path}.{pool}", globs, kind, system)
         )
-        if isinstance(value, int) and value > len(on.select(kind=kind)):
+        if isinstance(value, int) and value > len(system.select(kind=kind)):
             raise ScenarioError(
-                f"{path}.{pool}: {value} {kind} are asked for, the machine has "
-                f"{len(on.select(kind=kind))}; ask for fewer, or add nodes"
+                f"{path}.{pool}: {value} {kind} are requested, but the cluster has "
+                f"{len(system.select(kind=kind))}; request fewer, or add nodes"
             )
     return pools
 
 
-def _components_named(path: str, globs: Iterable[str], kind: str, on: System) -> tuple[str, ...]:
-    fitting = (on.components[c] for glob in globs for c in on.match(glob))
+def _components_named(
+    path: str, globs: Iterable[str], kind: str, system: System
+) -> tuple[str, ...]:
+    fitting = (system.components[c] for glob in globs for c in system.match(glob))
     names = tuple(dict.fromkeys(c.name for c in fitting if c.kind == kind))
     if not names:
-        like = next(iter(on.select(kind=kind)), "a component")
+        like = next(iter(system.select(kind=kind)), "a component")
         raise ScenarioError(
-            f"{path}: no {kind} is named {', '.join(globs)}; write a glob such as {like!r}, or a "
+            f"{path}: no {kind} matches {', '.join(globs)}; write a glob such as {like!r}, or a "
             "count"
         )
     return names
 
 
-def components_of_ranks(placement: PlacementSection, on: System) -> tuple[str, ...] | None:
+def components_of_ranks(placement: PlacementSection, system: System) -> tuple[str, ...] | None:
     """Component of each rank, globs written out; None where ranks follow their pool.
 
     Raises
@@ -208,26 +212,32 @@ def components_of_ranks(placement: PlacementSection, on: System) -> tuple[str, .
     """
     if placement.ranks is None:
         return None
-    return tuple(name for glob in placement.ranks for name in _places_named(glob, on))
+    return tuple(name for glob in placement.ranks for name in _places_named(glob, system))
 
 
-def _places_named(glob: str, on: System) -> tuple[str, ...]:
+def _places_named(glob: str, system: System) -> tuple[str, ...]:
     """GPUs that a glob means; other components with slots where it means no GPU."""
-    if glob in on.index or not any(letter in glob for letter in "*?[:"):
+    if glob in system.index or not any(letter in glob for letter in "*?[:"):
         return (glob,)
-    found = [on.components[c] for c in on.match(glob) if on.components[c].slots is not None]
+    found = [
+        system.components[c] for c in system.match(glob) if system.components[c].slots is not None
+    ]
     gpus = [c.name for c in found if c.kind == "gpu"]
     if not found:
-        like = next(iter(on.gpus), "a component")
+        like = next(iter(system.gpus), "a component")
         raise ScenarioError(
-            f"placement.ranks: no component is named {glob}; write a glob such as {like!r}"
+            f"placement.ranks: no component matches {glob}; write a glob such as {like!r}"
         )
     return tuple(gpus or (c.name for c in found))
 
 
-def first_possible_components(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
+def first_possible_components(
+    pools: Pools, needs: Needs, system: System
+) -> dict[str, tuple[str, ...]]:
     """Components by pool that a job could have: of a count the first ones of its kind."""
     return {
-        pool: on.select(kind=needs.pools[pool].kind)[:value] if isinstance(value, int) else value
+        pool: system.select(kind=needs.pools[pool].kind)[:value]
+        if isinstance(value, int)
+        else value
         for pool, value in pools.items()
     }

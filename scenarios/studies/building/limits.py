@@ -26,11 +26,11 @@ class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
     def __init__(self, limit: Seconds, why: str = ""):
         super().__init__(
             "time limit",
-            f"{limit:g} s of wall time are over{why}; what was finished is kept, give it longer "
-            "(run.time_limit) or less to do",
+            f"the time limit of {limit:g} s was reached{why}; finished parts are kept, raise "
+            "run.time_limit or shorten the run",
         )
         self.limit = limit
-        self.args = (limit, why)  # SimPy makes it anew from them, where it ends a process
+        self.args = (limit, why)  # SimPy copies an error from its args when it ends a process
 
 
 @contextmanager
@@ -62,24 +62,24 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def estimated_memory(ops: int, of_templates: int = 0) -> Bytes:
+def estimated_memory(ops: int, template_ops: int = 0) -> Bytes:
     """Memory that one process needs to simulate so many ops, about, B.
 
     Parameters
     ----------
     ops : held one by one
-    of_templates : ops of templates that are not written out
+    template_ops : ops of templates that are not written out
     """
-    return BYTES_PER_PROCESS + BYTES_PER_OP_RUN * ops + BYTES_PER_TEMPLATE_OP * of_templates
+    return BYTES_PER_PROCESS + BYTES_PER_OP_RUN * ops + BYTES_PER_TEMPLATE_OP * template_ops
 
 
 def require_memory(
     needed: Bytes,
     processes: int,
     allowed: Bytes | None,
-    what: str,
-    place: str = "memory",
-    less: str = "ranks or iterations",
+    activity: str,
+    setting: str = "memory",
+    reducible: str = "ranks or iterations",
 ) -> None:
     """Refuse what would not fit, before it begins.
 
@@ -88,9 +88,9 @@ def require_memory(
     needed : by each process
     processes : that run at once
     allowed : as the scenario says; what is free unless said
-    what : is being done, for the message
-    place : of the scenario that asks for it
-    less : of what fewer would fit
+    activity : is being done, for the message
+    setting : of the scenario that asks for it
+    reducible : of what fewer would fit
 
     Raises
     ------
@@ -109,12 +109,12 @@ def require_memory(
     there, most = allowed if allowed is not None else free_memory(), usable_memory(allowed)
     if there is None or most is None or needed * processes <= most:
         return
-    cure = "take fewer workers, " if processes > 1 else ""
+    cure = "use fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
     raise ScenarioError(
-        f"{place}: {what} need about {format_quantity(needed * processes, 'B')}, "
-        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer {less}, or say "
-        "run.memory to try all the same"
+        f"{setting}: {activity} need about {format_quantity(needed * processes, 'B')}, "
+        f"and {format_quantity(there, 'B')} {whose}; {cure}use fewer {reducible}, or raise "
+        "run.memory"
     )
 
 

@@ -16,18 +16,20 @@ from ....models.network.part.link import Link
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import Component, System
-from ...config.binding import Binding, entry_numbers, numbers_meant
+from ...config.binding import Binding, component_indices_of_glob, entry_index_by_component
 from ...config.scenario import Scenario
 
-Answerer = Callable[[Binding, Scenario, Component], Backend]
+BackendMaker = Callable[[Binding, Scenario, Component], Backend]
 
 
-def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
+def with_bound_link_models(
+    system: System, scenario: Scenario, make_backend: BackendMaker
+) -> System:
     """System whose parts of routes have the rates and latencies of the bound kinds of link.
 
     Parameters
     ----------
-    answerer : makes the backend of a binding for a component
+    make_backend : makes the backend of a binding for a component
 
     Raises
     ------
@@ -35,21 +37,23 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
         A binding of such parts alone whose answers nobody would hear.
     """
     if not scenario.backends:
-        return made
+        return system
     for glob, binding in scenario.backends.items():
-        asked = numbers_meant(glob, made)
-        if len(asked) and np.all(made.components.column_of(asked, _has_rate, bool)):
-            _refuse_non_link(answerer(binding, scenario, made.components[asked[0]]), scenario, glob)
-    components = made.components
-    entry = entry_numbers(scenario.backends, made)
+        asked = component_indices_of_glob(glob, system)
+        if len(asked) and np.all(system.components.column_of(asked, _has_rate, bool)):
+            _refuse_non_link(
+                make_backend(binding, scenario, system.components[asked[0]]), scenario, glob
+            )
+    components = system.components
+    entry = entry_index_by_component(scenario.backends, system)
     for k, binding in enumerate(scenario.backends.values()):
 
         def changed(part: Component, binding: Binding = binding) -> Component:
-            return _with_link_numbers(answerer(binding, scenario, part), part)
+            return _with_link_numbers(make_backend(binding, scenario, part), part)
 
-        rated = (entry == k) & made.components.column(_has_rate, bool)
+        rated = (entry == k) & system.components.column(_has_rate, bool)
         components = components.with_changed(np.flatnonzero(rated), changed)
-    return made.with_components(components)
+    return system.with_components(components)
 
 
 def _has_rate(part: Component) -> bool:
@@ -64,10 +68,10 @@ def _is_plain_link(backend: Backend) -> bool:
 def _refuse_non_link(backend: Backend, scenario: Scenario, glob: str) -> None:
     if not _is_plain_link(backend):
         raise ScenarioError(
-            f"{scenario.place(f'backends.{glob}')}backends: '{glob}' is shared by what is in "
-            f"flight, and {type(backend).__name__}.timing() would be asked nothing; say its "
-            "bandwidth and latency under cluster, bind a Link that keeps its timing(), or bind "
-            "'fabric', which every send and collective asks"
+            f"{scenario.message_prefix(f'backends.{glob}')}backends: '{glob}' has a shared rate, "
+            f"so {type(backend).__name__}.timing() would never be called; write its bandwidth and "
+            "latency under cluster, bind a Link that keeps its timing(), or bind 'fabric', which "
+            "times every send and collective"
         )
 
 

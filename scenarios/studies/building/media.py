@@ -30,15 +30,16 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
     if len(chosen) > 1:
         both = ", ".join(repr(choice.use) for choice in chosen)
         raise ScenarioError(
-            f"{scenario.place('media')}media: {both} with these settings are two media, and a "
-            "run has one beside max-min; write the same at every name"
+            f"{scenario.message_prefix('media')}media: {both} are two media with their settings, "
+            "but a run can have only one besides max-min; write the same medium at every name"
         )
     for glob in told:
         parts = [machine.components[c] for c in machine.match(glob)]
         if parts and all(part.rate is None for part in parts):
             raise ScenarioError(
-                f"{scenario.place(f'media.{glob}')}media: '{glob}' means nothing that has a rate "
-                f"({parts[0].name} is a {parts[0].kind}); name NICs, links, ports or memories"
+                f"{scenario.message_prefix(f'media.{glob}')}media: '{glob}' matches no component "
+                f"with a rate ({parts[0].name} is a {parts[0].kind}); name NICs, links, ports or "
+                "memories"
             )
     if not chosen:
         return {}

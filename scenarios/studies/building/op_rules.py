@@ -11,7 +11,7 @@ from ....sim.facts.graph import Graph
 from ....sim.facts.op_rules import OpRule, RuleEffect, apply_op_rules, matching_rows
 from ...config.scenario import Scenario
 
-RULES = "rules"  # fact of a graph: what rules changed in it
+RULES = "rules"  # key of a graph's facts: the changes made by rules
 
 
 def with_rules(graph: Graph, scenario: Scenario, job: str) -> Graph:
@@ -65,7 +65,7 @@ class SubmissionRules:
 
     def __init__(self, scenario: Scenario, job: str):
         self.scenario, self.job, self.rules = scenario, job, _rules_for_job(scenario, job)
-        self.missed: dict[int, str] = {}  # why a rule fits nothing that was submitted so far
+        self.missed: dict[int, str] = {}  # reason why a rule matched no op so far, by rule index
         self.fitted: set[int] = set()
 
     def __call__(self, graph: Graph) -> Graph:
@@ -113,7 +113,7 @@ def _rule_error_with_place(
     """Error about a rule, with its place in the file."""
     head = "" if scenario.section("workload") is not None else f"jobs.{job}."
     path = f"{head}ops.{rule}.{key}"
-    return ScenarioError(f"{scenario.place(path)}{path}: {why}")
+    return ScenarioError(f"{scenario.message_prefix(path)}{path}: {why}")
 
 
 def _rule_effects_to_dict(

@@ -26,20 +26,20 @@ def price_per_second(scenario: Scenario) -> MoneyRate | None:
     return sum(item.each * _count_item(item, scenario) for item in scenario.cost.items)
 
 
-def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
+def cost_per_million_tokens(rate: MoneyRate, token_time: Seconds) -> float:
     """USD for a million tokens.
 
     Parameters
     ----------
     rate : USD/s
-    each : mean time of a token
+    token_time : mean time of a token
 
     Examples
     --------
     >>> cost_per_million_tokens(0.5, 5e-7)
     0.25
     """
-    return rate * each * 1e6
+    return rate * token_time * 1e6
 
 
 def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
@@ -49,8 +49,8 @@ def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
     described = scenario.cluster
     if described.fabric.switch is None:
         raise ScenarioError(
-            f"cost.items: '{what}' has a price, and cluster.fabric has no switch; write "
-            "cluster.fabric.switch, or put its ports into the price of the NICs"
+            f"cost.items: '{what}' has a price, but cluster.fabric has no switch; write "
+            "cluster.fabric.switch, or include the ports in the price of the NICs"
         )
     machines = [(m.count, m.node.part("nic")) for m in described.machines()]
     nics = [nic.count if nic else 0 for count, nic in machines for _ in range(count)]
@@ -72,17 +72,17 @@ def _count_item(item: PricedItem, scenario: Scenario) -> float:
     return sum(_count_part(what, item, m) for m in machines)
 
 
-def _count_part(what: str, item: PricedItem, machines: MachineGroup) -> float:
+def _count_part(kind: str, item: PricedItem, machines: MachineGroup) -> float:
     """Number of times the item is paid for in machines that are alike."""
-    part = machines.node.part(what)
+    part = machines.node.part(kind)
     if part is None:
         return 0
     if item.per is None:
         return machines.count * part.count
-    size = part.settings.get(KINDS[what].priced_by)
+    size = part.settings.get(KINDS[kind].priced_by)
     if size is None:
         raise ScenarioError(
-            f"cost.items: '{item.what}' is priced by size, and nobody says how large it is; give "
-            f"cluster.{machines.path}.{what} a {KINDS[what].priced_by or 'size'}"
+            f"cost.items: '{item.what}' is priced by size, but its size is unknown; write "
+            f"cluster.{machines.path}.{kind}.{KINDS[kind].priced_by or 'size'}"
         )
     return float(machines.count * part.count * size / item.per)

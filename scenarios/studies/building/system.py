@@ -24,7 +24,7 @@ from ....sim.rerun.sensitivity import ScaledBackend
 from ....sim.run.workload import Workload
 from ....sim.setting_groups import construct_with_groups
 from ....sim.units import Bytes
-from ...config.binding import entries_by_component, entry_numbers
+from ...config.binding import entries_by_component, entry_index_by_component
 from ...config.choice import Choice
 from ...config.part_specs import Part
 from ...config.problems import did_you_mean_text
@@ -34,14 +34,14 @@ from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import constructor_model, known_workloads
 from ...config.topology_choice import known_topologies
-from .answerers import DefaultBackends, backend_for_component
+from .component_backends import DefaultBackends, backend_for_component
 from .limits import require_memory
 from .link_models import with_bound_link_models
 
 T = TypeVar("T")
-BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, and what is allocated beside
-FEW = 100_000  # components that always fit
-SYSTEM = "system"  # among what was built of a scenario
+BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, plus temporary allocations
+FEW = 100_000  # number of components that always fits into memory
+SYSTEM = "system"  # key in Scenario.build_cache
 
 
 def build_system(scenario: Scenario) -> System:
@@ -53,9 +53,9 @@ def build_system(scenario: Scenario) -> System:
         A part lacks a value that neither the scenario nor the catalog says; more machines than
         fit into memory.
     """
-    if SYSTEM not in scenario.built:
-        scenario.built[SYSTEM] = _built_system(scenario)
-    made: System = scenario.built[SYSTEM]
+    if SYSTEM not in scenario.build_cache:
+        scenario.build_cache[SYSTEM] = _built_system(scenario)
+    made: System = scenario.build_cache[SYSTEM]
     return made
 
 
@@ -94,13 +94,13 @@ def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes |
 
 
 def machine_kinds(
-    described: ClusterSection, shared: bool = False
+    described: ClusterSection, jobs_share_memory: bool = False
 ) -> dict[str, tuple[int, NodeSpec]]:
     """Number of machines of each kind, with the parts of one of them.
 
     Parameters
     ----------
-    shared : whether jobs hold of the memory of GPUs where nobody says so
+    jobs_share_memory : whether jobs hold of the memory of GPUs where nobody says so
 
     Raises
     ------
@@ -108,12 +108,12 @@ def machine_kinds(
         A part lacks a value that neither the scenario nor the catalog says.
     """
     return {
-        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", shared))
+        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", jobs_share_memory))
         for m in described.machines()
     }
 
 
-def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
+def _node_components(node: Described, path: str, jobs_share_memory: bool) -> NodeSpec:
     parts = node.parts()
     card, nic = parts.get("gpu", Part("gpu", count=0)), parts.get("nic")
     gpu = card.settings
@@ -123,7 +123,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
             streams=_stream_count(gpu, path) if "gpu" in parts else 1,
             copy_engines=int(gpu.get("copy_engines", 0)),
             hbm=_hbm_component(gpu),
-            room=_room(gpu, path, shared),
+            room=_memory_capacity(gpu, path, jobs_share_memory),
             core=bool(gpu.get("core")),
         ),
         cores=_core_count(parts.get("host"), path),
@@ -131,7 +131,7 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
         host_link=_link(node, "gpu", "host", path),
         nic_link=_link(node, "gpu", "nic", path),
         nics=nic.count if nic else 0,
-        nic=_part_from_settings(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
+        nic=_part_from_settings(Nic, nic.settings_for("nic"), f"{path}.nic") if nic else None,
         dram=_memory_components(parts.get("memory"), f"{path}.memory"),
         cxl=_memory_components(parts.get("cxl"), f"{path}.cxl"),
         parts={kind: part.model for kind, part in parts.items()},
@@ -143,12 +143,12 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
     )
 
 
-def _room(gpu: Mapping[str, Any], path: str, shared: bool) -> Bytes | None:
+def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool) -> Bytes | None:
     """Memory of a GPU of which jobs hold; None where nobody counts it."""
     asked = gpu.get("capacity")
     if asked and "memory" not in gpu:
         _missing_value_error(f"{path}.gpu.memory", "80 GiB")
-    return gpu.get("memory") if (shared if asked is None else asked) else None
+    return gpu.get("memory") if (jobs_share_memory if asked is None else asked) else None
 
 
 def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
@@ -160,7 +160,7 @@ def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
 
 
 def _missing_value_error(path: str, example: str) -> float:
-    raise ScenarioError(f"{path}: is needed and nobody says it; write it, for example {example}")
+    raise ScenarioError(f"{path}: is missing; write it, for example {example}")
 
 
 def _stream_count(gpu: Mapping[str, Any], path: str) -> int:
@@ -181,7 +181,7 @@ def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) ->
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(
-            f"{path}: {lacking} is needed and nobody says it; write it, or name a catalog entry"
+            f"{path}: {lacking} is missing; write it, or name a catalog entry"
         ) from error
     except ValueError as error:
         raise ScenarioError(f"{path}: {error}") from error
@@ -191,13 +191,13 @@ def _memory_components(part: Part | None, path: str) -> Memory | None:
     """Component of a memory; none where it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
-    return _part_from_settings(Memory, part.of("memory"), path)
+    return _part_from_settings(Memory, part.settings_for("memory"), path)
 
 
 def _link(node: Described, a: str, b: str, path: str) -> Link | None:
     for i, told in enumerate(node.links):
         if {told.from_, told.to} == {a, b} and (a != b or told.from_ == told.to):
-            return _part_from_settings(Link, told.link.of("link"), f"{path}.links.{i}")
+            return _part_from_settings(Link, told.link.settings_for("link"), f"{path}.links.{i}")
     return None
 
 
@@ -212,7 +212,7 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
     fabric = described.fabric
     switch = fabric.switch
     switches = (
-        _part_from_settings(Switch, switch.of("switch"), "cluster.fabric.switch")
+        _part_from_settings(Switch, switch.settings_for("switch"), "cluster.fabric.switch")
         if switch
         else None
     )
@@ -229,8 +229,8 @@ def _topology(fabric: FabricSection) -> Topology:
         settings.setdefault("oversubscription", fabric.oversubscription)
     elif fabric.oversubscription != 1:
         raise ScenarioError(
-            f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, and topology "
-            f"'{joining.use}' has no such setting; take it out"
+            f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, but topology "
+            f"'{joining.use}' has no such setting; remove it"
         )
     return _part_from_settings(cls, settings, "cluster.fabric.topology")
 
@@ -253,8 +253,8 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             down += [number] * override.down
         elif override.down and part.slots is None:
             raise ScenarioError(
-                f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
-                "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
+                f"{scenario.message_prefix('cluster.override')}cluster.override: '{part.name}' "
+                "cannot be down, since no data crosses it; take down its NICs, links or ports"
             )
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
@@ -280,7 +280,10 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
         nothing.
     """
     _refuse_unmatched_globs(scenario, machine)
-    bindings, entry = tuple(scenario.backends.values()), entry_numbers(scenario.backends, machine)
+    bindings, entry = (
+        tuple(scenario.backends.values()),
+        entry_index_by_component(scenario.backends, machine),
+    )
     defaults, of = DefaultBackends(scenario), machine.components
     made: dict[tuple[int, str, str], Backend | None] = {}
     answerer: dict[int, int] = {}
@@ -290,7 +293,7 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
     place = np.full(len(first), -1, np.int32)
     for i in np.argsort(first).tolist():
         part, k = of[first[i]], int(entry[first[i]])
-        key = k, part.pool, part.kind  # all that a backend hears of its part, and decides which
+        key = k, part.pool, part.kind  # components with the same key share a backend
         if key not in made:
             made[key] = (
                 defaults.of(part) if k < 0 else backend_for_component(bindings[k], scenario, part)
@@ -317,24 +320,27 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
             if not machine.match(glob):
                 pools = dict.fromkeys(f"{SELECTED}{c.pool}" for c in machine.components if c.pool)
                 names = [*pools, *(c.name for c in machine.components)]
-                where = scenario.place(f"{path}.{glob}")
+                where = scenario.message_prefix(f"{path}.{glob}")
                 raise ScenarioError(
-                    f"{where}{path}: no component is named '{glob}'{did_you_mean_text(glob, names)}"
+                    f"{where}{path}: no component matches '{glob}'{did_you_mean_text(glob, names)}"
                 )
 
 
 def _with_slowed_slots(
-    bound: BackendsByName, described: ClusterSection, machine: System
+    backends_by_name: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    backends, which = list(bound.bound.backends), bound.bound.backend_index.copy()
+    backends, which = (
+        list(backends_by_name.bound.backends),
+        backends_by_name.bound.backend_index.copy(),
+    )
     for number, override in sorted(entries_by_component(described.override, machine).items()):
         if which[number] < 0 or override.slowdown == 1:
             continue
         slowed = ScaledBackend(backends[which[number]], [number], 1 / override.slowdown)
         which[number] = len(backends)
         backends.append(slowed)
-    return BackendsByName(bound.names, Bindings(backends, which).without_unused())
+    return BackendsByName(backends_by_name.names, Bindings(backends, which).without_unused())
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:

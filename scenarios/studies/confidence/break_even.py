@@ -22,14 +22,14 @@ HALVINGS = 5
 Chosen = Callable[[System], Sequence[int]]
 Answer = tuple[Any, ...]
 Search = Generator[float, bool, float | None]
-"""Of errors that are tried, each answered by whether it flips the answer, to the error found."""
+"""Generator that yields errors to try, receives if each flips the answer, returns the result."""
 
 
 def break_even_errors(
     points: Sequence[Variant],
     components: Mapping[str, Chosen],
-    each: MapFunction = map,
-    left: Callable[[int], None] = lambda runs: None,
+    map_runs: MapFunction = map,
+    report_runs_left: Callable[[int], None] = lambda runs: None,
 ) -> list[dict[str, Any]]:
     """For each component the smallest error of its times at which the answer flips.
 
@@ -41,33 +41,35 @@ def break_even_errors(
     ----------
     points : the base first
     components : which of a system would be wrong alike, by name
-    each : goes over the runs, of all components and points side by side
-    left : told how many runs are left, at most but for those that narrow a flip
+    map_runs : goes over the runs, of all components and points side by side
+    report_runs_left : told how many runs are left, at most but for those that narrow a flip
     """
     if not may_flip(points[0].scenario, points[0].answer, len(points)):
         return [{"component": c, "answer": False, "error": None} for c in components]
 
     def flips(asked: Sequence[tuple[str, float]]) -> list[bool]:
-        found = _answers_at_errors(points, [(components[c], e) for c, e in asked], each)
+        found = _answers_at_errors(points, [(components[c], e) for c, e in asked], map_runs)
         return [one != base for one in found]
 
-    (base,) = _answers_at_errors(points, [(_select_no_components, 0.0)], each)
+    (base,) = _answers_at_errors(points, [(_select_no_components, 0.0)], map_runs)
     searches = {name: _smallest_flip() for name in components}
-    found = _found_side_by_side(searches, flips, lambda tries: left(tries * len(points)))
+    found = _run_searches_in_lockstep(
+        searches, flips, lambda tries: report_runs_left(tries * len(points))
+    )
     return [{"component": c, "answer": True, "error": found[c]} for c in components]
 
 
-def _found_side_by_side(
+def _run_searches_in_lockstep(
     searches: Mapping[str, Search],
     flips: Callable[[Sequence[tuple[str, float]]], Sequence[bool]],
-    left: Callable[[int], None],
+    report_runs_left: Callable[[int], None],
 ) -> dict[str, float | None]:
     """What searches find, of which each gets an answer in every round."""
     found: dict[str, float | None] = {}
     asked = {name: next(search) for name, search in searches.items()}
     tries = MOST_TRIES
     while asked:
-        left(len(asked) * max(tries, 1))
+        report_runs_left(len(asked) * max(tries, 1))
         tries -= 1
         told = dict(zip(asked, flips(list(asked.items())), strict=True))
         asked = {}
@@ -86,7 +88,7 @@ def _smallest_flip() -> Search:
         low = 0.0
         for size in TRIED:
             if found and abs(low) >= abs(found[0]):
-                break  # a flip beyond would not be the smallest
+                break  # a larger error cannot be the smallest flip
             error = size if sign > 0 else 1 / (1 + size) - 1
             if (yield error):
                 found.append((yield from _narrow_flip(low, error)))
@@ -106,20 +108,20 @@ def _narrow_flip(same: float, other: float) -> Generator[float, bool, float]:
 
 
 def _answers_at_errors(
-    points: Sequence[Variant], asked: Iterable[tuple[Chosen, float]], each: MapFunction
+    points: Sequence[Variant], errors: Iterable[tuple[Chosen, float]], map_runs: MapFunction
 ) -> list[Answer]:
     """Answers if a component's times were wrong by so much, of each component and error."""
-    runs = [(point, chosen, error) for chosen, error in asked for point in points]
-    found = [*each(lambda run: _samples_at_error(*run), runs)]
+    runs = [(point, chosen, error) for chosen, error in errors for point in points]
+    found = [*map_runs(lambda run: _samples_at_error(*run), runs)]
     n = len(points)
     return [_answer(points[0], found[i : i + n]) for i in range(0, len(found), n)]
 
 
-def _answer(base: Variant, found: Sequence[Mapping[str, Samples]]) -> Answer:
+def _answer(base: Variant, samples_by_point: Sequence[Mapping[str, Samples]]) -> Answer:
     """The answer by the samples of each point: best variant, bars that hold."""
     answer = base.answer
-    best = int(np.argmin([answer.sign * answer.of(samples) for samples in found]))
-    own = found[0][answer.sample]
+    best = int(np.argmin([answer.sign * answer.of(samples) for samples in samples_by_point]))
+    own = samples_by_point[0][answer.sample]
     bars = deciding_conditions(base.scenario, answer)
     return best, *(bool(c.holds(statistic_of(own, c.statistic))) for c in bars)
 
@@ -127,7 +129,9 @@ def _answer(base: Variant, found: Sequence[Mapping[str, Samples]]) -> Answer:
 def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
     if error:
         simulation = point.simulation
-        point = point.on(scale_components(simulation, chosen(simulation.system), 1 / (1 + error)))
+        point = point.with_simulation(
+            scale_components(simulation, chosen(simulation.system), 1 / (1 + error))
+        )
     return deciding_samples(point, point.run_for_answer())
 
 

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from ..variants.variant import Variant
 
 UNSURE = ("assumed", "datasheet", "fitted")
-OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficiency of 1
+OFF = (1.1, 1 / 1.1)  # factors; the second if the first is not allowed, as for an efficiency of 1
 AMOUNT = re.compile(r"(\d[\d.]*(?:[eE][+-]?\d+)?)(\s*\D.*)?")
-TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # errors of a time, either way
-MOST_TRIES = 2 * len(TRIED)  # of a component of which no error flips the answer
+TRIED = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # relative errors of a time, tried with both signs
+MOST_TRIES = 2 * len(TRIED)  # tries for a component if no error flips the answer
 
 
 def runs_that_defend(
-    made: Sequence[Variant], values: Sequence[Mapping[str, Any]]
+    variants: Sequence[Variant], values: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
     """Runs of ``robustness.values_with_effects``, about: of values, and of break-even errors.
 
     Where an error flips the answer, that is narrowed, and larger ones are not tried.
     """
-    base = made[0]
+    base = variants[0]
     kinds = len(predicted_components_by_kind(base.simulation))
-    flips = may_flip(base.scenario, base.answer, len(made))
-    return 1 + len(values_to_try(values)), len(made) * (1 + MOST_TRIES * kinds) * flips
+    flips = may_flip(base.scenario, base.answer, len(variants))
+    return 1 + len(values_to_try(values)), len(variants) * (1 + MOST_TRIES * kinds) * flips
 
 
 def values_to_try(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -40,13 +40,13 @@ def values_to_try(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     >>> values_to_try([{"kind": "assumed", "value": "ring"}, {"kind": "assumed", "value": "2 us"}])
     [{'kind': 'assumed', 'value': '2 us'}]
     """
-    return [v for v in unsure_values(values) if any(values_ten_percent_off(v["value"]))]
+    return [v for v in unmeasured_values(values) if any(values_ten_percent_off(v["value"]))]
 
 
-def unsure_values(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def unmeasured_values(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Values that were not measured.
 
-    >>> unsure_values([{"kind": "assumed"}, {"kind": "measured"}])
+    >>> unmeasured_values([{"kind": "assumed"}, {"kind": "measured"}])
     [{'kind': 'assumed'}]
     """
     return [v for v in values if v["kind"] in UNSURE]

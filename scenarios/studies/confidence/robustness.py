@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 
 def values_with_effects(
-    made: Sequence[Variant],
+    variants: Sequence[Variant],
     values: Sequence[dict[str, Any]],
-    each: MapFunction,
-    left: Callable[[int], None] = lambda runs: None,
+    map_runs: MapFunction,
+    report_runs_left: Callable[[int], None] = lambda runs: None,
 ) -> dict[str, Any]:
     """The values with their effects, and the break-even error of each kind of part.
 
     Parameters
     ----------
-    made : of all variants, the base first
+    variants : of all variants, the base first
     values : of the provenance; those that were not measured get an ``effect``, the relative change
         of the answer as described if they are 10 % off; None where that means nothing
-    each : goes over the runs, side by side
-    left : told how many runs are left, about
+    map_runs : goes over the runs, side by side
+    report_runs_left : told how many runs are left, about
     """
-    base = made[0]
+    base = variants[0]
     built = base.built
-    (was,) = each(answer_of_run, (build_variant(base.scenario, built),))
+    (was,) = map_runs(answer_of_run, (build_variant(base.scenario, built),))
     unsure = values_to_try(values)
-    found = each(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
+    found = map_runs(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
     effects = dict(zip((v["path"] for v in unsure), found, strict=True))
     kinds = {
         kind: _components_of_kind(kind) for kind in predicted_components_by_kind(base.simulation)
     }
     return {
         "values": [{**v, "effect": effects.get(v["path"])} for v in values],
-        "break_even": break_even_errors(made, kinds, each, left),
+        "break_even": break_even_errors(variants, kinds, map_runs, report_runs_left),
     }
 
 
@@ -73,5 +73,5 @@ def _effect_of_value(
             one = build_variant(other, None if component_kind_of_setting(path) == "gpu" else built)
             return answer_of_run(one) / was - 1
         except ForetraceError:
-            continue  # no value of this setting
+            continue  # the setting does not allow this value
     return None

@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from ..variants.map_function import MapFunction
 
 COST = "cost_per_million_tokens"
-LEAST = 1e-3  # width of an interval, relative, below which it says nothing
-ALONE = 6  # families of ops that are varied one by one: those of most time; the others together
+LEAST = 1e-3  # relative width below which an interval is not reported
+ALONE = 6  # families of ops varied one by one: those with most time; the others vary together
 Bounds = tuple[float, float]
-Ways = dict[str, tuple[Simulation, Simulation]]  # slower and quicker, by source of error
+Ways = dict[str, tuple[Simulation, Simulation]]  # slower and faster simulation by source of error
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     whole: dict[str, float] = {}
     for point in points:
         if devices_drive_run(point.scenario) or all(
-            map(_never_tells_doubts, point.simulation.distinct_backends)
+            map(_reports_no_error_interval, point.simulation.distinct_backends)
         ):
             continue
         graphs = known_graphs(point)
@@ -136,7 +136,7 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     """
     simulation = point.simulation
     if devices_drive_run(point.scenario) or all(
-        map(_never_tells_doubts, simulation.distinct_backends)
+        map(_reports_no_error_interval, simulation.distinct_backends)
     ):
         return None
     each = [
@@ -147,19 +147,19 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
     return None if np.isnan(found).all() else found
 
 
-def _never_tells_doubts(backend: Backend) -> bool:
+def _reports_no_error_interval(backend: Backend) -> bool:
     """Whether it never says a doubt: what lasts as recorded there, or as fitted families of ops."""
     if isinstance(backend, Recorded):
         return backend.doubt is None
     return isinstance(backend, Families)
 
 
-def tells_doubts(backend: Backend | None) -> bool:
+def reports_error_interval(backend: Backend | None) -> bool:
     """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
     if isinstance(backend, ScaledBackend):
-        return tells_doubts(backend.inner)
+        return reports_error_interval(backend.inner)
     if isinstance(backend, Chain):
-        return all(map(tells_doubts, backend.links))
+        return all(map(reports_error_interval, backend.links))
     if isinstance(backend, Roofline):
         return bool(backend.families)
     return isinstance(backend, Recorded | Families | CrossGpuScaling | MeasuredTable)
@@ -197,10 +197,10 @@ class VariantWithErrors:
         moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
         bounds = widen_interval(value.value, value.interval, moved)
         if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
-            return value  # of parts that hardly matter: nothing is known of those that do
+            return value  # the known errors hardly matter, so the interval would be misleading
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
-    def beside_measured(self, reference: VariantWithErrors) -> VariantWithErrors:
+    def relative_to_measured_step(self, reference: VariantWithErrors) -> VariantWithErrors:
         """Answers of a calibrated variant, each error without what it does to the measured step.
 
         Another factor would be found were a part wrong, so that the measured step takes what was
@@ -253,21 +253,21 @@ def widen_interval(
 
 
 def run_with_model_errors(
-    of: VariantResults, errors: ErrorSources, each: MapFunction
+    results: VariantResults, errors: ErrorSources, map_runs: MapFunction
 ) -> VariantWithErrors:
     """Run a point again with each source of error at both ends of what is known of it.
 
     A quick run tries none.
     """
-    if of.point.scenario.run.quick:
-        return VariantWithErrors(of, {})
-    if of.point.coupled is not None:
-        return VariantWithErrors(of)
-    simulation = of.point.simulation
+    if results.point.scenario.run.quick:
+        return VariantWithErrors(results, {})
+    if results.point.coupled is not None:
+        return VariantWithErrors(results)
+    simulation = results.point.simulation
     kinds = {
         kind: rows
         for kind, rows in predicted_components_by_kind(simulation).items()
-        if not all(tells_doubts(simulation.bound[i]) for i in rows)
+        if not all(reports_error_interval(simulation.bound[i]) for i in rows)
     }
     ways: Ways = {
         kind: _simulations_at_ends(
@@ -298,10 +298,12 @@ def run_with_model_errors(
         ways["kernels beside collectives"] = _simulations_of_core_use(simulation, errors.core_use)
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
-    times = [*each(lambda s: answer_of_run(of.point.on(s)), runs)]
+    times = [*map_runs(lambda s: answer_of_run(results.point.with_simulation(s)), runs)]
     pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
     absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
-    return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
+    return VariantWithErrors(
+        results, {name: pair for name, pair in pairs.items() if name not in absent}
+    )
 
 
 def _families_name(families: Sequence[str]) -> str:
@@ -356,7 +358,7 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
     return {name: (other(name, 0), other(name, 1)) for name in names}
 
 
-def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[str, Any]:
+def change_against_base(base: VariantWithErrors, variant: VariantWithErrors) -> dict[str, Any]:
     """Change of a point against the base, with its interval.
 
     It holds jitter, over paired replicas, and the errors of the parts, the same in both.
@@ -367,10 +369,10 @@ def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[
         was, is_ = answer.of(a), answer.of(b)
         return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
 
-    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
-    moved, held = _deviations_of_change(base, of), replica_interval(drawn)
+    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, variant.of.replicas, strict=False)]
+    moved, held = _deviations_of_change(base, variant), replica_interval(drawn)
     enough = len(drawn) >= FEWEST
-    value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
+    value = float(np.median(drawn)) if enough else ratio(base.of.samples, variant.of.samples)
     return {
         "of": answer.metric,
         "value": value,
@@ -379,14 +381,14 @@ def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[
     }
 
 
-def _deviations_of_change(base: VariantWithErrors, of: VariantWithErrors) -> list[Bounds]:
+def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -> list[Bounds]:
     """Deviations of the change by the error of each kind of part, one way and the other."""
-    was, is_ = base.answer, of.answer
+    was, is_ = base.answer, variant.answer
     if not was:
-        return []  # nothing is relative to no time
+        return []  # a change relative to zero is undefined
     pairs = [
-        (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
-        for kind in dict.fromkeys((*base.times, *of.times))
+        (base.times.get(kind, (was, was)), variant.times.get(kind, (is_, is_)))
+        for kind in dict.fromkeys((*base.times, *variant.times))
     ]
     found = [tuple(b / a - is_ / was for a, b in zip(*pair, strict=True)) for pair in pairs]
     return [(slow, quick) for slow, quick in found]
@@ -399,9 +401,9 @@ def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for path, origin in (o for s in scenarios for o in s.origins.items()):
-        error = origin.source.share if origin.source else None
+        error = origin.source.error_fraction if origin.source else None
         parts = path.split(".")
-        own = path.endswith(f".{CORE_USE}")  # which has a doubt of its own
+        own = path.endswith(f".{CORE_USE}")  # has its own source of error
         if error is not None and parts[0] == "cluster" and len(parts) > 2 and not own:
             kind = component_kind_of_setting(path)
             found[kind] = max(found.get(kind, 0.0), error)
@@ -419,10 +421,10 @@ def component_kind_of_setting(path: str) -> str:
     """
     parts = path.split(".")
     if parts[:2] == ["cluster", "kinds"]:
-        del parts[1]  # as of one kind
+        del parts[1]  # same form as with one kind of machine
     if parts[0] != "cluster" or len(parts) < 3:
         return ""
-    return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
+    return "fabric" if parts[2] == "library" else parts[2]
 
 
 def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:

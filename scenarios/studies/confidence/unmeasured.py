@@ -31,10 +31,10 @@ TRUSTED, UNSURE = ("measured", "fitted"), ("datasheet", "assumed")
 TIME = re.compile(
     r"(latency|overhead|launch|step|dispatch)(_|$)|(simple|ll|ll128)\.(launch|step)$|cores\.dispatch$"
 )
-"""Names of settings that are times of every op; of a library, those within a machine."""
+"""Names of settings that are times of every op; for a library, those within a machine."""
 PART = re.compile(r"(cluster\.(?:node|kinds\.[^.]+|fabric)\.(?:links\.\d+|[^.]+))\.(.+)")
-CORE_USE = "cores.share"  # of a library: it has a doubt of its own
-OTHERS = "other"  # kernels of a GPU of which nothing was fitted
+CORE_USE = "cores.share"  # setting of a library that has its own source of error
+OTHERS = "other"  # kernel families for a GPU without fitted kernels
 Settings = Mapping[str, Origin]
 
 
@@ -91,7 +91,7 @@ def core_use_bounds(scenarios: Iterable[Scenario]) -> FactorRange | None:
         origin = scenario.origins.get(f"cluster.fabric.library.{CORE_USE}")
         if origin is None or origin.source is None:
             continue
-        error = origin.source.share
+        error = origin.source.error_fraction
         ends = UNMEASURED_TIME if error is None else range_from_median_error(error)
         if found is None or ends.slow > found.slow:
             found = ends
@@ -159,7 +159,7 @@ def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) ->
     own = settings.get("efficiency")
     if own is not None and own.text not in ("1", "1.0"):
         share: Origin | None = own
-    else:  # what is not reached is the library's
+    else:  # the library has the efficiency
         across = kind in ("nic", "switch")
         share = library.get("simple.network.efficiency" if across else "simple.efficiency")
     if share is None or share.source is None:
@@ -172,6 +172,6 @@ def _is_unmeasured_time(name: str, origin: Origin) -> bool:
     return timed and origin.source is not None and origin.source.kind in UNSURE
 
 
-def _widen_bounds(found: dict[str, FactorRange], kind: str, ends: FactorRange) -> None:
-    own = found.get(kind, ends)
-    found[kind] = FactorRange(min(own.quick, ends.quick), max(own.slow, ends.slow))
+def _widen_bounds(bounds: dict[str, FactorRange], kind: str, ends: FactorRange) -> None:
+    own = bounds.get(kind, ends)
+    bounds[kind] = FactorRange(min(own.quick, ends.quick), max(own.slow, ends.slow))

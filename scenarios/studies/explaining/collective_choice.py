@@ -15,9 +15,9 @@ from ...config.scenario import Scenario
 from ..building.system import build_backends, build_system
 
 WHY = {
-    "quickest": "the quickest of them, each alone on an idle machine",
-    "nccl": "the one that NCCL's own tables expect to be quickest (library.choice: nccl)",
-    "none": "the quickest of them: NCCL's tables know none (library.choice: nccl)",
+    "quickest": "the fastest one on an idle machine",
+    "nccl": "the one that NCCL's own tables expect to be fastest (library.choice: nccl)",
+    "none": "the fastest one, since NCCL's tables know none of them (library.choice: nccl)",
 }
 
 
@@ -80,14 +80,16 @@ def collective_choice(
     system = build_system(scenario)
     count = ranks or len(system.gpus)
     if not 2 <= count <= len(system.gpus):
-        raise ScenarioError(f"--ranks {count}: of {len(system.gpus)} GPUs take 2 or more")
+        raise ScenarioError(f"--ranks {count}: write 2 to {len(system.gpus)}, the number of GPUs")
     try:
         data = np.array([quantity(size, "B")])
     except ValueError as error:
         raise ScenarioError(f"--size: {error}") from error
     fabric = build_backends(scenario, system).get("fabric")
     if not isinstance(fabric, Fabric):
-        raise ScenarioError("explain: this machine's fabric has no algorithms; give fabric.library")
+        raise ScenarioError(
+            "explain: the fabric has no collective algorithms; write cluster.fabric.library"
+        )
     members = system.numbers[:count]
     fabric.open(system)
     try:
@@ -102,6 +104,10 @@ def collective_choice(
     )  # fmt: skip
     pinned = fabric.pinned.text(collective)
     known = "none" if fabric.choice == "nccl" and not np.isfinite(expected).any() else fabric.choice
-    why = f"of those that library.algorithm pins ({pinned}), {WHY[known]}" if pinned else WHY[known]
+    why = (
+        f"{WHY[known]}, among those that library.algorithm allows ({pinned})"
+        if pinned
+        else WHY[known]
+    )
     what = f"{collective} of {format_quantity(float(data[0]), 'B')} among {count} GPUs"
     return CollectiveChoice(what, why, ways)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...config.scenario import Scenario
     from ..run.run import Study
 
-METRICS = (  # shown where they differ, in this order
+METRICS = (  # shown if they differ, in this order
     "cost_per_million_tokens",
     "cost_per_hour",
     "exposed_communication.mean",
@@ -26,9 +26,10 @@ METRICS = (  # shown where they differ, in this order
     "gpu.utilization.mean",
     "nic.utilization.mean",
 )
-LEAST = 5e-4  # a relative change below it is none
-MOST_COLUMNS = 3  # beside the headline
-APART = ("name", "question", "report", "what_if", "sweep", "expect", "catalog")  # of no number
+LEAST = 5e-4  # smallest relative change that counts
+MOST_COLUMNS = 3  # metrics shown next to the headline
+APART = ("name", "question", "report", "what_if", "sweep", "expect", "catalog")
+"""Sections that change no result."""
 Told = dict[str, tuple[str, str]]
 
 
@@ -98,7 +99,7 @@ class Comparison:
                 if condition.name not in row.changes:
                     raise ScenarioError(
                         f"{condition.name}: {row.name} or {self.rows[0].name} has no such metric; "
-                        f"it has {', '.join(list(row.values)[:8])} …"
+                        f"write one of {', '.join(list(row.values)[:8])} …"
                     )
                 if condition.holds(row.changes[condition.name]):
                     found.append(f"{row.name}: {condition.text}")
@@ -208,12 +209,12 @@ def compare(
         points = read[0].points
         if len(points) == 1:
             raise ScenarioError(
-                f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
-                "it; give a second run or scenario"
+                f"{read[0].name}: is a single run without variants (what_if); give a second run or "
+                "scenario to compare with"
             )
         return Comparison(tuple(_variant_rows(points, beside)), read[0].answer)
     if beside:
-        raise ScenarioError("--with: names a variant of one scenario; name the first run first")
+        raise ScenarioError("--with: needs a single scenario; give the base run first instead")
     first = read[0]
     rows = []
     for one, name in zip(read, _run_names(read), strict=True):
@@ -229,25 +230,27 @@ def compare(
 def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[ComparisonRow]:
     """Row of each variant, that which the others are compared with first."""
     if beside and beside not in points:
-        raise ScenarioError(f"--with: no variant '{beside}'; there are {', '.join(points)}")
+        raise ScenarioError(f"--with: no variant '{beside}'; write one of {', '.join(points)}")
     first = beside or next(iter(points))
     ordered = {first: points[first], **points}
     for name, point in ordered.items():
         settings = _settings_between(points[first]["settings"], point["settings"])
         if first == next(iter(points)):
             yield _comparison_row(name, point, ordered, settings)
-        else:  # intervals of changes are known against the base alone
+        else:  # intervals of changes are known only against the base
             yield replace(_comparison_row(name, point, ordered, settings), interval=None)
 
 
-def _settings_between(one: Told, other: Told) -> Told:
+def _settings_between(first: Told, second: Told) -> Told:
     """Settings in which two variants differ, from how each differs from the base.
 
     >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
     {'a': ('2', '3'), 'b': ('', '4')}
     """
-    base = {path: was for told in (one, other) for path, (was, _) in told.items()}
-    pairs = {p: (one.get(p, (was, was))[1], other.get(p, (was, was))[1]) for p, was in base.items()}
+    base = {path: was for told in (first, second) for path, (was, _) in told.items()}
+    pairs = {
+        p: (first.get(p, (was, was))[1], second.get(p, (was, was))[1]) for p, was in base.items()
+    }
     return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -280,7 +283,7 @@ def _read_run(run: Any, out: str, simulate: Callable[[Scenario], Study] | None) 
         return _compared_run_of_scenario(run, out, simulate)
     if not isinstance(run, str | os.PathLike):
         raise ScenarioError(
-            f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
+            f"compare: {type(run).__name__} is not a run; give a study, a scenario or a saved run"
         )
     if (folder := saved_run_path(os.fspath(run), out)) is not None:
         return _compared_run_of_folder(folder)
@@ -308,8 +311,8 @@ def _compared_run_of_study(done: Study) -> _ComparedRun:
     if left := done.summary.unfinished:
         raise SimulationError(
             "time limit",
-            f"{', '.join(left)} of {done.scenario.name} not finished; give it longer "
-            "(run.time_limit) or less to do",
+            f"{', '.join(left)} of {done.scenario.name} did not finish; raise run.time_limit or "
+            "shorten the run",
         )
     told = done.summary.to_dict()
     return _ComparedRun(
@@ -335,7 +338,7 @@ def _compared_run_of_folder(folder: Path) -> _ComparedRun:
 
     summary = load_summary(folder)
     if summary.get("kind") == "sweep":
-        raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
+        raise ScenarioError(f"{folder}: is a sweep; see its report, or give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
     settings = _flat_settings(_resolved_scenario(kept)) if kept.is_file() else {}
     return _ComparedRun(
@@ -353,24 +356,24 @@ def _resolved_scenario(file: Path) -> dict[str, Any]:
     return told
 
 
-def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
+def _flat_settings(settings: dict[str, Any]) -> dict[str, str]:
     from ...config.scenario import values_by_dotted_path
 
-    kept = {k: v for k, v in told.items() if k not in APART}
+    kept = {k: v for k, v in settings.items() if k not in APART}
     return {
         setting: str(value).lower() if isinstance(value, bool) else str(value)
         for setting, value in values_by_dotted_path(kept).items()
     }
 
 
-def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:
+def _differing_settings(base: Mapping[str, str], other: Mapping[str, str]) -> Told:
     """Settings in which two runs differ; "" where one has none.
 
     >>> _differing_settings({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
     {'b': ('2', '3'), 'c': ('', '4')}
     """
-    paths = [p for p in {**base, **of} if base.get(p) != of.get(p)]
-    return {p: (base.get(p, ""), of.get(p, "")) for p in paths}
+    paths = [p for p in {**base, **other} if base.get(p) != other.get(p)]
+    return {p: (base.get(p, ""), other.get(p, "")) for p in paths}
 
 
 def _comparison_row(name: str, point: Any, base: Mapping[str, Any], settings: Any) -> ComparisonRow:

@@ -21,7 +21,7 @@ from ....sim.errors import ForetraceError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import Component, System
 from ....sim.rerun.sensitivity import ScaledBackend
-from ...config.binding import entry_for_component, means_part_of_component
+from ...config.binding import entry_for_component, matches_only_subcomponent
 from ...config.component_names import meaning_of_name
 from ...config.explanation import Explanation
 from ..building.jobs import components_of_ranks, pools_of
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from ...config.scenario import Origin, Scenario
 
 Ints = NDArray[np.int64]
-PAIRS = 250_000  # of senders and receivers whose routes are asked
-NAMED = 4  # machines that are named one by one
-UNBOUNDED = 2**31 - 1  # slots
-PLAYED = {"gpu": "streams", "host": "cores", "dma": "copy engines"}  # slots by kind of part
+PAIRS = 250_000  # most pairs of sender and receiver whose routes are looked up
+NAMED = 4  # most machines that are listed by name
+UNBOUNDED = 2**31 - 1  # number of slots that means "no limit"
+PLAYED = {"gpu": "streams", "host": "cores", "dma": "copy engines"}  # name of slots by kind
 ENDS = {"tx": "gpu", "rx": "gpu", "d2h": "host", "h2d": "host", "to_nic": "nic", "from_nic": "nic"}
-"""What is at the other end of a GPU's link, by its role."""
+"""Part at the other end of a GPU's link, by the role of the link."""
 OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "core": ("core",),
           "memory": ("memory", "capacity")}  # fmt: skip
-"""Settings of a GPU that say what a part of it is like, by its role."""
+"""Settings of a GPU that describe one of its parts, by the role of the part."""
 
 
 def parts_named(name: str, system: System) -> tuple[int, ...]:
@@ -61,7 +61,7 @@ def parts_named(name: str, system: System) -> tuple[int, ...]:
     by_glob = tuple(
         i
         for i in system.match(name)
-        if not means_part_of_component(name, system.components[i], system.index)
+        if not matches_only_subcomponent(name, system.components[i], system.index)
     )
     by_kind = tuple(i for i, c in enumerate(system.components) if c.kind == name)
     return below or by_glob or by_kind
@@ -77,7 +77,7 @@ def explain_part(name: str, scenario: Scenario, system: System) -> Explanation |
     >>> scenario = load("thin-spine")
     >>> told = explain_part("node0.nic0.tx", scenario, build_system(scenario))
     >>> told.facts["rate"], told.facts["used by"]
-    ('50 GB/s, shared by all in flight', 'data from node0.gpu0 to 31 GPUs of 31 machines')
+    ('50 GB/s, shared by concurrent ops', 'data from node0.gpu0 to 31 GPUs of 31 machines')
     """
     numbers = parts_named(name, system)
     if not numbers:
@@ -85,7 +85,7 @@ def explain_part(name: str, scenario: Scenario, system: System) -> Explanation |
     parts = [system.components[i] for i in numbers]
     own, inside = (parts[0], parts[1:]) if parts[0].name == name else (None, parts)
     what = meaning_of_name(name) if own is not None or "*" not in name else ""
-    what = what or (f"A part of kind {own.kind}." if own else "Parts that this name means.")
+    what = what or (f"A part of kind {own.kind}." if own else "Parts that match this name.")
     facts = _facts(own, scenario, system) if own else {"parts": f"{len(parts):,}"}
     if own is None and (override := scenario.cluster.override.get(name)) is not None:
         facts["override"] = _override_text(override)
@@ -108,7 +108,7 @@ def _facts(part: Component, scenario: Scenario, system: System) -> dict[str, str
         if value:
             found[key] = format_quantity(value, "s")
     if part.limit < math.inf:
-        found["limit"] = f"{format_quantity(part.limit, f'{part.unit}/s')} of one sender"
+        found["limit"] = f"{format_quantity(part.limit, f'{part.unit}/s')} per sender"
     if (override := entry_for_component(scenario.cluster.override, part, system.index)) is not None:
         found["override"] = _override_text(override)
     if users := _ranks_on(part, scenario, system) or _users(number, system):
@@ -130,19 +130,19 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
         places = components_of_ranks(scenario.jobs[name].placement, system) or named
         if not isinstance(places, int) and part.name in places:
             whose = f" of {name}" * (len(pools) > 1)
-            found.append(f"rank {places.index(part.name)}{whose}, where there are so many")
+            found.append(f"rank {places.index(part.name)}{whose}, if there are that many ranks")
     return "; ".join(found)
 
 
 def _offer(part: Component) -> tuple[str, str] | None:
     """What it offers, and how much: slots, a rate or a capacity; None where it offers nothing."""
     if part.rate is not None and part.role != "core":
-        return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by all in flight"
+        return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
     if part.capacity is not None:
         return "capacity", f"{part.capacity:,} {part.unit}"
     if part.slots is None:
         return None
-    many = "as many as are asked for" if part.slots >= UNBOUNDED else f"{part.slots:,} at once"
+    many = "unlimited" if part.slots >= UNBOUNDED else f"{part.slots:,} at once"
     return PLAYED.get(part.kind, "slots"), many
 
 
@@ -153,7 +153,7 @@ def _who_answers(part: Component, scenario: Scenario, system: System) -> str:
     try:
         bound = build_backends(scenario, system).get(part.name)
     except ForetraceError:
-        return ""  # of which ``validate`` tells
+        return ""  # ``validate`` reports this error
     return " then ".join(_backend_names(bound))
 
 
@@ -195,7 +195,7 @@ def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, boo
     try:
         crossed = system.crossings(source, target)
     except ForetraceError:
-        return every[:0], every[:0], True  # no way between some of them, which a run refuses
+        return every[:0], every[:0], True  # some pairs have no route; a run reports that
     flows = crossed.flow[crossed.component == number]
     return np.unique(source[flows]), np.unique(target[flows]), step == 1
 
@@ -231,8 +231,8 @@ def _setting_path(part: Component, scenario: Scenario) -> str:
 def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
     """How wrong a part's unmeasured values may be; {} where they are known."""
     told = [
-        f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times as long as said "
-        "(90 %)"
+        f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated "
+        "value (90 %)"
         for what, ends in time_bounds_of_part(scenario, path).items()
     ]
     return {"doubt": "; ".join(told)} if told else {}
@@ -258,7 +258,7 @@ def source_text(origin: Origin) -> str:
     """
     source = origin.source
     if source is None:
-        return f"written at {origin.where}" if origin.where else "unless said"
+        return f"written at {origin.where}" if origin.where else "default"
     error = f"error {source.error}" if source.error else ""
     return f"{source.kind}: {'; '.join(filter(None, (source.where, error, source.note)))}"
 

@@ -72,26 +72,28 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
     if (told := _explain_error(name, points)) is not None:
         return told
     if near := near_part_text(name, base, alike=True):
-        raise ScenarioError(f"explain: nothing there is named '{name}'; {near}")
+        raise ScenarioError(f"explain: nothing in this scenario has the name '{name}'; {near}")
     try:
         return _with_value(explain(name), scenario)
     except ScenarioError as error:
         if near := near_part_text(name, base):
-            raise ScenarioError(f"explain: nothing there is named '{name}'; {near}") from error
+            raise ScenarioError(
+                f"explain: nothing in this scenario has the name '{name}'; {near}"
+            ) from error
         raise
 
 
-def _with_use(told: Explanation, points: Points, system: System) -> Explanation:
+def _with_use(explanation: Explanation, points: Points, system: System) -> Explanation:
     """Explanation of parts with how busy they were in each variant, and their critical path."""
     if not points:
-        return told
-    names = [system.components[i].name for i in parts_named(told.name, system)]
-    if names[0] == told.name:
-        names = names[:1]  # what is in it is busy by itself
+        return explanation
+    names = [system.components[i].name for i in parts_named(explanation.name, system)]
+    if names[0] == explanation.name:
+        names = names[:1]  # its subcomponents have their own utilization
     busy = {variant: _busy_text(names, point) for variant, point in points.items()}
     path = {variant: _blame_text(names, point) for variant, point in points.items()}
     more = {"busy": _by_variant(busy), "critical path": _by_variant(path)}
-    return replace(told, facts={**told.facts, **more})
+    return replace(explanation, facts={**explanation.facts, **more})
 
 
 def _by_variant(texts: Mapping[str, str]) -> str:
@@ -104,16 +106,14 @@ def _busy_text(names: list[str], point: Mapping[str, Any]) -> str:
     """How busy parts were in a variant: one, or the busiest of several."""
     metrics = point["metrics"]
     if not any(".utilization" in name for name in metrics):
-        return "not kept (run.keep: ops keeps it)"
+        return "not stored (set run.keep: ops)"
     shares = {n: metrics[f"{n}.utilization.mean"]["value"] for n in names
               if f"{n}.utilization.mean" in metrics}  # fmt: skip
     if not shares:
         return "idle"
     most = max(shares, key=shares.__getitem__)
     peak = metrics[f"{most}.utilization.max"]["value"]
-    told = (
-        f"{format_share(shares[most])} in the mean, {format_share(peak)} in its busiest hundredth"
-    )
+    told = f"{format_share(shares[most])} on average, {format_share(peak)} in its busiest hundredth"
     return told if len(names) == 1 else f"{most} most, {told}"
 
 
@@ -137,9 +137,9 @@ def _explain_variant_or_job(name: str, scenario: Scenario, points: Points) -> Ex
         if name in points:
             facts["change"] = format_change(points[name]["change"]["value"])
         below = {
-            path: f"{was or 'unsaid'} -> {now or 'unsaid'}" for path, (was, now) in found.items()
+            path: f"{was or 'unset'} -> {now or 'unset'}" for path, (was, now) in found.items()
         }
-        return Explanation(name, "A variant of what_if: what it has different.", facts, below)
+        return Explanation(name, "A variant of what_if, with its changed settings.", facts, below)
     if name in scenario.jobs and scenario.section("jobs"):
         workload = scenario.jobs[name].workload.type
         return Explanation(name, "One of several jobs.", {"workload": workload})
@@ -156,13 +156,15 @@ def _explain_error(name: str, points: Points) -> Explanation | None:
     }
     if not found:
         return None
-    what = "A family of ops, as wrong as where it was judged; what that does to the answer is here."
+    what = "A family of ops, and how far its error interval moves the answer."
     return Explanation(name, what, {"interval": _by_variant(found)})
 
 
-def _with_value(told: Explanation, scenario: Scenario) -> Explanation:
+def _with_value(explanation: Explanation, scenario: Scenario) -> Explanation:
     """Explanation of a setting with its value in a scenario."""
-    origin = scenario.origins.get(told.name)
+    origin = scenario.origins.get(explanation.name)
     if origin is None:
-        return told
-    return replace(told, facts={**told.facts, "here": f"{origin.text} ({source_text(origin)})"})
+        return explanation
+    return replace(
+        explanation, facts={**explanation.facts, "here": f"{origin.text} ({source_text(origin)})"}
+    )

@@ -13,8 +13,8 @@ from ...config.part_specs import Part, entry_model
 from ...config.problems import did_you_mean_text
 from ...config.reading.tree import to_dict
 from ...config.settings import plain_settings
-from ..building.answerers import chain_for_other_gpu
 from ..building.chain_shares import Shares, kernel_shares
+from ..building.component_backends import chain_for_other_gpu
 
 
 def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
@@ -34,10 +34,10 @@ def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -
     return {name: kernel_shares(graph, _chain_for_gpu(catalog_gpu(name), here)) for name in on}
 
 
-def _chain_for_gpu(there: Part, here: Part | None) -> Chain:
-    if here is not None and here.model == there.model:
+def _chain_for_gpu(target: Part, recorded: Part | None) -> Chain:
+    if recorded is not None and recorded.model == target.model:
         return Chain.of(Recorded())
-    return chain_for_other_gpu(there, here)
+    return chain_for_other_gpu(target, recorded)
 
 
 def catalog_gpu(gpu: str) -> Part:
@@ -55,4 +55,4 @@ def catalog_gpu(gpu: str) -> Part:
             "catalog gpu"
         )
     told = entry_model("gpu").model_validate(to_dict(entry))
-    return Part("gpu", gpu, settings=plain_settings(told, given=True))
+    return Part("gpu", gpu, settings=plain_settings(told, only_given=True))

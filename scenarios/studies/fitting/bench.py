@@ -120,11 +120,11 @@ class Bench:
     def __post_init__(self) -> None:
         if self.kind == "library" and self.machine is None:
             raise ScenarioError(
-                "fit library: what a library takes is told from what its links take; name a "
-                "scenario with them: --machine FILE"
+                "fit library: needs a machine, to separate the library's times from those of its "
+                "links; give a scenario with --machine FILE"
             )
         if self.machine is not None and self.kind in ("link", "ops"):
-            raise ScenarioError(f"fit {self.kind}: --machine names no part of it; leave it out")
+            raise ScenarioError(f"fit {self.kind}: does not use --machine; remove it")
 
     def scenario(
         self, part: Mapping[str, Any], binding: Mapping[str, str], catalogs: Iterable[Path] = ()
@@ -149,7 +149,7 @@ class Bench:
         kinds = load(self.machine, catalogs=self.catalogs).cluster.machines()
         if len(kinds) > 1:
             raise ScenarioError(
-                f"{self.machine}: has several kinds of machines; give --machine one that says "
+                f"{self.machine}: has several kinds of machine; give --machine a scenario with "
                 "cluster.nodes and cluster.node"
             )
         there = kinds[0].node.part(kind) if above == "node" else None
@@ -182,14 +182,14 @@ class Bench:
         parts = parse_signature(one.text)
         if parts.kind not in BENCHES[self.kind].kinds:
             raise ScenarioError(
-                f"fit {self.kind}: '{one.text}' does not ask a {self.kind}; leave it out with "
+                f"fit {self.kind}: '{one.text}' does not run on a {self.kind}; exclude it with "
                 f"--only '^({'|'.join(BENCHES[self.kind].kinds)}):'"
             )
         if parts.kind == "collective":
             if not 2 <= one.ranks <= len(system.gpus):
                 raise ScenarioError(
-                    f"fit {self.kind}: '{one.text}' is of {one.ranks} ranks, the machine has "
-                    f"{len(system.gpus)}; name one that has them with --machine"
+                    f"fit {self.kind}: '{one.text}' has {one.ranks} ranks, but the machine has "
+                    f"{len(system.gpus)}; give a larger one with --machine"
                 )
             members = [Member(r, 1, before) for r in range(one.ranks)]
             return build.collective(members, bytes=float(parts.bytes), signature=one.text)
@@ -210,7 +210,7 @@ class Bench:
         shape = op_shape(str(parts))
         if shape is None:
             raise ScenarioError(
-                f"fit gpu: nothing tells the flop of '{parts}'; leave it out with --only"
+                f"fit gpu: the flop count of '{parts}' is unknown; exclude it with --only"
             )
         work = kernel_work(shape)
         return work.flop or work.blocks * work.depth * work.step, work.bytes

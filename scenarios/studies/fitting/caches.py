@@ -16,7 +16,8 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.signature import parse_signature
 
 NANOSECOND = 1e-9
-SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least
+SMALL = 4e6  # B, largest operands for which a cold start is measurable
+FEW = 3  # fewest ops of a family
 
 
 def fit_cache_model(files: Sequence[str]) -> Caches:

@@ -66,15 +66,15 @@ def collective_rows(
         try:
             text = Path(file).read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            raise ScenarioError(f"{file}: cannot be read ({error}); name a log") from error
+            raise ScenarioError(f"{file}: cannot be read ({error}); give a log file") from error
         name = _collective_of(file, text, collective)
         n, machines = _group_of(file, text, ranks, nodes)
         times = list(_nccl_tests(text)) or list(_bandwidths(text, bus_factor(name, n)))
         rows = [CollectiveRow(name, n, machines, size, spent) for size, spent in times if size > 0]
         if not rows:
             raise ScenarioError(
-                f"{file}: no row of nccl-tests, rccl-tests or a benchmark of torch is in it; give "
-                "the output of e.g. all_reduce_perf"
+                f"{file}: has no row of nccl-tests, rccl-tests or a torch benchmark; give the "
+                "output of all_reduce_perf, for example"
             )
         found += rows
     return found
@@ -101,20 +101,21 @@ def _bandwidths(text: str, factor: float) -> Iterator[tuple[float, float]]:
         yield data, data * factor / (float(rate) * 1e9)
 
 
-def _collective_of(file: str, text: str, told: str) -> str:
+def _collective_of(file: str, text: str, given: str) -> str:
     """What was measured: as told, as the log says, or as the file is named."""
-    if told:
-        if told not in NAMES.values():
+    if given:
+        if given not in NAMES.values():
             raise ScenarioError(
-                f"--collective '{told}': take one of {', '.join(dict.fromkeys(NAMES.values()))}"
+                f"--collective '{given}': is unknown; write one of "
+                f"{', '.join(dict.fromkeys(NAMES.values()))}"
             )
-        return told
+        return given
     for line in (*text.splitlines(), Path(file).name):
         if (
             "perf" in line or "bench" in line or line == Path(file).name or "bandwidth of" in line
         ) and (match := _NAME.search(line.lower())):
             return NAMES[match[1]]
-    raise ScenarioError(f"{file}: does not say which collective it is of; give --collective")
+    raise ScenarioError(f"{file}: does not name its collective; give --collective")
 
 
 def _group_of(file: str, text: str, ranks: int, nodes: int) -> tuple[int, int]:
@@ -129,6 +130,6 @@ def _group_of(file: str, text: str, ranks: int, nodes: int) -> tuple[int, int]:
     machines = nodes or len(set(listed.values())) or (int(over[2]) if over and over[2] else 1)
     if n % machines:
         raise ScenarioError(
-            f"{file}: {n} ranks on {machines} machines are not equally many on each; give --nodes"
+            f"{file}: {n} ranks cannot be spread evenly over {machines} machines; give --nodes"
         )
     return n, machines

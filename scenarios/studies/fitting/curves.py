@@ -14,7 +14,7 @@ from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
 from ...config.reading.renamed_settings import renamed_settings_text
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 Settings = Mapping[str, Any]
 Floats = NDArray[np.float64]
@@ -80,20 +80,20 @@ class Curve:
         self.check(data)
         require_parameters(self.kind, names, self.guesses)
         before, chosen = self.before(settings), tuple(names) or self.usual
-        still = {name: value for name, value in before.items() if name not in chosen}
+        fixed = {name: value for name, value in before.items() if name not in chosen}
         parameters = [Parameter(name, before[name], self.guesses[name]) for name in chosen]
         rows = data.rows(holdout)
         found = calibrate(
-            self.model(still),
+            self.model(fixed),
             parameters,
             rows,
             draws=self.draws,
             max_interval_ratio=MAX_INTERVAL_RATIO,
         )
-        return found, still
+        return found, fixed
 
     def file(
-        self, name: str, found: Calibration, still: Mapping[str, float], report: Settings,
+        self, name: str, calibration: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
         """A fit as a file, whose ``parameters`` are those of the model."""
@@ -101,8 +101,8 @@ class Curve:
             "form": self.form,
             "schema": 1,
             "name": name,
-            "parameters": {**still, **found.values},
-            "intervals": {p.name: p.interval for p in found.parameters},
+            "parameters": {**fixed, **calibration.values},
+            "intervals": {p.name: p.interval for p in calibration.parameters},
             "source": f"{report['where']}; foretrace fit {self.kind}, {today}",
             "held_out": {k: report[k] for k in ("holdout", "fits")},
         }
@@ -119,11 +119,11 @@ def require_parameters(
 
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
-    foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; there are latency
+    foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; write one of latency
     """
     if strange := sorted(set(names) - set(known)):
         raise ScenarioError(
             f"fit {kind}: no parameter {', '.join(strange)}"
             f"{renamed_settings_text(part, strange) if part else ''}; "
-            f"there are {', '.join(known)}"
+            f"write one of {', '.join(known)}"
         )

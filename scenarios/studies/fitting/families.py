@@ -18,7 +18,7 @@ from ....models.calibration.parameter_search import fit_parameters
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import FittedLine
 from ....sim.facts.ops import Ops
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _term_choices(near: CalibrationRows) -> list[list[Parameter]]:
 
 
 def fit_corrections(
-    near: CalibrationRows, chosen: Sequence[Parameter], spare: int
+    near: CalibrationRows, chosen: Sequence[Parameter], budget: int
 ) -> OpCorrections:
     """Corrections of single ops to a family's line: a factor and a start-up time each.
 
@@ -139,11 +139,11 @@ def fit_corrections(
     Parameters
     ----------
     chosen : parameters of the family's line
-    spare : numbers that may be fitted beside these
+    budget : numbers that may be fitted beside these
     """
     names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
-    able, own = _correction_counts_by_op(many, spare), OpCorrections()
+    able, own = _correction_counts_by_op(many, budget), OpCorrections()
     asked = op_demands(near.ops.signatures)[near.ops.signature]
     for _ in range(TURNS if able else 0):
         line = _fit_family_line(near, chosen, own)
@@ -158,14 +158,14 @@ def fit_corrections(
     return own
 
 
-def _correction_counts_by_op(many: Mapping[str, int], spare: int) -> dict[str, int]:
+def _correction_counts_by_op(groups_by_op: Mapping[str, int], budget: int) -> dict[str, int]:
     """How many numbers each op gets of its own, by op; the op with most groups gets none.
 
     That one is described by the line of the family itself.
     """
     able: dict[str, int] = {}
-    for name in sorted(many, key=lambda n: -many[n])[1:]:
-        wanted = min(many[name] // GROUPS_A_PARAMETER, 2, spare - sum(able.values()))
+    for name in sorted(groups_by_op, key=lambda n: -groups_by_op[n])[1:]:
+        wanted = min(groups_by_op[name] // GROUPS_A_PARAMETER, 2, budget - sum(able.values()))
         if wanted > 0:
             able[name] = wanted
     return able
@@ -196,10 +196,10 @@ AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
 def _fit_family_line(
-    near: CalibrationRows, chosen: Sequence[Parameter], own: OpCorrections
+    near: CalibrationRows, chosen: Sequence[Parameter], corrections: OpCorrections
 ) -> FittedLine:
     """The line of a family whose ops have this of their own."""
-    free, model = [p.name for p in chosen], family_model(own)
+    free, model = [p.name for p in chosen], family_model(corrections)
 
     def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return model(dict(zip(free, values.tolist(), strict=True)), near.ops)
@@ -214,15 +214,18 @@ def op_demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
     return np.array([demand(s) for s in signatures])
 
 
-def family_model(own: OpCorrections) -> Model:
+def family_model(corrections: OpCorrections) -> Model:
     """Model of one family: from parameters and ops to (n,) s, single ops corrected by ``own``."""
     kept: dict[tuple[str, ...], tuple[NDArray[np.float64], ...]] = {}
 
     def each(signatures: tuple[str, ...]) -> tuple[NDArray[np.float64], ...]:
         if signatures not in kept:
             names = [op_name(s) for s in signatures]
-            factors = np.array([own.factors.get(n, 1.0) for n in names])
-            kept[signatures] = factors, np.array([own.launches.get(n, np.nan) for n in names])
+            factors = np.array([corrections.factors.get(n, 1.0) for n in names])
+            kept[signatures] = (
+                factors,
+                np.array([corrections.launches.get(n, np.nan) for n in names]),
+            )
         return kept[signatures]
 
     def seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:

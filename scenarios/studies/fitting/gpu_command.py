@@ -9,7 +9,7 @@ from typing import Any
 
 from ....sim.errors import ScenarioError
 from .bench import Bench
-from .entry import SettingsBeforeFit, settings_before_fit
+from .catalog_entry import SettingsBeforeFit, settings_before_fit
 from .gpu_entry import (
     facts_as_settings,
     gpu_entry_text,
@@ -100,7 +100,7 @@ def _known_before(
     missing = [f"{k}={v}" for k, v in told.items() if k not in known.texts]
     if not start and not know:
         raise ScenarioError(
-            "fit gpu: no recording tells the peak from the share of it that products reach; name "
-            "the GPU's entry with --start, or give --know peaks.bf16='... Tflop/s' of its datasheet"
+            "fit gpu: a recording cannot tell the peak from the efficiency of GEMMs; give the "
+            "GPU's entry with --start, or its datasheet with --know peaks.bf16='... Tflop/s'"
         )
     return settings_before_fit("gpu", start, [*know, *missing], catalogs), told

@@ -11,7 +11,7 @@ from ....models.calibration.robust_constants import FittedConstant
 from ....models.compute.kernels import FORM, KernelFamily
 from ....reports.numbers import three_digits
 from ...config.reading.tree import NumberSource
-from .entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
+from .catalog_entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
 from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
@@ -59,27 +59,27 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def entry_constants(found: GpuFit) -> dict[str, FittedConstant]:
+def entry_constants(fit: GpuFit) -> dict[str, FittedConstant]:
     """Fitted constants that the entry has itself, by name."""
     return {
-        c.name: c for stage, several in found.constants.items() if stage not in CONSTANTS
+        c.name: c for stage, several in fit.constants.items() if stage not in CONSTANTS
         for c in several
     }  # fmt: skip
 
 
 def gpu_entry_text(
-    name: str, before: SettingsBeforeFit, told: Mapping[str, str], rows: GpuRows, found: GpuFit,
+    name: str, before: SettingsBeforeFit, reported: Mapping[str, str], rows: GpuRows, fit: GpuFit,
     kernels: str, date: str,
 ) -> str:  # fmt: skip
     """A catalog file with the new entry.
 
     Parameters
     ----------
-    told : settings that the GPU told of itself
+    reported : settings that the GPU told of itself
     kernels : file of its families
     """
-    fitted = entry_constants(found)
-    error = _error_of(found, PRODUCT)
+    fitted = entry_constants(fit)
+    error = _error_of(fit, PRODUCT)
     values: dict[str, str] = {}
     keys = [*before.texts, *(k for k in fitted if k not in before.texts)]
     for key in dict.fromkeys(keys):
@@ -88,16 +88,16 @@ def gpu_entry_text(
         if key in fitted and fitted[key].is_determined:
             c = fitted[key]
             where = f"{rows.where}; {three_digits(100 * c.width)} % to either side hold 90 %"
-            source = NumberSource("fitted", where, date, error, _note(key, found))
+            source = NumberSource("fitted", where, date, error, _note(key, fit))
             text = parameter_text(key, c.value)
         else:
             start = fitted[key].value if key in fitted else None
             text, source = kept_value(key, before, rows.where, start)
-            if told.get(key) == text and before.source_of(key, text) is None:
+            if reported.get(key) == text and before.source_of(key, text) is None:
                 source = NumberSource("measured", TOLD_BY, date)
         values[key] = entry_value(text, source)
-    tiles = found.model.settings.get(TILES, 0)
-    if SCALED in found.constants and TILES not in before.texts and tiles:
+    tiles = fit.model.settings.get(TILES, 0)
+    if SCALED in fit.constants and TILES not in before.texts and tiles:
         why = NumberSource("fitted", f"{rows.where}; products err less in whole tiles", date)
         values[TILES] = entry_value(str(tiles), why)
     where = f"{rows.where}; each family in the file says of itself how wrong it is"
@@ -106,18 +106,18 @@ def gpu_entry_text(
     return "\n".join([*head, *entry_lines(values)]) + "\n"
 
 
-def _note(key: str, found: GpuFit) -> str:
+def _note(key: str, fit: GpuFit) -> str:
     """What else is to be known of a fitted constant."""
     if key.startswith("peaks."):
         return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
-    errors = found.errors.get(PRODUCT)
+    errors = fit.errors.get(PRODUCT)
     if errors is None or not len(errors.held):
         return "nothing was held out"
     return f"median of {len(errors.held)} products that no fit saw"
 
 
-def _error_of(found: GpuFit, family: str) -> str:
-    errors = found.errors.get(family)
+def _error_of(fit: GpuFit, family: str) -> str:
+    errors = fit.errors.get(family)
     return f"{three_digits(100 * errors.error)} %" if errors is not None else ""
 
 
@@ -127,17 +127,17 @@ def kernels_text(families: Mapping[str, KernelFamily]) -> str:
     return json.dumps({"form": FORM, "families": told}, indent=1) + "\n"
 
 
-def gpu_report(rows: GpuRows, found: GpuFit, round_trip: dict[str, Any]) -> dict[str, Any]:
+def gpu_report(rows: GpuRows, fit: GpuFit, round_trip: dict[str, Any]) -> dict[str, Any]:
     """A fit of a GPU as plain data."""
     stages = [
         {
             "name": stage or "products",
             "parameters": [_constant_facts(stage, c) for c in constants],
-            "errors": _stage_errors(stage, found),
+            "errors": _stage_errors(stage, fit),
         }
-        for stage, constants in found.constants.items()
+        for stage, constants in fit.constants.items()
     ]
-    every = [_constant_facts(stage, c) for stage, cs in found.constants.items() for c in cs]
+    every = [_constant_facts(stage, c) for stage, cs in fit.constants.items() for c in cs]
     return {
         "where": rows.where,
         "spread": rows.spread,
@@ -145,7 +145,7 @@ def gpu_report(rows: GpuRows, found: GpuFit, round_trip: dict[str, Any]) -> dict
         "told": [p["name"] for p in every if p["width"] is not None and p["width"] <= CLOSE],
         "worse": [p["text"] for p in every if p["width"] is not None and p["width"] > CLOSE],
         "kept": [p["name"] for p in every if p["width"] is None],
-        "left": list(found.left),
+        "left": list(fit.left),
         "round_trip": round_trip,
     }
 
@@ -167,9 +167,9 @@ def _constant_facts(stage: str, c: FittedConstant) -> dict[str, Any]:
     }
 
 
-def _stage_errors(stage: str, found: GpuFit) -> str:
+def _stage_errors(stage: str, fit: GpuFit) -> str:
     name = stage if stage in CONSTANTS else PRODUCT if stage == "" else ""
-    errors = found.errors.get(name)
+    errors = fit.errors.get(name)
     if errors is None:
         return ""
     held = f"{three_digits(100 * errors.error)} % median of {len(errors.held)} held out"

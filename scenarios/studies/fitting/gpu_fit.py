@@ -92,7 +92,7 @@ class GpuConstants:
     def seconds(self, texts: Sequence[str], after: Mask) -> Floats:
         """(n,) s of ops; those not in their place start as quickly as their like did before."""
         table = ops_table(texts)
-        warm = replace_cold(self, 0.0)
+        warm = with_cold_start(self, 0.0)
         found = np.empty(len(texts))
         for one, rows in ((self, after), (warm, ~after)):
             at = np.flatnonzero(rows)
@@ -101,7 +101,7 @@ class GpuConstants:
         return found
 
 
-def replace_cold(model: GpuConstants, cold: float) -> GpuConstants:
+def with_cold_start(model: GpuConstants, cold: float) -> GpuConstants:
     """The GPU with another cost of starts after other kernels."""
     families = {n: replace(f, cold=cold) for n, f in model.families.items()}
     return GpuConstants({**model.settings, COLD_START: cold}, families)
@@ -160,7 +160,7 @@ def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
     """
     known = flatten_settings(settings)
     _require_known(known)
-    return _Stages(rows, known).run()
+    return _FitStages(rows, known).run()
 
 
 def _require_known(settings: Mapping[str, Any]) -> None:
@@ -168,12 +168,12 @@ def _require_known(settings: Mapping[str, Any]) -> None:
     missing = [n for n in needed if not settings.get(n)]
     if missing:
         raise ScenarioError(
-            f"fit gpu: {', '.join(missing)} of the GPU is not known before; name its entry with "
-            "--start, or give it from its datasheet with --know NAME=VALUE"
+            f"fit gpu: {', '.join(missing)} of the GPU is unknown; give its entry with --start, or "
+            "the datasheet value with --know NAME=VALUE"
         )
 
 
-class _Stages:
+class _FitStages:
     """The fits, one after the other, each changing the model."""
 
     def __init__(self, rows: GpuRows, settings: Mapping[str, Any]):
@@ -389,8 +389,8 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
 
 
 OTHERS = ("gemm.sustained", "gemm.burst", "gemm.odd")
-"""Another GPU's limit of power, and its programs for odd rows, which are all that ``unaligned`` is
-fitted to here: no stage fits them, no entry keeps them."""
+"""Settings that no stage fits and no entry keeps: power limit and kernels for odd rows of another
+GPU. Here ``unaligned`` covers odd rows."""
 ROOFLINE_SETTINGS = (
     *CHIP, *PRODUCTS, *FP8, TILES, UNALIGNED, COLD_START,
     *(f"peaks.{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
@@ -408,7 +408,9 @@ def ops_table(texts: Sequence[str]) -> Ops:
     for text in known:
         shape = op_shape(text)
         if shape is None:
-            raise ScenarioError(f"fit gpu: nothing tells the flop of '{text}'")
+            raise ScenarioError(
+                f"fit gpu: the flop count of '{text}' is unknown; exclude it with --only"
+            )
         one = kernel_work(shape)
         work[text] = (one.flop or one.blocks * one.depth * one.step, one.bytes)
     flop, moved = np.array([work[t] for t in texts], float).reshape(-1, 2).T

@@ -14,7 +14,7 @@ from ....sim.facts.signature import parse_signature
 from ....sim.setting_groups import unflatten_settings
 from .bench import Bench, BenchOp, settings_as_written
 from .gpu_entry import kernels_text
-from .gpu_fit import GpuFit, replace_cold
+from .gpu_fit import GpuFit, with_cold_start
 from .gpu_rows import GpuRows
 from .round_trip import RoundTrip
 
@@ -23,7 +23,7 @@ Entry = Callable[[str], str]
 
 
 def gpu_round_trip(
-    bench: Bench, rows: GpuRows, found: GpuFit, entry: Entry
+    bench: Bench, rows: GpuRows, fit: GpuFit, entry: Entry
 ) -> tuple[RoundTrip, list[str]]:
     """Recorded ops of fitted families, run with the new entry; with a line for each family.
 
@@ -34,7 +34,7 @@ def gpu_round_trip(
     ----------
     entry : text of the catalog file whose families are in that file, by the name ``fitted``
     """
-    at = np.flatnonzero(np.isin(rows.families, list(found.errors)) & found.model.has_peak(rows))
+    at = np.flatnonzero(np.isin(rows.families, list(fit.errors)) & fit.model.has_peak(rows))
     texts = [rows.texts[i] for i in at.tolist()]
     after = rows.after[at]
     simulated = np.empty(len(at))
@@ -42,16 +42,16 @@ def gpu_round_trip(
     with TemporaryDirectory() as folder:
         if len(alone):
             some = [BenchOp(texts[i]) for i in alone.tolist()]
-            simulated[alone] = _simulated_alone(bench, some, found, Path(folder) / "alone.json")
+            simulated[alone] = _simulated_alone(bench, some, fit, Path(folder) / "alone.json")
         if len(in_place):
             file = Path(folder) / "families.json"
-            file.write_text(kernels_text(found.model.families))
+            file.write_text(kernels_text(fit.model.families))
             (Path(folder) / "fitted.yaml").write_text(entry(str(file)))
             some = [BenchOp(texts[i]) for i in in_place.tolist()]
             part = {"model": "fitted"}
             simulated[in_place] = bench.simulated_seconds(some, part, [Path(folder)])
-    fitted = found.model.seconds(texts, after)
-    own = float(np.median([e.error for e in found.errors.values()]))
+    fitted = fit.model.seconds(texts, after)
+    own = float(np.median([e.error for e in fit.errors.values()]))
     moved = np.array([float(parse_signature(t).bytes) for t in texts])
     back = RoundTrip(tuple(texts), moved, fitted, simulated, rows.seconds[at], own)
     return back, [
@@ -61,9 +61,9 @@ def gpu_round_trip(
     ]
 
 
-def _simulated_alone(bench: Bench, ops: list[BenchOp], found: GpuFit, file: Path) -> Floats:
+def _simulated_alone(bench: Bench, ops: list[BenchOp], fit: GpuFit, file: Path) -> Floats:
     """(n,) s of ops in runs of a GPU on which nothing starts later for what ran before."""
-    model = replace_cold(found.model, 0.0)
+    model = with_cold_start(fit.model, 0.0)
     file.write_text(kernels_text(model.families))
     part = settings_as_written("gpu", {**unflatten_settings(model.settings), "kernels": str(file)})
     return bench.simulated_seconds(ops, part)

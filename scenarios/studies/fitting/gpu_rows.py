@@ -66,7 +66,7 @@ def kernel_family(text: str) -> str:
     return "" if shape is None else shape.family
 
 
-def is_of_families(files: Sequence[str]) -> bool:
+def has_kernel_families(files: Sequence[str]) -> bool:
     """Whether recordings hold GPU ops beside products, or ops in their place."""
     every = [s for f in files for s in read(recording_path(f)).samples]
     return any(
@@ -88,13 +88,13 @@ def gpu_rows(files: Sequence[str]) -> GpuRows:
     clocks = sorted({s.clock for r in kept for s in r.samples})
     if len(devices) != 1 or clocks != ["device"]:
         raise ScenarioError(
-            f"fit gpu: the recordings are of {' and '.join(devices) or 'nothing'} by the clocks "
-            f"{', '.join(clocks) or 'none'}; give those of one GPU, by its own clock"
+            f"fit gpu: the recordings have the devices {' and '.join(devices) or 'none'} and the "
+            f"clocks {', '.join(clocks) or 'none'}; give recordings of one GPU by its own clock"
         )
     samples = [s for r in kept for s in r.samples]
     found, left = _medians(samples)
     if not found:
-        raise ScenarioError(f"fit gpu: no sample may be fitted; {'; '.join(left)}")
+        raise ScenarioError(f"fit gpu: no usable samples; record again: {', '.join(left)}")
     keys = list(found)
     texts = tuple(text for text, _ in keys)
     apart = [v for v in difference_between_starts(samples).values() if np.isfinite(v)]

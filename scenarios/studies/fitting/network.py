@@ -122,8 +122,8 @@ class MeasuredFabric:
         width, machines = ranks // nodes, list(by_node.values())[:nodes]
         if len(machines) < nodes or any(len(m) < width for m in machines):
             raise ScenarioError(
-                f"--machine {self.machine}: a log is of {width} GPUs on each of {nodes} machines, "
-                "which its cluster has not; raise 'nodes', or the GPUs of one"
+                f"--machine {self.machine}: a log needs {width} GPUs on each of {nodes} machines, "
+                "but the cluster has fewer; raise 'nodes', or the number of GPUs"
             )
         return [rank for machine in machines for rank in machine[:width]]
 
@@ -142,9 +142,9 @@ class MeasuredFabric:
         )
         return ops, np.array([r.seconds for r in self.rows])
 
-    def model(self, still: Mapping[str, Any]) -> Model:
+    def model(self, fixed: Mapping[str, Any]) -> Model:
         """Seconds of rows, by the parameters that change and those that stand still."""
-        times = LibraryTimes(self.system, still)
+        times = LibraryTimes(self.system, fixed)
 
         def seconds(changed: dict[str, float], ops: Ops) -> Floats:
             told = np.array([_group_of_signature(t) for t in ops.signatures], dtype=object)
@@ -189,7 +189,7 @@ def fit_network(
         An unknown parameter, or too few rows.
     """
     require_parameters(NETWORK_KIND, names, GUESSES, "library")
-    chosen = list(names) or _told_by(data.rows)
+    chosen = list(names) or _identifiable_parameters(data.rows)
     known = flatten_settings(settings)
     still = unflatten_settings({k: v for k, v in known.items() if k not in chosen})
     parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
@@ -204,9 +204,8 @@ def fit_network(
     if len(set(fitted.groups)) < GROUPS_A_PARAMETER * len(start):
         raise ScenarioError(
             f"fit {NETWORK_KIND}: {len(start)} parameters need {GROUPS_A_PARAMETER * len(start)} "
-            f"sizes to be fitted on, the logs leave {len(set(fitted.groups))} of "
-            f"{len(set(groups))}, the others judge; measure more sizes, or name fewer with "
-            "--parameter"
+            f"sizes to fit, but the logs have {len(set(fitted.groups))} of {len(set(groups))} (the "
+            "others are held out); measure more sizes, or fit fewer parameters (--parameter)"
         )
     model = data.model(still)
     found = calibrate(model, start, rows, draws=DRAWS)
@@ -221,7 +220,7 @@ def fit_network(
     return NetworkFit(found, judged, factor, inside), still
 
 
-def _told_by(rows: Sequence[CollectiveRow]) -> list[str]:
+def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
     """Parameters that logs of such collectives can tell of."""
     sends = any(r.collective == "all-to-all" for r in rows)
     others = any(r.collective != "all-to-all" for r in rows)

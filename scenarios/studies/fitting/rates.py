@@ -9,7 +9,7 @@ from ....hil.drivers.rdma.rdma import DEPTH, parse_op
 from ....models.network.part.message_rate import MessageRate
 from ....sim.errors import ScenarioError
 from .curves import Curve, Floats
-from .rows import RATES, MeasuredRows
+from .recording_rows import RATES, MeasuredRows
 
 RATES_KIND = "rates"
 GUESSES = {"latency": 2e-6, "bandwidth": 1e10, "service": 1e-7, "pair": 1e-7, "outstanding": 1e6}
@@ -36,14 +36,14 @@ def require_no_streams(kind: str, data: MeasuredRows) -> None:
     """
     if data.metric in RATES:
         raise ScenarioError(
-            f"fit {kind}: the recording tells {data.metric}, which depends on how many messages "
-            f"are outstanding; fit one of completion, or: foretrace fit {RATES_KIND}"
+            f"fit {kind}: the recording has {data.metric}, which depends on the number of "
+            f"outstanding messages; give one of completion times, or run foretrace fit {RATES_KIND}"
         )
     for text in data.texts:
         if any(word.startswith(("depth=", "qps=", "flows=")) for word in text.split()):
             raise ScenarioError(
-                f"fit {kind}: '{text}' is of several messages at once, which this fit would pool "
-                "with those alone; leave it out with --only"
+                f"fit {kind}: '{text}' has several concurrent messages, which this fit cannot "
+                "separate from single ones; exclude it with --only"
             )
 
 
@@ -54,7 +54,7 @@ def _seconds(p: Mapping[str, float], *told: Floats) -> Floats:
 def _require_streams(data: MeasuredRows) -> None:
     if data.metric not in RATES:
         raise ScenarioError(
-            f"fit {RATES_KIND}: the recording tells {data.metric}; record with metric "
+            f"fit {RATES_KIND}: the recording has {data.metric}; record with metric "
             f"{' or '.join(RATES)}"
         )
 
@@ -66,8 +66,8 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
     """
     if "bandwidth" not in settings:
         raise ScenarioError(
-            f"fit {RATES_KIND}: the line rate is not known before; name a NIC of the catalog with "
-            "--start, or give it with --know bandwidth='25 GB/s'"
+            f"fit {RATES_KIND}: the line rate is unknown; give a NIC of the catalog with --start, "
+            "or the value with --know bandwidth='25 GB/s'"
         )
     alone = 2 * float(settings.get("latency", 0.0)) + float(settings.get("overhead", 0.0))
     kept = {name: float(settings[name]) for name in ("mtu", "header") if name in settings}

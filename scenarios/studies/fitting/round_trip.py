@@ -78,8 +78,8 @@ class RoundTrip:
         run, said = (1e6 * x[worst] for x in (self.simulated, self.fitted))
         raise ScenarioError(
             f"fit: {self.texts[worst]} takes {run:.4g} us in a run with the new entry, and "
-            f"{said:.4g} us by the fit; what is fitted is not what is simulated, so nothing is "
-            "written: fit another kind of part, or give the machine with --machine"
+            f"{said:.4g} us by the fit, so nothing is written; fit another kind of part, or give "
+            "the machine with --machine"
         )
 
     def lines(self) -> list[str]:
@@ -115,7 +115,7 @@ class RoundTrip:
 
 def part_round_trip(
     bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
-    own: float,
+    held_out_error: float,
 ) -> RoundTrip:  # fmt: skip
     """Round trip of a catalog entry.
 
@@ -124,12 +124,12 @@ def part_round_trip(
     entry : text of a catalog file that has it
     name : of the entry
     fitted, measured : (n,) s of each op
-    own : error of the fit on what it had not seen
+    held_out_error : error of the fit on what it had not seen
     """
     with TemporaryDirectory() as folder:
         (Path(folder) / "fitted.yaml").write_text(entry)
         simulated = bench.simulated_seconds(ops, {"model": name}, [Path(folder)])
-    return RoundTrip(_texts(ops), _operand_bytes(ops), fitted, simulated, measured, own)
+    return RoundTrip(_texts(ops), _operand_bytes(ops), fitted, simulated, measured, held_out_error)
 
 
 def families_round_trip(

@@ -21,8 +21,8 @@ from ...config.reading.resolution import resolved_yaml
 from ...config.scenario import Scenario
 from .writing import writing
 
-KEY = 12  # hexadecimal digits of the name of a run
-ACCURACY = "accuracy.json"  # what a check of hardware leaves in the place of a summary
+KEY = 12  # hexadecimal digits of a run's name
+ACCURACY = "accuracy.json"  # the summary of a hardware check
 
 
 def require_writable(out: Path, scenario: Scenario) -> None:

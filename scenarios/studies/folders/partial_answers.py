@@ -39,7 +39,7 @@ class PartialAnswers:
 
     log: AnswerLog | None = None
 
-    def note_driving(self, variant: str, devices: CoupledDevices) -> None:
+    def record_driving_devices(self, variant: str, devices: CoupledDevices) -> None:
         """From here on these devices drive a variant."""
         self.driven[variant] = devices
         if self.log is not None:
@@ -47,13 +47,15 @@ class PartialAnswers:
             for writer in devices.writers.values():
                 writer.on_entry = partial(_log_entry, self.log, variant)
 
-    def note_measuring(self, component: str, told: Told) -> Callable[[Sample], None]:
+    def record_measurement(
+        self, component: str, recording_so_far: Told
+    ) -> Callable[[Sample], None]:
         """Keep the recording of a component; what is given is called with each sample of it."""
-        self.measured[component] = told
+        self.measured[component] = recording_so_far
 
         def noted(sample: Sample) -> None:
             if self.log is not None:
-                self.log.sample(component, sample, replace(told(KILLED), samples=()))
+                self.log.sample(component, sample, replace(recording_so_far(KILLED), samples=()))
 
         return noted
 
@@ -100,7 +102,7 @@ def _save_answers(
 
 
 @contextmanager
-def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
+def keep_partial_answers(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
     """Context that keeps what devices answered where it ends in an error or is interrupted.
 
     Where it was killed the last time, what was answered then is kept now.
@@ -113,7 +115,7 @@ def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     folder, key = out / scenario.name, scenario.digest()[:KEY]
     for path in abandoned_logs(folder, key):
         if (left := _save_answers(scenario, out, *_read_answers(path))) is not None:
-            tell(f"samples that a killed process had measured are in {left}")
+            tell(f"samples of the earlier, killed run are in {left}")
     log = AnswerLog(folder, key)
     kept = PartialAnswers(log=log)
     try:

@@ -102,16 +102,16 @@ def find_run_folder(name: str, out: Path) -> Path:
         return Path(name)
     known = saved_runs(out)
     if inside := [s.name for s in known if s.folder.parent.resolve() == Path(name).resolve()]:
-        raise ScenarioError(f"{name} has several runs in it; name one: {', '.join(inside[:6])}")
+        raise ScenarioError(f"{name}: contains several runs; name one: {', '.join(inside[:6])}")
     fitting = [s for s in known if s.name == name] or [s for s in known if s.name_begins_with(name)]
     if len(fitting) == 1:
         return fitting[0].folder
     if fitting:
         names = ", ".join(f"{s.folder.parent.name}/{s.name}" for s in fitting[:6])
-        raise ScenarioError(f"{name}: is the beginning of several runs: {names}; write more of it")
+        raise ScenarioError(f"{name}: matches several runs: {names}; write more of the name")
     hint = (
         did_you_mean_text(name, [s.name for s in known])
-        or "; there is none, see: foretrace run --help"
+        or "; there are none yet, see: foretrace run --help"
     )
     raise ScenarioError(f"{name}: no saved run in {out}{hint}")
 
@@ -125,9 +125,9 @@ def remove_run(folder: Path) -> None:
         Not a saved run, or it cannot be removed.
     """
     if not (folder / MANIFEST).is_file():
-        raise ScenarioError(f"{folder}: is no saved run; nothing was removed")
+        raise ScenarioError(f"{folder}: is not a saved run; give a run folder")
     try:
-        (folder / MANIFEST).unlink()  # first: what is half removed is no run
+        (folder / MANIFEST).unlink()  # first, so that a half-removed folder is not a run
         shutil.rmtree(folder)
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()

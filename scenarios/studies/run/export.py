@@ -59,7 +59,7 @@ def export_chrome(source: str, out: Path) -> list[Path]:
     tables = sorted(folder.glob("ops.*.parquet"))
     if not tables:
         raise ScenarioError(
-            f"{source}: no ops of a run are there; name a folder under runs/, or run again with "
+            f"{source}: has no table of ops; name a folder under runs/, or run again with "
             "--keep ops"
         )
     out.mkdir(parents=True, exist_ok=True)

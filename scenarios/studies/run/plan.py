@@ -18,8 +18,8 @@ from ....sim.units import Bytes, Seconds
 from ...config.hil_settings import devices_drive_run
 from ...config.scenario import BASE, Scenario
 from ...workloads.trace_files import process_starts_of
-from ..building.answerers import may_use_chain
 from ..building.chain_shares import Shares
+from ..building.component_backends import may_use_chain
 from ..building.jobs import graphs_of, workloads_of
 from ..building.limits import estimated_memory, require_memory, usable_memory
 from ..building.media import components_by_medium
@@ -38,17 +38,18 @@ from ..workers.workers import usable_cores
 # Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 # Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
-SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
+SECONDS_ASKED_PER_OP = 2.5e-6  # in addition, if models time the ops (not recorded), measured
 # Of gpt3-13b on 64 GPUs (634,571 ops, 0.04 s) and gpt3-175b on 1,024, measured.
-SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, asked about by class of ranks
-SECONDS_PER_TEMPLATE = 0.03  # beside
-SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
-SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
-ERRORS = 2  # for each source of error: as wrong as it may be, either way
+SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, timed by class of ranks
+SECONDS_PER_TEMPLATE = 0.03  # fixed part of it
+SECONDS_PER_POINT = 0.012  # to check the settings of a point and to build its machine
+SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and taking no time
+ERRORS = 2  # simulations for each source of error: at both ends of its error interval
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
-ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
-GRAPHS = "known graphs"  # among what was built of a scenario
-SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
+ROOFLINE = Roofline.registered_name  # reports an error interval if its GPU has fitted kernels
+GRAPHS = "known graphs"  # key in Scenario.build_cache
+SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}
+"""Backends that report no error interval."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
 
 def _asks_models(scenario: Scenario) -> bool:
     """Whether a chain may answer, or a backend that may say how wrong it is."""
-    bound = [one for binding in scenario.backends.values() for one in binding.answering]
+    bound = [one for binding in scenario.backends.values() for one in binding.links_or_self]
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
     silent = SILENT - {ROOFLINE} if fitted else SILENT
@@ -206,10 +207,10 @@ def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
 
 
 def _with_time(
-    made: Plan,
+    plan: Plan,
     scenario: Scenario,
     ops: dict[str, int],
-    each: dict[str, int],
+    simulations: dict[str, int],
     built: Iterable[Variant],
 ) -> Plan:
     """Plan with the time that follows from the number of ops.
@@ -220,8 +221,8 @@ def _with_time(
     """
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
-    again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
-    points = 0 if made.defending else made.points
+    again = {name: simulations[name] - drawn + plan.defending / len(ops) for name in ops}
+    points = 0 if plan.defending else plan.points
     if points:
         first, again = {BASE: points * drawn}, {}
     whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
@@ -242,7 +243,7 @@ def _with_time(
     work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
     took = taken(first, whole) + taken(again, later)
     took += SECONDS_PER_POINT * (points or len(ops))
-    return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
+    return replace(plan, op_runs=float(work), seconds=took / (plan.processes if points else 1))
 
 
 @dataclass(frozen=True)
@@ -261,9 +262,9 @@ class _KnownGraphs:
     @classmethod
     def of(cls, scenario: Scenario) -> _KnownGraphs:
         """What is known of a scenario's graphs, found once; those of traces need not be built."""
-        if GRAPHS not in scenario.built:
-            scenario.built[GRAPHS] = cls._found(scenario)
-        known: _KnownGraphs = scenario.built[GRAPHS]
+        if GRAPHS not in scenario.build_cache:
+            scenario.build_cache[GRAPHS] = cls._found(scenario)
+        known: _KnownGraphs = scenario.build_cache[GRAPHS]
         return known
 
     @classmethod
@@ -333,7 +334,7 @@ def _device_components(scenario: Scenario) -> Iterator[str]:
     from ...config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
-        for one in binding.answering:
+        for one in binding.links_or_self:
             if known_backends()[one.use].__module__.split(".")[1:2] == ["hil"]:
                 yield f"{glob}: {one.use}"
     hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None

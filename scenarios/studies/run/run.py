@@ -31,9 +31,9 @@ from ..confidence.uncertainty import (
 from ..summaries.ablations import judged_ablations
 from ..summaries.fabric_facts import fabric_facts
 from ..summaries.gpu_roofs import gpu_roofs
-from ..summaries.headline_boxes import boxes_of_headline
+from ..summaries.headline_breakdown import headline_time_breakdown
 from ..summaries.late_ranks import waiting_by_rank
-from ..summaries.possible_rates import require_possible_rates
+from ..summaries.peak_check import require_flops_below_peak
 from ..summaries.profiled_steps import as_profiled
 from ..summaries.provenance import REPLAY, is_pure_replay, provenance
 from ..summaries.summary import (
@@ -44,15 +44,15 @@ from ..summaries.summary import (
     values_with_conditions,
 )
 from ..variants.answers import StudyAnswer, answer_of
+from ..variants.blame_window import blame_window
 from ..variants.executor import Executor, point_map_function
 from ..variants.map_function import Counted, MapFunction, SimulationCounter
 from ..variants.preflight import chain_shares_of_point
-from ..variants.prints import prints_kept
+from ..variants.prints import capture_prints
 from ..variants.samples import answer_of_run, headline_value
 from ..variants.step_calibration import calibration_facts
 from ..variants.variant import Variant
 from ..variants.variants import VariantResults, build_variants, run_with_replicas
-from ..variants.window import blame_window
 from .plan import count_simulations, runs_processes
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MOST_VALUES = 8  # of a list that are written out
-CHECKED = "hil."  # metrics that `hil check` answers
+MOST_VALUES = 8  # longest list that is shown in full
+CHECKED = "hil."  # prefix of metrics that `hil check` judges
 Progress = Callable[[str], None]
 
 
@@ -158,7 +158,7 @@ def study(
         with (
             point_map_function(threads) as given,
             time_limit(scenario.run.time_limit),
-            prints_kept(shown) as prints,
+            capture_prints(shown) as prints,
         ):
             with _devices_in_points(scenario) as drive:
                 points = build_variants(scenario)
@@ -169,7 +169,7 @@ def study(
                 counter = SimulationCounter(expected, counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
-                        partial.note_driving(one.name, one.coupled)
+                        partial.record_driving_devices(one.name, one.coupled)
                     each = counter.over(given(one))
                     under_way.run_and_explain(one, errors, each, progress)
             every = [m.point for m in under_way.results]
@@ -217,9 +217,9 @@ def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
     return scenario.run.defend and not any(point.coupled for point in points)
 
 
-def _map_function_of_all(given: Executor, points: Sequence[Variant]) -> MapFunction:
+def _map_function_of_all(executor: Executor, points: Sequence[Variant]) -> MapFunction:
     """Map function for runs of several points: the builtin, where one's are not independent."""
-    return next((own for own in map(given, points) if own is map), given(points[0]))
+    return next((own for own in map(executor, points) if own is map), executor(points[0]))
 
 
 @dataclass
@@ -232,22 +232,24 @@ class _StudyInProgress:
     reference: VariantWithErrors | None = None
 
     def run_and_explain(
-        self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
+        self, variant: Variant, errors: ErrorSources, map_runs: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
-        progress(f"running {one.name}: {_size_text(one)}{_process_runs_text(one, errors)}")
-        self.results.append(run_with_replicas(one, each))
-        require_possible_rates(self.results[-1])
-        also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
-        progress(f"explaining {one.name}: blame{also}")
-        tried = run_with_model_errors(self.results[-1], errors, each)
-        if one.calibration is not None:
+        progress(
+            f"running {variant.name}: {_size_text(variant)}{_process_runs_text(variant, errors)}"
+        )
+        self.results.append(run_with_replicas(variant, map_runs))
+        require_flops_below_peak(self.results[-1])
+        also = "" if variant.scenario.run.quick else ", and runs with parts faster or wrong"
+        progress(f"explaining {variant.name}: blame{also}")
+        tried = run_with_model_errors(self.results[-1], errors, map_runs)
+        if variant.calibration is not None:
             if self.reference is None:
-                measured = run_with_replicas(one.calibration.reference, each)
-                self.reference = run_with_model_errors(measured, errors, each)
-            tried = tried.beside_measured(self.reference)
+                measured = run_with_replicas(variant.calibration.reference, map_runs)
+                self.reference = run_with_model_errors(measured, errors, map_runs)
+            tried = tried.relative_to_measured_step(self.reference)
         self.base = self.base or tried
-        self.points[one.name] = _summarise_variant(tried, self.base, each)
+        self.points[variant.name] = _summarise_variant(tried, self.base, map_runs)
 
     def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of variants that were not finished in time, and ``--defend`` where that was not."""
@@ -266,11 +268,11 @@ def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[V
 
 
 def _summarise_variant(
-    tried: VariantWithErrors, base: VariantWithErrors, each: MapFunction
+    tried: VariantWithErrors, base: VariantWithErrors, map_runs: MapFunction
 ) -> dict[str, Any]:
     """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
     of = tried.of
-    changes = effect_of_faster_components(of, each=each)
+    changes = effect_of_faster_components(of, map_runs=map_runs)
     metrics = values_with_conditions(metric_values(of), [e.that for e in of.point.scenario.expect])
     answer = of.point.answer
     if answer.metric in metrics:
@@ -278,7 +280,9 @@ def _summarise_variant(
     if COST in metrics and answer.period:
         metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
     window = blame_window(of.point, of.result)
-    boxes = boxes_of_headline(of, metrics[answer.metric].value if answer.period else 0.0, each)
+    boxes = headline_time_breakdown(
+        of, metrics[answer.metric].value if answer.period else 0.0, map_runs
+    )
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
@@ -286,7 +290,7 @@ def _summarise_variant(
         **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
         **_as_profiled(of),
         **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
-        **({"window": window.plain(of.result.tick)} if window else {}),
+        **({"window": window.to_dict(of.result.tick)} if window else {}),
         **blame_by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
                      for box, t in boxes.items()},
@@ -305,49 +309,49 @@ def _summarise_variant(
         },
         "settings": setting_differences(base.of.point.scenario, of.point.scenario),
         "change": change_against_base(base, tried),
-        **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
+        **({"calibration": told} if (told := _calibration_facts(of.point, map_runs)) else {}),
     }  # fmt: skip
 
 
-def _as_profiled(of: VariantResults) -> dict[str, Any]:
+def _as_profiled(results: VariantResults) -> dict[str, Any]:
     """What tables of a profiler say of the run, where that is something else; else {}."""
-    told = as_profiled(of.result, _workload_facts(of.point))
+    told = as_profiled(results.result, _workload_facts(results.point))
     return {} if told is None else {"as_profiled": told}
 
 
-def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
+def _calibration_facts(point: Variant, map_runs: MapFunction) -> Mapping[str, Any]:
     """What a measured step says, and the answer without it; {} where none was measured."""
     if point.uncalibrated is None:
         return {}
-    blind = point.on(point.uncalibrated)
-    (value,) = each(answer_of_run, (blind,))
+    blind = point.with_simulation(point.uncalibrated)
+    (value,) = map_runs(answer_of_run, (blind,))
     return calibration_facts(point, value)
 
 
-def _size_text(one: Variant) -> str:
+def _size_text(variant: Variant) -> str:
     """Size of a point as text, as far as it is known."""
-    if one.graph is None:
-        return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
-    ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
-    return f"{len(one.graph):,} ops on {ranks}"
+    if variant.graph is None:
+        return f"{len(variant.workloads)} job{'s' * (len(variant.workloads) != 1)}"
+    ranks = f"{variant.graph.ranks} rank{'s' * (variant.graph.ranks != 1)}"
+    return f"{len(variant.graph):,} ops on {ranks}"
 
 
-def _process_runs_text(one: Variant, errors: ErrorSources) -> str:
+def _process_runs_text(variant: Variant, errors: ErrorSources) -> str:
     """How often the processes of a point run, as text; "" where it has none."""
-    if not runs_processes(one.scenario):
+    if not runs_processes(variant.scenario):
         return ""
-    return f"; its processes run about {count_simulations(one.scenario, errors)} times"
+    return f"; its processes run about {count_simulations(variant.scenario, errors)} times"
 
 
-def _sources_of_op_times(of: VariantResults) -> dict[str, float]:
+def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
     """Seconds of ops by source; of recorded ones it says that they are those of untraced steps."""
-    facts = _workload_facts(of.point)
+    facts = _workload_facts(results.point)
     if "untraced_steps" not in facts:
-        return of.result.sources
+        return results.result.sources
     more = f", times {facts['times_multiplied_by']}: untraced steps of {facts['untraced_steps']}"
     return {
         name + more if name.startswith(Recorded().source) else name: seconds
-        for name, seconds in of.result.sources.items()
+        for name, seconds in results.result.sources.items()
     }
 
 
@@ -357,13 +361,13 @@ def _workload_facts(point: Variant) -> Mapping[str, object]:
     return {} if graph is None or others else graph.facts
 
 
-def blame_by_job(of: VariantResults) -> dict[str, Any]:
+def blame_by_job(results: VariantResults) -> dict[str, Any]:
     """Blame of each of several jobs, and which others slowed it down."""
-    if len(of.result.jobs) < 2:
+    if len(results.result.jobs) < 2:
         return {}
     jobs = {}
-    for name in of.result.jobs:
-        own = of.result.of(name)
+    for name in results.result.jobs:
+        own = results.result.of(name)
         if own.count:
             blame = own.blame()
             slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
@@ -387,7 +391,7 @@ def _is_plain_value(value: object) -> bool:
 
 
 def _judge_expectations(
-    of: VariantResults, metrics: Mapping[str, MetricValue]
+    results: VariantResults, metrics: Mapping[str, MetricValue]
 ) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
@@ -397,9 +401,9 @@ def _judge_expectations(
             "unit": e.that.unit,
             "value": metrics[e.that.name].value if e.that.name in metrics else None,
             "met": e.that.name in metrics and bool(e.that.holds(metrics[e.that.name].value)),
-            "short": _shortfall(e.that, metrics, of.point.answer),
+            "short": _shortfall(e.that, metrics, results.point.answer),
         }
-        for e in of.point.scenario.expect
+        for e in results.point.scenario.expect
         if not e.that.metric.startswith(CHECKED)
     ]
 
@@ -415,7 +419,7 @@ def _shortfall(
 
 
 def effect_of_faster_components(
-    of: VariantResults, factor: float = 1.1, each: MapFunction = map
+    results: VariantResults, factor: float = 1.1, map_runs: MapFunction = map
 ) -> list[SpeedupEffect]:
     """Every kind of component 10 % faster, and free: by running again.
 
@@ -423,28 +427,28 @@ def effect_of_faster_components(
 
     Of a job with periods it says what becomes of the makespan, else of the answer.
     """
-    point = of.point
+    point = results.point
     periodic = bool(point.answer.period)
     if point.coupled is not None or point.scenario.run.quick:
         return []
     return speedup_effects(
         point.simulation,
-        lambda s: point.on(s).run_for_answer(),
+        lambda s: point.with_simulation(s).run_for_answer(),
         components_by_kind(point.simulation),
         factor,
-        each,
-        of.result.makespan if periodic else point.answer.of(of.samples),
+        map_runs,
+        results.result.makespan if periodic else point.answer.of(results.samples),
         (lambda r: r.makespan) if periodic else (lambda r: headline_value(point, r)),
     )
 
 
-def setting_differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
+def setting_differences(base: Scenario, other: Scenario) -> dict[str, tuple[str, str]]:
     """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
 
     A list of plain values is one setting.  The text is empty where a scenario lacks the setting;
     ``what_if`` is left out.
     """
-    a, b = _values_by_setting(base), _values_by_setting(of)
+    a, b = _values_by_setting(base), _values_by_setting(other)
     paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
     return {
         p: (_list_text(a.get(p, [])), _list_text(b.get(p, [])))

@@ -148,9 +148,9 @@ def run_manifest(
     }
 
 
-def summary_with_answer(told: dict[str, Any]) -> dict[str, Any]:
+def summary_with_answer(summary: dict[str, Any]) -> dict[str, Any]:
     """Summary with its answer; earlier versions knew only that of a trace."""
-    return {"answer": usual_trace_answer().to_dict(), **told}
+    return {"answer": usual_trace_answer().to_dict(), **summary}
 
 
 def load_summary(run: Path) -> dict[str, Any]:
@@ -163,23 +163,24 @@ def load_summary(run: Path) -> dict[str, Any]:
     """
     file = run / "summary.json" if run.is_dir() else run
     if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
-        raise ScenarioError(f"{run} has several runs in it; name one: {', '.join(inside)}")
+        raise ScenarioError(f"{run}: contains several runs; name one: {', '.join(inside)}")
     if (run / ACCURACY).is_file():
         raise ScenarioError(
-            f"{run}: is a check of hardware, which foretrace show and report tell; give runs"
+            f"{run}: is a hardware check, not a run; use foretrace show or report for it"
         )
     try:
         told: dict[str, Any] = json.loads(file.read_text())
     except (OSError, ValueError) as error:
-        raise ScenarioError(f"{run}: is no saved run ({error}); give a run folder") from error
+        raise ScenarioError(f"{run}: is not a saved run ({error}); give a run folder") from error
     if told.get("schema") != SCHEMA:
         raise ScenarioError(
-            f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
+            f"{file}: has schema {told.get('schema')}, but this version reads schema {SCHEMA}; run "
+            "it again"
         )
     return summary_with_answer(told)
 
 
-def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
+def require_present_keys(summary: Mapping[str, Any], folder: Path) -> None:
     """Refuse a summary that an older version wrote without something that is told by now.
 
     Raises
@@ -187,11 +188,11 @@ def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
     ScenarioError
         With what it lacks.
     """
-    parts = {"provenance": (told["provenance"], PROVENANCE)}
-    parts |= {f"points.{name}": (point, POINT) for name, point in told["points"].items()}
+    parts = {"provenance": (summary["provenance"], PROVENANCE)}
+    parts |= {f"points.{name}": (point, POINT) for name, point in summary["points"].items()}
     lacking = [f"{where}.{k}" for where, (had, keys) in parts.items() for k in keys if k not in had]
     if lacking:
         raise ScenarioError(
-            f"{folder}: is of an older version, without {', '.join(lacking)}; "
+            f"{folder}: was written by an older version and lacks {', '.join(lacking)}; "
             "read its report.html, or run it again"
         )

@@ -44,10 +44,10 @@ def judged_ablations(scenario: Scenario, points: Points, answer: StudyAnswer) ->
 
 
 def _judged_gain(
-    asked: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
+    section: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
 ) -> dict[str, Any]:
     """A gain against the baseline, and what is left of it without each piece."""
-    headline = asked.headline
+    headline = section.headline
     against, (low, high) = str(headline.against), headline.gain or ()
     gains = {name: _gain(value, values[against], answer.better) for name, value in values.items()}
     return {
@@ -66,16 +66,16 @@ def _judged_gain(
                 "at_most": switch.at_most,
                 "met": gains[switch.off] <= switch.at_most,
             }
-            for switch in asked.switches
+            for switch in section.switches
         ],
     }
 
 
 def _judged_errors(
-    asked: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
+    section: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
 ) -> dict[str, Any]:
     """Errors of measured answers, and those without each piece, which are to be larger."""
-    headline = asked.headline
+    headline = section.headline
     within = float(headline.within or 0.0)
     measured = {name: quantity(text, answer.unit) for name, text in headline.measured.items()}
     errors = {name: values[name] / took - 1 for name, took in measured.items()}
@@ -97,7 +97,7 @@ def _judged_errors(
                 "error": error,
                 "met": abs(error) > within,
             }
-            for switch in asked.switches
+            for switch in section.switches
             for error in [values[switch.off] / measured[switch.of] - 1]
         ],
     }

@@ -7,22 +7,22 @@ from typing import Any
 from ....models.network.topology.router import MachineRouter
 from ..variants.variant import Variant
 
-DRAWN = 64  # switches that are drawn one by one
+DRAWN = 64  # most switches that are drawn individually
 PRICED = ("switch", "cable")
 
 
-def fabric_facts(of: Variant) -> dict[str, Any]:
+def fabric_facts(variant: Variant) -> dict[str, Any]:
     """Switches and cables by kind, who is joined to whom, and prices in USD a second.
 
     Nothing where no switch is described.
     """
-    router = of.simulation.system.router
-    described = of.scenario.cluster.fabric.switch
+    router = variant.simulation.system.router
+    described = variant.scenario.cluster.fabric.switch
     if described is None or not isinstance(router, MachineRouter):
         return {}
     parts = router.topology.parts()
     few = sum(parts.switches.values()) <= DRAWN
-    items = of.scenario.cost.items if of.scenario.cost else ()
+    items = variant.scenario.cost.items if variant.scenario.cost else ()
     return {
         "topology": router.topology.registered_name,
         "switches": parts.switches,

@@ -14,7 +14,7 @@ from ....sim.engine_api.interface import NEVER
 from ....sim.run.result import Result
 from ....sim.units import seconds
 
-MOST = 64  # ranks that are listed: those that others wait for most; and collectives
+MOST = 64  # most ranks listed (those that others wait for most), and most collectives
 
 
 def waiting_by_rank(result: Result) -> dict[str, Any] | None:

@@ -84,7 +84,7 @@ def calibration_of_models(scenario: Scenario) -> str:
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"
     ]  # fmt: skip
     told = f", {len(fitted)} values of its parts were fitted on their own" if fitted else ""
-    answering = (one for binding in scenario.backends.values() for one in binding.answering)
+    answering = (one for binding in scenario.backends.values() for one in binding.links_or_self)
     lines = sorted({str(one.settings.get("file")) for one in answering if one.use == "families"})
     if lines:
         return f"families of ops, fitted on recordings ({', '.join(lines)}){told}"

@@ -9,7 +9,7 @@ from ...config.scenario import Scenario
 from ...workloads.trace_files import process_starts_of
 from .summary import FEWEST
 
-UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
+UNLIKELY = 0.5  # an interval that begins below this fraction of the fastest step is not accepted
 
 
 def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
     if starts and len(starts.steps) > 1:
         low, _ = prediction_interval(starts.steps)
         fastest = float(min(s.min() for s in starts.steps))
-        if low < UNLIKELY * fastest:  # a tail that nobody saw: of few starts, far apart
+        if low < UNLIKELY * fastest:  # extrapolated tail of few starts that differ much
             steps = sum(map(len, starts.steps))
             told = {"starts": len(starts.steps), "steps": steps, "low": low, "fastest": fastest}
             return {"state": "unresolved", **told}

@@ -20,8 +20,8 @@ from ..variants.statistics import statistic_along_last_axis, statistic_of
 from ..variants.variants import VariantResults
 
 SCHEMA = 1
-LEVEL = 0.9  # of every interval
-FEWEST = 10  # replicas below which no interval is shown: of fewer, even the range holds less
+LEVEL = 0.9  # probability of every interval
+FEWEST = 10  # fewest replicas for an interval: the range of fewer holds less than 90 %
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...config.parameters import Values, Vary
-from ..workers.crew import Outcome
+from ..workers.worker_pool import Outcome
 from .search import SweepSearch
 from .task import Settings
 
@@ -81,7 +81,7 @@ def random_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Sett
 
     draw = np.random.Generator(np.random.PCG64(seed))
     for _ in range(count):
-        yield {path: v.at(draw.random()) for path, v in vary.items()}
+        yield {path: v.value_at(draw.random()) for path, v in vary.items()}
 
 
 def sobol_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
@@ -91,7 +91,7 @@ def sobol_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Setti
     sequence = qmc.Sobol(len(vary), seed=seed)
     shares = sequence.random_base2(max(0, math.ceil(math.log2(count))))
     for row in shares[:count].tolist():
-        yield {path: v.at(share) for (path, v), share in zip(vary.items(), row, strict=True)}
+        yield {path: v.value_at(share) for (path, v), share in zip(vary.items(), row, strict=True)}
 
 
 def make_method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:

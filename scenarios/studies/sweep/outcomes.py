@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from ..folders.writing import writing
-from ..workers.crew import Outcome
+from ..workers.worker_pool import Outcome
 
 SCHEMA = 1
 
@@ -40,7 +40,7 @@ class OutcomeStore:
                     if (found := _read_outcome(line)) is not None:
                         yield found
 
-    def others(self) -> list[Path]:
+    def other_folders(self) -> list[Path]:
         """Folders of outcomes that are not taken: of another machine, other traces or sources."""
         beside = self.folder.parent.glob("*/")
         return [] if self.folder.exists() else sorted(f for f in beside if any(f.glob("*.jsonl")))

@@ -28,5 +28,5 @@ def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
     return sorted(kept)
 
 
-def _dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+def _dominates(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    return first != second and all(a <= b for a, b in zip(first, second, strict=True))

@@ -28,8 +28,8 @@ def plan_points(scenario: Scenario) -> list[Settings]:
     """
     section: Sweep = scenario.section("sweep")
     if scenario.section("workload") is None:
-        raise ScenarioError("sweep.method: 'plans' are of one workload, and there are jobs; take "
-                            "grid, and vary their settings")  # fmt: skip
+        raise ScenarioError("sweep.method: 'plans' needs a single workload, and there are jobs; "
+                            "write grid, and vary their settings")  # fmt: skip
     paths = [path for paths in section.vary for path in split_paths(paths)]
     kept = [path.removeprefix(HEAD) for path in paths if path.startswith(HEAD)]
     found = [
@@ -40,18 +40,18 @@ def plan_points(scenario: Scenario) -> list[Settings]:
     if not found:
         raise ScenarioError(
             f"sweep.method: no parallel plan of a {scenario.jobs['main'].workload.type} workload "
-            "fits the batch and the GPUs; change workload.batch or cluster.nodes, or take grid"
+            "fits the batch and the GPUs; change workload.batch or cluster.nodes, or write grid"
         )
     if len(found) > (most := section.points or MOST):
         raise ScenarioError(
-            f"sweep.points: there are {len(found)} plans, more than {most}; name settings of the "
-            "workload under vary with fewer values"
+            f"sweep.points: there are {len(found)} plans, more than {most}; fix settings of the "
+            "workload under vary, or give them fewer values"
         )
     return found
 
 
 def _plans_at(
-    scenario: Scenario, point: Settings, kept: Collection[str]
+    scenario: Scenario, point: Settings, fixed_settings: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:
     set_ = {
         k: v for paths, value in point.items() for k, v in settings_of_value(paths, value).items()
@@ -60,7 +60,7 @@ def _plans_at(
     (workload,) = workloads_of(one).values()
     each = [p.count for m in one.cluster.machines() for _ in range(m.count)
             if (p := m.node.part("gpu")) is not None]  # fmt: skip
-    yield from workload.plans(sum(each), min(each, default=1), kept)
+    yield from workload.plans(sum(each), min(each, default=1), fixed_settings)
 
 
 def wanted_points(scenario: Scenario) -> int:

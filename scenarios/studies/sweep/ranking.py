@@ -19,17 +19,17 @@ from ..confidence.uncertainty import (
 from ..variants.executor import point_map_function
 from ..variants.variant import Variant
 from ..variants.variants import run_with_replicas
-from ..workers.crew import Task
+from ..workers.worker_pool import Task
 from .task import variant_of_point
 
 
-def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any]]:
+def rank_points(points: Sequence[Task], objective: Objective) -> list[dict[str, Any]]:
     """Differences of points from the one before and from the first, best first.
 
     Parameters
     ----------
     points : tasks of the best points, in their order
-    wanted : what they are ranked by
+    objective : what they are ranked by
 
     Returns
     -------
@@ -38,7 +38,7 @@ def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any
         ``change`` of the metric with its ``interval``, which is None where nobody knows one, and
         whether it is ``sure``: nothing of the interval is on the other side of nothing.
     """
-    built = [variant_of_point(point, {"answer": wanted.to_dict()}) for point in points]
+    built = [variant_of_point(point, {"answer": objective.to_dict()}) for point in points]
     errors = error_sources([one.scenario for one in built], built)
     with point_map_function() as given:
         tried = [_with_errors(one, errors, given) for one in built]
@@ -49,14 +49,16 @@ def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any
     ]
 
 
-def _with_errors(one: Variant, errors: Any, given: Callable[[Variant], Any]) -> VariantWithErrors:
-    each = given(one)
-    return run_with_model_errors(run_with_replicas(one, each), errors, each)
+def _with_errors(
+    variant: Variant, errors: Any, executor: Callable[[Variant], Any]
+) -> VariantWithErrors:
+    each = executor(variant)
+    return run_with_model_errors(run_with_replicas(variant, each), errors, each)
 
 
-def _difference(before: VariantWithErrors, one: VariantWithErrors) -> dict[str, Any]:
+def _difference(before: VariantWithErrors, after: VariantWithErrors) -> dict[str, Any]:
     """Relative change from one point to another, with its interval."""
-    found = change_against_base(before, one)
+    found = change_against_base(before, after)
     bounds = found["interval"]
     sure = bounds is not None and not bounds[0] <= 0.0 <= bounds[1]
     return {"change": found["value"], "interval": bounds, "sure": sure}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.parameters import Values, Vary
-from ..workers.crew import Outcome
+from ..workers.worker_pool import Outcome
 from .task import Settings
 
 if TYPE_CHECKING:
     from ...config.sections.sweep import Sweep
 
-TPE_BATCH = 10  # points between two looks at what came of them
-POPULATION = 20  # of a generation of NSGA-II, in short searches
-MISSED = "missed"  # where a trial keeps by how much it misses each condition
+TPE_BATCH = 10  # points that are asked for before their outcomes are reported
+POPULATION = 20  # smallest generation of NSGA-II
+MISSED = "missed"  # attribute of a trial: relative miss of each condition
 
 
 class SweepSearch:
@@ -40,8 +40,8 @@ class SweepSearch:
         optuna = _import_optuna(sweep.method)
         if not sweep.optimize:
             raise ScenarioError(
-                f"sweep.optimize: '{sweep.method}' searches, and nothing says for what; write "
-                "for example [{minimize: makespan}]"
+                f"sweep.optimize: '{sweep.method}' needs an objective; write for example "
+                "[{minimize: makespan}]"
             )
         self.sweep, self.limits, self.left = sweep, limits, sweep.wanted
         self.batch = TPE_BATCH if sweep.method == "tpe" else _population_size(sweep.wanted)
@@ -95,7 +95,7 @@ def _import_optuna(method: str) -> Any:
         import optuna
     except ImportError as error:
         raise ScenarioError(
-            f"sweep.method: '{method}' needs Optuna; pip install optuna, or take "
+            f"sweep.method: '{method}' needs Optuna; run pip install optuna, or write "
             "grid, random or sobol"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -127,7 +127,7 @@ def _suggest_settings(trial: Any, vary: dict[str, Vary]) -> Settings:
 
 def _suggest_value(trial: Any, path: str, vary: Vary) -> Any:
     if not isinstance(vary, Values):
-        return vary.at(trial.suggest_float(path, 0.0, 1.0))
+        return vary.value_at(trial.suggest_float(path, 0.0, 1.0))
     last = len(vary.values) - 1
     if vary.ordered:
         return vary.values[trial.suggest_int(path, 0, last)]

@@ -39,14 +39,14 @@ def sweep_name(scenario: Scenario) -> str:
 
 
 def save_sweep(
-    swept: Swept, kept: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
+    swept: Swept, store: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
 ) -> Path:
     """Write the folder of a sweep that is done; returns it.
 
     Parameters
     ----------
     swept : Swept
-    kept : where the outcomes of its points are
+    store : where the outcomes of its points are
     out : of all run folders
     facts : for the manifest: command, workers
     started : by the monotonic clock, s
@@ -58,18 +58,18 @@ def save_sweep(
     """
     target = out / swept.scenario.name / sweep_name(swept.scenario)
     with replaced_folder(target) as whole:
-        _fill_folder(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
+        _fill_folder(whole, swept, store, {**facts, "wall_seconds": time.monotonic() - started})
     return target
 
 
-def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[str, Any]) -> None:
+def _fill_folder(folder: Path, swept: Swept, store: OutcomeStore, facts: Mapping[str, Any]) -> None:
     from ....reports.sweep.sweep_page import sweep_page
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
     resolved = write_scenario(folder, scenario)
     write_json(folder / "summary.json", summary)
-    write_table(folder / "points.parquet", swept, kept)
+    write_table(folder / "points.parquet", swept, store)
     run = {
         "resolved": resolved,
         "command": facts.get("command", ""),
@@ -99,7 +99,7 @@ def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
+def write_table(path: Path, swept: Swept, store: OutcomeStore) -> None:
     """Write one row per point, in the order of the summary: settings as text, every metric (SI).
 
     Points that failed have no metrics and their ``error``.
@@ -111,7 +111,7 @@ def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
     columns: dict[str, Any] = {"point": np.arange(len(row))}
     for setting in dict.fromkeys(s for t in swept.trials for s in t.settings):
         columns[setting] = _object_array(_shown_text(t.settings.get(setting)) for t in swept.trials)
-    columns |= _metric_columns(row, kept)
+    columns |= _metric_columns(row, store)
     columns["error"] = _object_array(t.error["message"] if t.error else None for t in swept.trials)
     quoted = str(path).replace("'", "''")
     with duckdb.connect() as db:
@@ -124,12 +124,12 @@ def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
         )
 
 
-def _metric_columns(row: Mapping[str, int], kept: OutcomeStore) -> dict[str, Any]:
+def _metric_columns(row: Mapping[str, int], store: OutcomeStore) -> dict[str, Any]:
     """Every metric as a column, by name."""
     import numpy as np
 
     found: dict[str, Any] = {}
-    for outcome in kept.outcomes():
+    for outcome in store.outcomes():
         at = row.get(outcome["key"])
         for metric, value in outcome.get("values", {}).items() if at is not None else ():
             found.setdefault(metric, np.full(len(row), np.nan))[at] = value

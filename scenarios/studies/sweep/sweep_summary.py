@@ -206,7 +206,7 @@ def _best_rows(
     return [fit[i] for i in found]
 
 
-LEAST = 5e-4  # a change below it is none
+LEAST = 5e-4  # smallest relative change that counts
 
 
 def settings_without_effect(trials: Sequence[SweepTrial], wanted: Sequence[Objective]) -> list[str]:

@@ -11,7 +11,7 @@ from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Sweep, settings_of_value
 from ..variants.answers import answer_of
-from ..workers.crew import Outcome, Task, WorkerPool
+from ..workers.worker_pool import Outcome, Task, WorkerPool
 from .method import FixedPoints, Method, make_method
 from .outcomes import OutcomeStore
 from .plan_points import plan_points
@@ -20,7 +20,7 @@ from .sweep_summary import Ranking, Swept, best_trials
 from .task import Settings, evaluate_point, make_task, point_key, poison_outcome, shared_task_part
 from .trial import SweepTrial
 
-SHOWN = (  # of every point, beside what is wanted and expected of it
+SHOWN = (  # metrics shown for every point, besides objectives and conditions
     "exposed_communication.mean",
     "makespan",
     "tokens_per_second.p50",

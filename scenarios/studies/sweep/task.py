@@ -18,15 +18,15 @@ from ...config.reading.files import (
 )
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
-from ..workers.crew import RETRIES, Outcome, Task
+from ..workers.worker_pool import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
     from ..variants.variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]
-APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
-UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
+APART = ("question", "report", "sweep", "what_if", "expect")  # sections that change no result
+UNHEARD = ("workers", "time_limit", "memory")  # settings of ``run`` that change no result
 
 
 def shared_task_part(scenario: Scenario) -> Task:
@@ -46,7 +46,7 @@ def shared_task_part(scenario: Scenario) -> Task:
         "scenario": described,
         "digest": digest_of(
             with_bare_file_names(described)
-        ),  # where files lie is no matter, but what is in them
+        ),  # the content of files counts, not their folder
         "files": file_digests_by_setting(described),
         "trace": trace_digest(scenario),
         "code": code_digest(),
@@ -115,7 +115,7 @@ def poison_outcome(point: Task) -> Outcome:
     >>> poison_outcome({"set": {"a": 1}})["error"]["kind"]
     'Poisonous'
     """
-    message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
+    message = f"killed {RETRIES + 1} workers; check for lack of memory or a crash"
     error = {"kind": "Poisonous", "message": message, "traceback": ""}
     return {"key": point_key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
@@ -131,11 +131,11 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ..summaries.summary import metric_values, replicas_may_differ
-    from ..variants.prints import prints_kept
+    from ..variants.prints import capture_prints
     from ..variants.variants import run_with_replicas
 
     one = variant_of_point(point)
-    with prints_kept():  # of many points at once they are of no use; a run of one keeps them
+    with capture_prints():  # discarded; a run of a single point keeps them
         results = run_with_replicas(one)
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
@@ -156,11 +156,11 @@ def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -
     """
     from ...config.loader import with_overrides
     from ..variants.variants import build_variant
-    from .kept_machines import machine_of
+    from .machine_cache import cached_machine
 
     scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
-    machine = machine_of(scenario, point["files"])
-    graphs = graphs_and_variation(scenario, machine[0], point["files"])
+    machine = cached_machine(scenario, point["files"])
+    graphs = cached_graphs(scenario, machine[0], point["files"])
     return build_variant(scenario, graphs, machine)
 
 
@@ -183,16 +183,16 @@ def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
     )
 
 
-WORKS = 8  # kept in a process
+WORKS = 8  # graphs cached in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
-def graphs_and_variation(scenario: Scenario, on: System, files: Mapping[str, str]) -> BuiltGraphs:
+def cached_graphs(scenario: Scenario, system: System, files: Mapping[str, str]) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
     ----------
-    on : its machine
+    system : its machine
     files : what is in those that the point names, by setting
 
     Raises
@@ -204,15 +204,15 @@ def graphs_and_variation(scenario: Scenario, on: System, files: Mapping[str, str
     from ..variants.variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    description = repr((graph_inputs(scenario, on), named))
+    description = repr((graph_inputs(scenario, system), named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
         if content_digest(name) != named[path]:
             raise ScenarioError(
-                f"{path}: '{name}' is not the same file here; put it where workers see "
-                "it under the same path"
+                f"{path}: '{name}' is another file on this worker; copy it to the same path on "
+                "every worker"
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(description, BuiltGraphs.of(scenario, on))
+    return _works.setdefault(description, BuiltGraphs.of(scenario, system))

@@ -20,8 +20,8 @@ from .statistics import statistic_of
 if TYPE_CHECKING:
     from ...config.scenario import Scenario
 
-OF_WINDOWS = ("utilization", "occupancy")  # last words of metrics over windows of the whole run
-TOKENS = "tokens_per_second"  # known where the workload says how many there are
+OF_WINDOWS = ("utilization", "occupancy")  # metrics over time windows, by last word of their name
+TOKENS = "tokens_per_second"  # needs the number of tokens of an iteration
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class StudyAnswer:
         found = samples.get(self.sample, np.empty(0))
         if not len(found):
             raise ScenarioError(
-                f"answer: the run has no '{self.sample}', which is to decide; its job emitted none "
-                "of it: let it run longer, or name another metric"
+                f"answer: the run has no value of '{self.sample}', because its job emitted none; "
+                "let it run longer, or name another metric"
             )
         return statistic_of(found, self.statistic)
 
@@ -142,13 +142,13 @@ def _study_answer(works: Mapping[str, Workload], metric: str, better: str) -> St
         ) from error
     if found.name == TOKENS and getattr(workload, "tokens", 0) is None:
         raise ScenarioError(
-            f"answer: '{metric}' takes the tokens of an iteration; add tokens_per_iteration to the "
+            f"answer: '{metric}' needs the tokens of an iteration; add tokens_per_iteration to the "
             "workload, or name another metric"
         )
     better = better or found.better
     if not better:
         raise ScenarioError(
-            f"answer: nobody says whether more or less of '{metric}' is better; write "
+            f"answer: '{metric}' does not say whether lower or higher is better; write "
             f"{{minimize: {metric}}} or {{maximize: {metric}}}"
         )
     period = workload.period if workload and metric.endswith(workload.headline) else ""
@@ -159,4 +159,4 @@ def _jobs_with_metric(works: Mapping[str, Workload], metric: str) -> str:
     """Jobs that have a metric, where it was asked of none of them."""
     names = metric, metric.rpartition(".")[0]
     having = [job for job, w in works.items() if any(m.fits(n) for m in w.metrics for n in names)]
-    return f"; say of which job: {having[0]}.{metric}" if having and len(works) > 1 else ""
+    return f"; name the job: {having[0]}.{metric}" if having and len(works) > 1 else ""

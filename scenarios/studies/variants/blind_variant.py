@@ -45,7 +45,9 @@ def build_blind_variant(
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
-    only = not others and not scenario.section("jobs") and not _holds(scenario, made)
+    only = (
+        not others and not scenario.section("jobs") and not _only_job_holds_memory(scenario, made)
+    )
     steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
     simulation = Simulation(
         made,
@@ -60,7 +62,7 @@ def build_blind_variant(
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _holds(scenario: Scenario, system: System) -> bool:
+def _only_job_holds_memory(scenario: Scenario, system: System) -> bool:
     """Whether its only job holds of the memory of its GPUs, and so is no graph alone."""
     kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
     counted = any(part.capacity is not None and part.role == "memory" for part in system.components)

@@ -30,9 +30,9 @@ class StepCalibration:
     factor: float
     reference: Variant
 
-    def applied(self, simulation: Simulation) -> Simulation:
+    def apply_to(self, simulation: Simulation) -> Simulation:
         """Simulation with the factor on its GPUs."""
-        return with_gpus_slower(simulation, self.factor)
+        return with_scaled_gpu_times(simulation, self.factor)
 
     def text(self) -> str:
         """Where the one constant comes from, as text."""
@@ -42,7 +42,7 @@ class StepCalibration:
         )
 
 
-def with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
+def with_scaled_gpu_times(simulation: Simulation, factor: float) -> Simulation:
     """Simulation whose GPUs take so many times as long."""
     system = simulation.system
     gpus = [system.number(name) for name in system.gpus]

@@ -41,8 +41,8 @@ def uncounted_period_problems(point: Variant) -> Iterator[Problem]:
         number = number_of_periods(graph)
         if number <= workload.warm_up:
             message = (
-                f"the run has {number} iterations, none is left after {workload.warm_up} of "
-                "warm-up; take fewer"
+                f"all {number} iterations of the run are warm-up ({workload.warm_up}), so none is "
+                "counted; write a shorter warm_up"
             )
             where = point.scenario.spot(path)
             yield Problem("nothing-counted", message, where)

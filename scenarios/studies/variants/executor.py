@@ -13,7 +13,7 @@ from .map_function import MapFunction
 if TYPE_CHECKING:
     from .variant import Variant
 
-AT_ONCE = 20_000_000  # ops of all runs under way: some 4 GB
+AT_ONCE = 20_000_000  # most ops of all concurrent runs: about 4 GB
 Executor = Callable[["Variant"], MapFunction]
 
 

@@ -48,7 +48,7 @@ class SimulationCounter:
         """Expect so many more than are done: a search knows what is left of it."""
         self.expected = self.done + more
 
-    def over(self, each: MapFunction) -> MapFunction:
+    def over(self, map_function: MapFunction) -> MapFunction:
         """A map function that counts each answer."""
 
         def counting(do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
@@ -59,6 +59,6 @@ class SimulationCounter:
                     self.counted(self.done, max(self.done, self.expected))
                 return answer
 
-            return each(done, items)
+            return map_function(done, items)
 
         return counting

@@ -29,14 +29,14 @@ def unanswerable_op_problems(point: Variant) -> Iterator[Problem]:
     """One problem for each thing that is wrong with ops that a model cannot answer."""
     scenario, simulation = point.scenario, point.simulation
     if devices_drive_run(scenario):
-        return  # devices answer in place of models
+        return  # devices time the ops, not models
     _open_backends(point)
     names = simulation.system.index
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
     known = (
         g for g in _known_placed_graphs(point) if g.template is None
-    )  # not written out unless it must be
+    )  # a template is not expanded here
     for _, asked, why in (r for graph in known for r in backend_refusals(graph, simulation.bound)):
         glob = entry_for_component(globs, simulation.system.components[asked[0]], names)
         op, why = _split_message(why)
@@ -99,5 +99,5 @@ def _list_ops(ops: list[str]) -> str:
     """Text with the first few ops, and the number of the others."""
     named = [op for op in ops if op]
     rest = len(named) - SHOWN
-    more = f" and {rest} more that look unlike them" if rest > 0 else ""
+    more = f" and {rest} more different ops" if rest > 0 else ""
     return ", ".join(named[:SHOWN]) + more

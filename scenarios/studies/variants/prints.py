@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TextIO
 
 
-class Prints(io.TextIOBase):
+class CapturedPrints(io.TextIOBase):
     """Standard output of a study: what simulations print goes elsewhere, all else through.
 
     Parameters
@@ -24,7 +24,7 @@ class Prints(io.TextIOBase):
     Examples
     --------
     >>> import sys
-    >>> kept = Prints(sys.stdout)
+    >>> kept = CapturedPrints(sys.stdout)
     >>> for text in ("once", "twice"):
     ...     with kept.of_simulation("base"):
     ...         _ = kept.write(text)
@@ -65,14 +65,14 @@ class Prints(io.TextIOBase):
 
 
 @contextmanager
-def prints_kept(shown: TextIO | None = None) -> Iterator[Prints]:
+def capture_prints(shown: TextIO | None = None) -> Iterator[CapturedPrints]:
     """Context in which what simulations print is kept apart; a run that fails shows it on stderr.
 
     Parameters
     ----------
-    shown : see ``Prints``
+    shown : see ``CapturedPrints``
     """
-    kept = Prints(sys.stdout, shown)
+    kept = CapturedPrints(sys.stdout, shown)
     try:
         with redirect_stdout(kept):
             yield kept
@@ -85,7 +85,7 @@ def prints_kept(shown: TextIO | None = None) -> Iterator[Prints]:
 @contextmanager
 def prints_of_simulation(variant: str) -> Iterator[None]:
     """Context of one simulation, whose prints are kept apart within a study."""
-    if not isinstance(sys.stdout, Prints):
+    if not isinstance(sys.stdout, CapturedPrints):
         yield
         return
     with sys.stdout.of_simulation(variant):

@@ -23,9 +23,9 @@ def impossible_process_problems(point: Variant) -> Iterator[Problem]:
     keep = point.scenario.run.keep
     if keep in ("ranks", "none") and _is_steered(point):
         message = (
-            f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs, a "
-            "job that holds memory, a process, a device or a part that is down steer cannot be "
-            "repeated; take keep: ops"
+            f"run.keep '{keep}' stores no rows to explain the answer, and this run cannot be "
+            "repeated for them (it has several jobs, a job that holds memory, a process, a device "
+            "or a failed component); write keep: ops"
         )
         yield Problem("not-kept", message, point.scenario.spot("run.keep"))
     if point.graph is None:
@@ -46,11 +46,11 @@ def _is_steered(point: Variant) -> bool:
     return bool(components_down_at_start(scenario, point.simulation.system))
 
 
-def _check_process(use: str, made: Process, system: System) -> None:
-    for glob in getattr(made, "touches", ()):
+def _check_process(use: str, process: Process, system: System) -> None:
+    for glob in getattr(process, "touches", ()):
         if not any(fnmatchcase(name, glob) for name in system.index):
             hint = did_you_mean_text(glob, list(system.index))
-            raise SimulationError("action", f"{use}: no component is named '{glob}'{hint}")
-    check = getattr(made, "check", None)
+            raise SimulationError("action", f"{use}: no component matches '{glob}'{hint}")
+    check = getattr(process, "check", None)
     if check is not None:
         check(system)

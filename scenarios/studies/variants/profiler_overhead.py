@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CURE = (
-    "capture untraced steps beside it (trace capture --untraced 10), or say what the profiler "
-    "added (overhead: 3 %, or 0)"
+    "capture untraced steps too (trace capture --untraced 10), or write what the profiler added "
+    "(overhead: 3 %, or 0)"
 )
 
 
@@ -60,7 +60,7 @@ def _undeclared(point: Variant) -> Iterator[tuple[str, str]]:
         other = _predicts(point, job.workload)
         if other and not {KNOWN_STARTS, OVERHEAD} & graph.facts.keys():
             trace = getattr(job.workload, "trace", "")
-            what = f"times of {trace} are those under its profiler, and predict {other}"
+            what = f"times of {trace} include profiler overhead, but predict {other}"
             yield name, f"workload.overhead: {what}; {CURE}"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .variant import Variant
 
 HOUR = 3600.0  # s
-WHOLE = ("makespan", "utilization", "occupancy")  # last words of what is of all jobs too
+WHOLE = ("makespan", "utilization", "occupancy")  # metrics also of all jobs together, by last word
 
 
 def headline_value(point: Variant, result: Result) -> float:
@@ -77,12 +77,12 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
             m: s for m, s in built_in_samples(result).items() if m.rpartition(".")[2] in WHOLE
         }
     for name in result.jobs:
-        if name not in (*point.workloads, MAIN):  # who starts others is none of them
+        if name not in (*point.workloads, MAIN):  # jobs that a process launched
             samples |= _with_job_name(_launched_samples(result.of(name)), name)
     return samples | _machine_samples(point, samples)
 
 
-PLAIN = "1"  # unit of what was emitted without one: a number, not a share
+PLAIN = "1"  # unit of a metric that was emitted without a unit: a number, not a ratio
 
 
 def metric_declarations(
@@ -117,7 +117,7 @@ def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     try:
         return built_in_samples(result, workload.warm_up, workload.counted)
     except ValueError as error:
-        raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
+        raise ScenarioError(f"workload.iterations: {error}; use fewer") from error
 
 
 def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
@@ -127,7 +127,7 @@ def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     except ValueError as error:
         if not isinstance(workload, Periodic):
             raise
-        raise ScenarioError(f"workload.iterations: {error}; take fewer") from error
+        raise ScenarioError(f"workload.iterations: {error}; use fewer") from error
 
 
 def _launched_samples(result: Result) -> dict[str, Samples]:

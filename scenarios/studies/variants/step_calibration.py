@@ -19,14 +19,14 @@ from ...workloads.measured_step import MeasuredStep
 from ...workloads.training import TrainingWorkload
 from ..building.jobs import workloads_of
 from .blind_variant import build_blind_variant
-from .calibrated_step import StepCalibration, with_gpus_slower
+from .calibrated_step import StepCalibration, with_scaled_gpu_times
 from .samples import samples_of
 from .statistics import statistic_of
 from .variant import Variant
 
-CLOSE = 1e-4  # of the measured time, at which the factor is found
-TRIES = 12
-FREE = 1e-6  # the factor with which ops on GPUs take no time that counts
+CLOSE = 1e-4  # relative difference from the measured time at which the search ends
+TRIES = 12  # most steps of the search
+FREE = 1e-6  # factor with which ops on GPUs take practically no time
 PLACE = "workload.measured"
 
 
@@ -44,13 +44,12 @@ def measured_step(scenario: Scenario) -> MeasuredStep | None:
         return None
     if len(works) > 1:
         raise ScenarioError(
-            f"{PLACE}: a step is of one job, and there are {len(works)}; calibrate each in a "
-            "scenario of its own, and write its factor as cluster.override: {slowdown: …}"
+            f"{PLACE}: needs a single job, and there are {len(works)}; calibrate each job in its "
+            "own scenario, and write its factor as cluster.override: {slowdown: …}"
         )
     if hil_section(scenario) is not None:
         raise ScenarioError(
-            f"{PLACE}: devices answer in this run, which no factor may change; leave out 'hil', or "
-            "'measured'"
+            f"{PLACE}: cannot scale the times of real devices; remove 'hil' or 'measured'"
         )
     return found[0]
 
@@ -91,9 +90,9 @@ def _require_same_gpus(scenario: Scenario, reference: Scenario) -> None:
     ):
         if not same:
             raise ScenarioError(
-                f"{PLACE}: {scenario.variant} has other {what} than the step was measured on, of "
-                "which its factor says nothing; set workload.measured: null there, or measure a "
-                "step on them"
+                f"{PLACE}: {scenario.variant} has other {what} than the measured step, so its "
+                "factor does not apply; set workload.measured: null there, or measure a step on "
+                "them"
             )
 
 
@@ -104,7 +103,7 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
     except ForetraceError as error:
         raise ScenarioError(f"{PLACE}.on: {error}") from error
     factor, blind = _factor(reference, seconds)
-    done = reference.on(with_gpus_slower(reference.simulation, factor))
+    done = reference.with_simulation(with_scaled_gpu_times(reference.simulation, factor))
     return StepCalibration(seconds, blind, where, factor, done)
 
 
@@ -118,15 +117,15 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
     """
 
     def step_time(factor: float) -> float:
-        slower = reference.on(with_gpus_slower(reference.simulation, factor))
+        slower = reference.with_simulation(with_scaled_gpu_times(reference.simulation, factor))
         return _headline(slower)
 
     alone, blind = step_time(FREE), _headline(reference)
     if measured <= alone or blind <= alone:
         raise ScenarioError(
-            f"{PLACE}: no time on the GPUs gives {measured:.4g} s: what is not on them takes "
-            f"{alone:.4g} s alone, and {blind:.4g} s with them; correct what describes the network "
-            "and the plan, or measure where they matter less (on: {nodes: 1})"
+            f"{PLACE}: no factor on GPU times gives {measured:.4g} s: without them the step takes "
+            f"{alone:.4g} s, with them {blind:.4g} s; correct the description of the network or "
+            "the plan, or measure where these matter less (on: {nodes: 1})"
         )
     (low, fast), (high, slow) = (FREE, alone), (1.0, blind)
     for _ in range(TRIES):
@@ -137,8 +136,8 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
         new = max(high + (measured - slow) * (high - low) / (slow - fast), FREE)
         (low, fast), (high, slow) = (high, slow), (new, step_time(new))
     raise ScenarioError(
-        f"{PLACE}: no factor on times on GPUs was found that gives {measured:.4g} s; the nearest, "
-        f"{high:.4g}, gives {slow:.4g} s: measure more than one step, and take their median"
+        f"{PLACE}: no factor on GPU times gives {measured:.4g} s, the nearest ({high:.4g}) gives "
+        f"{slow:.4g} s; measure several steps and write their median"
     )
 
 

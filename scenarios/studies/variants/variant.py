@@ -44,8 +44,8 @@ from ..building.op_rules import SubmissionRules
 from ..building.price import price_per_second
 from ..building.system import components_down_at_start
 from .answers import StudyAnswer
+from .prepared_jobs import JobDispatcher, PreparedWorkload, WaitingJob
 from .prints import prints_of_simulation
-from .work import JobDispatcher, PreparedWorkload, WaitingJob
 
 if TYPE_CHECKING:
     from ...config.sections.workload import WorkloadSection
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LARGE = 50_000  # ops of a template: to ask about each takes 0.1 s of every run for its answer
+LARGE = 50_000  # ops of a template from which timing op by op costs 0.1 s of every run
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class StepVariation:
         own = None if _is_template_without_durations(graph) else graph.ops
         return cls(own, tuple(starts.steps) if starts else ())
 
-    def varied(self, graph: Graph) -> Graph:
+    def with_typical_durations(self, graph: Graph) -> Graph:
         """The graph with every op as long as it typically is."""
         if self.ops is None:
             return graph
@@ -125,9 +125,9 @@ class BuiltGraphs:
     variations: Mapping[str, StepVariation]
 
     @classmethod
-    def of(cls, scenario: Scenario, on: System | None = None) -> BuiltGraphs:
+    def of(cls, scenario: Scenario, system: System | None = None) -> BuiltGraphs:
         """Graphs of a scenario."""
-        graphs = graphs_of(scenario, on)
+        graphs = graphs_of(scenario, system)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
         return cls(
             graphs,
@@ -204,19 +204,19 @@ class Variant:
         """
         if self.graph is None:
             raise ScenarioError(
-                f"{self.name}: devices are asked about the ops of one workload, known before it "
-                "runs; name a trace, and take 'hil' out for a process or several jobs"
+                f"{self.name}: real devices need one workload whose ops are known before the run; "
+                "use a trace, or remove 'hil' for a process or several jobs"
             )
         return self.graph
 
-    def calibrated(self, found: StepCalibration | None) -> Variant:
+    def calibrated(self, calibration: StepCalibration | None) -> Variant:
         """Variant with the factor of a measured step on its GPUs; itself where there is none."""
-        if found is None:
+        if calibration is None:
             return self
-        made = self.on(found.applied(self.simulation))
-        return replace(made, calibration=found, uncalibrated=self.simulation)
+        made = self.with_simulation(calibration.apply_to(self.simulation))
+        return replace(made, calibration=calibration, uncalibrated=self.simulation)
 
-    def on(self, simulation: Simulation) -> Variant:
+    def with_simulation(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""
         graph = self.graph
         if graph is not None and graph.system is not simulation.system:
@@ -291,7 +291,7 @@ class Variant:
             graph = self.built.graphs[name]
             ranks = components_of_ranks(section.placement, system)
             if graph is not None and typical:
-                graph = self.built.variations[name].varied(graph)
+                graph = self.built.variations[name].with_typical_durations(graph)
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
             edit = rules.get(name)
@@ -327,7 +327,7 @@ class Variant:
         if self.graph is None:
             return None
         (only,) = self.built.variations.values()
-        return only.varied(self.graph)
+        return only.with_typical_durations(self.graph)
 
     @cached_property
     def _varying_backends(self) -> Mapping[str, Backend]:
@@ -363,8 +363,8 @@ class Variant:
         if len(told) > 1:
             one, other, *_ = told.values()
             raise ScenarioError(
-                f"run.replicas: jobs {one} and {other} are of different recordings, and durations "
-                "can vary as those of one do; take one recording, or replicas: 1"
+                f"run.replicas: jobs {one} and {other} use different recordings, but jitter can be "
+                "drawn from one only; use one recording, or replicas: 1"
             )
         varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
         return self.built.variations[varying[0]].spread if varying else None

@@ -97,19 +97,19 @@ class VariantResults:
         return self.point.name
 
 
-def run_with_replicas(point: Variant, each: MapFunction = map) -> VariantResults:
+def run_with_replicas(point: Variant, map_runs: MapFunction = map) -> VariantResults:
     """Run a point, and its replicas.
 
     Parameters
     ----------
-    each : goes over the replicas
+    map_runs : goes over the replicas
     """
     wanted = point.scenario.run.replicas
-    recorded = each(lambda _: point.run(), (None,))  # under way already, where there is a pool
+    recorded = map_runs(lambda _: point.run(), (None,))  # under way already, where there is a pool
     draw = point.draw if wanted > 1 else point.run
     (result,) = recorded
     numbers = range(wanted) if wanted > 1 else ()
-    drawn = tuple(each(lambda k: samples_of(point, draw(k)), numbers))
+    drawn = tuple(map_runs(lambda k: samples_of(point, draw(k)), numbers))
     samples = samples_of(point, result)
     metrics = metric_declarations(point, result, samples)
     log.info("%s: %s ops, makespan %.6g s", point.name, result.count, result.makespan)

@@ -11,10 +11,10 @@ from importlib.metadata import version
 from typing import Any
 
 from ....sim.errors import ScenarioError
-from .crew import RETRIES, Outcome, Task, Work
+from .worker_pool import RETRIES, Outcome, Task, Work
 
-AHEAD = 2  # tasks in flight for each thread of the cluster
-PATIENCE = 20  # s to reach a scheduler
+AHEAD = 2  # tasks in flight per thread of the cluster
+PATIENCE = 20  # s, timeout to reach a scheduler
 
 
 class DaskCluster:
@@ -81,7 +81,7 @@ class DaskCluster:
     def close(self, *, kill: bool = False) -> None:
         """Let the workers go; those of others only lose our tasks."""
         patience = 1 if kill else 10
-        with suppress(TimeoutError):  # outcomes are here; whoever is late ends with this process
+        with suppress(TimeoutError):  # all outcomes are received; late workers end with us
             self._client.close(timeout=patience)
         if self._own is not None:
             with suppress(TimeoutError):
@@ -94,7 +94,7 @@ def _import_distributed() -> Any:
         import distributed
     except ImportError as error:
         raise ScenarioError(
-            "run.workers: dask:// needs Dask; pip install distributed, or take local"
+            "run.workers: dask:// needs Dask; run pip install distributed, or write local"
         ) from error
     logging.getLogger("distributed").setLevel(logging.ERROR)
     dask.config.set({"distributed.scheduler.allowed-failures": RETRIES})
@@ -107,8 +107,8 @@ def _make_client(distributed: Any, where: Any) -> Any:
         return distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ScenarioError(
-            f"run.workers: no Dask scheduler answers at {where} ({error}); start one with 'dask "
-            "scheduler', and 'dask worker' where points are to run"
+            f"run.workers: no Dask scheduler answers at {where} ({error}); start 'dask scheduler' "
+            "there, and 'dask worker' on each machine that runs points"
         ) from error
 
 
@@ -127,8 +127,8 @@ def _refuse_other_versions(client: Any, address: str) -> None:
         found: dict[str, dict[str, str]] = client.run(code_identity)
     except Exception as error:
         raise ScenarioError(
-            f"run.workers: workers at {address} cannot run foretrace ({error}); install the "
-            "version that runs here beside them"
+            f"run.workers: workers at {address} cannot run foretrace ({error}); install this "
+            "version of foretrace there"
         ) from error
     if not found:
         raise ScenarioError(

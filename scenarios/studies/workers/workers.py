@@ -6,7 +6,7 @@ import os
 
 from ....sim.errors import ScenarioError
 from ...config.sections.run import FORM, check_workers_text
-from .crew import WorkerPool
+from .worker_pool import WorkerPool
 
 VARIABLE = "FORETRACE_WORKERS"
 
@@ -36,7 +36,7 @@ def make_workers(text: str) -> WorkerPool:
         They need an extra, cannot be reached, or run another version.
     """
     if not text.startswith("dask://"):
-        from .pool import ProcessPool
+        from .process_pool import ProcessPool
 
         return ProcessPool(local_process_count(text))
     from .dask import DaskCluster

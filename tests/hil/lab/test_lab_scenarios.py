@@ -42,7 +42,7 @@ def test_a_transfer_takes_what_the_real_driver_took():
 
 
 def test_the_model_of_the_transfer_is_compared_with_the_recording():
-    told = check_devices(swapped("transfer", recording("icount-verbs"), "replay")).told
+    told = check_devices(swapped("transfer", recording("icount-verbs"), "replay")).results
     rows = {row["signature"]: row for row in told["components"]["node0.nic0"]["ops"]}
     assert rows[WRITE.format(4096)]["measured"] == pytest.approx(107.4e-6, rel=0.05)
     assert abs(told["whole"]["predicted"] / told["whole"]["measured"] - 1) < 0.03
@@ -80,7 +80,7 @@ def test_model_and_recording_are_one_setting_apart(name, swap):
     assert 0 < abs(float(model.makespan) / float(kept.makespan) - 1) < 0.05
     found = check_devices(load(DOCS / f"{name}.yaml", set=parse_swap_options([swap])))
     assert found.outcome == "pass"
-    page = accuracy_page(found.told)
+    page = accuracy_page(found.results)
     assert "They do not tell" in page  # what an emulator's seconds are not
     assert page.count("A/A") > 3
     assert ("were found where they had been put" in page) == (name == "tiering")

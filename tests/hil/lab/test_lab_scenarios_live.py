@@ -71,10 +71,10 @@ def test_the_real_driver_drives_simulated_time(name, agents):
 def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
     scenario = lab(name, time_limit=ENOUGH[name])
     found = check_devices(scenario)
-    (one,) = found.told["components"].values()
+    (one,) = found.results["components"].values()
     assert one["errors"]
     assert one["left_out"]["ops"] == 0
-    assert found.outcome in ("pass", "unresolved"), found.told["expect"]
+    assert found.outcome in ("pass", "unresolved"), found.results["expect"]
     folder = save_check(scenario, found, tmp_path, "a test")
     page = (folder / "accuracy.html").read_text()
     assert found.outcome != "pass" or "Yes: all 2 expectations hold" in page
@@ -95,7 +95,7 @@ def test_two_hosts_with_an_agent_each_are_measured_from_a_scenario(metric, agent
     said = [*COARSE, f"hil.keep_recording={tmp_path}", *(RATES if metric == "message_rate" else ())]
     found = check_devices(load(DOCS / "pair.yaml", set=said))
     kept = read(tmp_path / "fabric.rec.gz")
-    assert found.outcome == "pass", found.told["expect"]
+    assert found.outcome == "pass", found.results["expect"]
     assert {s.metric for s in kept.samples} == {metric}
     assert {s.clock for s in kept.samples} == {"wall"}
     assert (kept.versions["inside"], kept.versions["way"]) == (TWO_HOSTS, "GID 1 RoCE v2 nic1")

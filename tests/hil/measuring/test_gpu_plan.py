@@ -90,9 +90,9 @@ def test_the_command_writes_the_plan_and_its_agent_and_says_how_long(tmp_path):
     assert (tmp_path / "foretrace-agent.pyz").is_file()
     text = CliRunner().invoke(app, ["hil", "plan", "gpu", "--out", str(tmp_path), "--hours", "1"])
     assert "python3 foretrace-agent.pyz --plan plan.json --out kept" in text.output
-    with pytest.raises(ScenarioError, match="takes --out, --hours and --option device"):
+    with pytest.raises(ScenarioError, match="takes only --out, --hours and --option device"):
         CliRunner().invoke(app, ["hil", "plan", "gpu", "--starts", "3"], catch_exceptions=False)
-    with pytest.raises(ScenarioError, match="--hours is of 'hil plan gpu'"):
+    with pytest.raises(ScenarioError, match="--hours is for 'hil plan gpu' only"):
         CliRunner().invoke(
             app, ["hil", "plan", "--hours", "1", "--op", "copy:h2h uint8[64]"],
             catch_exceptions=False,

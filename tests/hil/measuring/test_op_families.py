@@ -12,7 +12,7 @@ from foretrace.hil.sample import WARM
 from foretrace.models.calibration.held_out_errors import HeldOutErrors
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.families import fit_families
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 

@@ -69,7 +69,7 @@ def pages(small, tmp_path_factory):
     return {
         "run": run_page(small.summary.to_dict(), small.results, RUN),
         "fabric": run_page(fabric.summary.to_dict(), fabric.results, RUN),
-        "check": accuracy_page(check.told),
+        "check": accuracy_page(check.results),
     }
 
 

@@ -10,7 +10,7 @@ from foretrace.reports.run.roofline import roofline
 from foretrace.reports.texts.step_passes import pipeline_passes
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.summaries.headline_boxes import boxes_of_headline
+from foretrace.scenarios.studies.summaries.headline_breakdown import headline_time_breakdown
 from foretrace.scenarios.studies.variants.variants import build_variants, run_with_replicas
 
 SCENARIO = """
@@ -217,7 +217,7 @@ def test_times_of_ops_are_of_all_ranks_though_one_of_each_kind_was_run(plain):
     """What the tree of ops says is what the boxes of the mean rank say."""
     totals = op_totals(plain.result.detail)
     compute = sum(t.value for t in totals if t.kind == "compute")
-    boxes = boxes_of_headline(plain, float(plain.result.period_time))
+    boxes = headline_time_breakdown(plain, float(plain.result.period_time))
     assert compute == pytest.approx(
         float((boxes["compute"] + boxes["overlapped"]).mean()), rel=1e-3
     )

@@ -73,7 +73,9 @@ def test_variants_are_compared_with_another_than_the_base(cli):
     assert (code, [r["name"] for r in rows]) == (0, ["slow", "base"])
     assert rows[1]["iteration_time.p50 change"] < -0.2
     assert [pair[0] for pair in rows[1]["settings"].values()] == ["1.5"]
-    assert "no variant 'x'; there are base, slow" in cli("compare", "tiny.yaml", "--with", "x")[2]
+    assert (
+        "no variant 'x'; write one of base, slow" in cli("compare", "tiny.yaml", "--with", "x")[2]
+    )
 
 
 def test_a_scenario_that_was_run_is_compared_from_its_saved_run(cli):

@@ -45,7 +45,8 @@ def test_a_warm_up_that_leaves_nothing_to_count_is_exit_2(cli):
     assert (left, err.splitlines()) == (
         2,
         [
-            "error the run has 8 iterations, none is left after 8 of warm-up; take fewer",
+            "error all 8 iterations of the run are warm-up (8), so none is counted; write a "
+            "shorter warm_up",
             "  --set:1:29  workload.iterations",
         ],
     )
@@ -79,7 +80,7 @@ def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
     assert code == 1
     assert "ZeroDivisionError" in err
-    assert "fault of foretrace" in err
+    assert "bug in foretrace" in err
 
 
 def test_an_interrupt_is_exit_130(cli, monkeypatch):
@@ -123,7 +124,7 @@ def test_a_full_disk_is_exit_2(cli, monkeypatch):
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
     assert (code, err.splitlines()[-1]) == (
         2,
-        "error disk: No space left on device; take another path, or mend it",
+        "error disk: No space left on device; give another path, or fix this one",
     )
 
 

@@ -172,7 +172,7 @@ def test_a_quick_run_leaves_out_the_runs_that_explain(cli, saved):
 def test_quick_and_defend_exclude_each_other(cli):
     code, _, err = cli("run", "tiny.yaml", "--quick", "--defend")
     assert code == 2
-    assert "quick leaves out the runs that defend asks for" in err
+    assert "'quick' skips the runs that 'defend' needs" in err
 
 
 @pytest.mark.parametrize("words", [(), ("--quick",)])

@@ -58,7 +58,7 @@ def test_what_is_no_run_is_refused(refused):
 
 
 def test_three_runs_are_too_many(refused):
-    assert refused("view", "a", "b", "c").startswith("view: 3 runs are too many to be seen at once")
+    assert refused("view", "a", "b", "c").startswith("view: 3 runs are too many")
 
 
 def test_a_port_that_is_taken_is_named(run, cli):
@@ -66,4 +66,4 @@ def test_a_port_that_is_taken_is_named(run, cli):
         port = taken.getsockname()[1]
         code, out, err = cli("view", run, "--port", port, "--no-browser")
     assert (code, out) == (2, "")
-    assert f"error --port {port}: Address already in use; take another, or none" in err
+    assert f"error --port {port}: Address already in use; give another, or none" in err

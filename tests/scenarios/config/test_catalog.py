@@ -55,7 +55,10 @@ def test_a_directory_can_come_from_the_environment(folder, monkeypatch):
 
 def test_a_directory_that_is_not_there_is_an_error(monkeypatch):
     monkeypatch.setenv("FORETRACE_CATALOG", "nowhere")
-    with pytest.raises(InvalidScenarioError, match="no catalog directory 'nowhere'; make it"):
+    with pytest.raises(
+        InvalidScenarioError,
+        match="no catalog directory 'nowhere'; create it, or correct --catalog or ",
+    ):
         loads(TINY)
 
 
@@ -71,7 +74,7 @@ def test_a_scenario_can_have_parts_of_its_own():
     [
         ("gpu: {x: {bandwidth: 1 TB/s}}", "'bandwidth' has no source; write {value: …, source:"),
         (f"gppu: {{x: {{bandwidth: {VALUE}}}}}", "no kind of part is named 'gppu'; did you mean"),
-        ("gpu: {x: 5}", "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"),
+        ("gpu: {x: 5}", "not a part; write it like {NAME: {bandwidth: {value: …, source: …}}}"),
         (f"gpu: {{x: {{bandwith: {VALUE}}}}}", "unknown key 'bandwith'; did you mean 'bandwidth'"),
         (
             f"gpu: {{x: {{memory: {VALUE}}}}}",
@@ -79,15 +82,15 @@ def test_a_scenario_can_have_parts_of_its_own():
         ),
         (
             "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: guess}}}}",
-            "a source needs a kind, one of: measured, fitted, datasheet, assumed",
+            "the source has no known kind; write one of: measured, fitted, datasheet, assumed",
         ),
         (
             "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: assumed, who: me}}}}",
-            "unknown key 'who' in a source; it has kind, where, date, error, note, program",
+            "unknown key 'who' in a source; known here: kind, where, date, error, note, program",
         ),
         (
             "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: fitted, error: held out 4 %}}}}",
-            "'held out 4 %' is no error; write a share like '4 %', words under 'note'",
+            "'held out 4 %' is not an error in %; write it like '4 %', text under 'note'",
         ),
     ],
 )

@@ -51,10 +51,11 @@ def test_a_list_is_a_chain_whose_links_have_settings_of_their_own(tmp_path, text
          "no backend named 'recordedd'; did you mean 'recorded'?", f"{GPUS}.use.1", 13),
         ("use: [families, recorded]", "'file' is missing", f"{GPUS}.use.0.file", 11),
         ("use: [recorded]\n    scale: 2", "node*.gpu* has no setting 'scale'", f"{GPUS}.scale", 12),
-        ("use: [[recorded]]", "a chain in a chain; write its links into the list",
+        ("use: [[recorded]]", "a chain cannot contain a chain; list its backends directly",
          f"{GPUS}.use.0", 11),
-        ("use: chain", "a chain is the list of its links; write it like use: [table, ", GPUS, 11),
-        ("use: []", "is empty; write one entry at least", f"{GPUS}.use", 11),
+        ("use: chain", "'chain' cannot be named; list its backends, like use: [table, roofline, "
+                       "recorded]", GPUS, 11),
+        ("use: []", "is empty; write at least one entry", f"{GPUS}.use", 11),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_link_is_told_where_it_stands(text, told, path, line):
@@ -90,4 +91,4 @@ def test_the_name_of_a_backend_of_the_release_before_is_understood_with_a_warnin
     chain = "{use: [{use: op-database, folder: h100_sxm}, roofline]}"
     first, _ = chain_of(loads(TEXT.format(chain=chain)))
     assert first == {"use": "table", "folder": "h100_sxm"}
-    assert "backend 'op-database' is 'table' now" in caplog.text
+    assert "backend 'op-database' was renamed; write 'table'" in caplog.text

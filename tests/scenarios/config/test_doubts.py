@@ -15,19 +15,19 @@ import pytest
         (
             "latency: 1.3 us",
             "latency: 5 s",
-            "a latency of '5 s' is long; is it microseconds?",
+            "a latency of '5 s' is long; did you mean microseconds?",
             "s.yaml:16:70  cluster.node.nic.latency",
         ),
         (
             "{model: test-gpu-80g, count: 8}",
             "{model: test-gpu-80g, count: 8, memory: 80 Gb}",
-            "'80 Gb' is bits; did you mean '80 GB'?",
+            "'80 Gb' is in bits; did you mean '80 GB'?",
             "s.yaml:15:50  cluster.node.gpu.memory",
         ),
         (
             "set: {cluster.node.nic.bandwidth: 400 Gb/s}",
             "set: {cluster.node.nic.bandwidth: 200 Gb/s}",
-            "'cluster.node.nic.bandwidth' is '200 Gb/s' already; this changes nothing",
+            "'cluster.node.nic.bandwidth' is already '200 Gb/s', so this has no effect",
             "s.yaml:38:39  what_if.0.set",
         ),
         (
@@ -59,12 +59,12 @@ def test_the_catalog_is_not_doubted(scenario, whole):
     [
         (
             ["cluster.nodes=8"],
-            "64 NICs fit one leaf switch of 64 ports, so there is no spine; leave it out, or say "
-            "cluster.fabric.switch.ports of a smaller switch",
+            "64 NICs fit on one leaf switch of 64 ports, so there is no spine; leave it out, or "
+            "write a smaller cluster.fabric.switch.ports",
         ),
         (
             ["cluster.fabric.switch=null"],
-            "there is no switch; write cluster.fabric.switch with its ports",
+            "there is no switch; write cluster.fabric.switch with its number of ports",
         ),
         (["cluster.nodes=16"], ""),
         (["cluster.nodes=8", "cluster.fabric.topology=rail"], ""),
@@ -74,7 +74,7 @@ def test_oversubscription_of_no_spine_is_doubted(scenario, whole, settings, said
     """Of 8 rails each has a leaf of its own, and a spine joins them."""
     text = whole.replace("oversubscription: 1}", "oversubscription: 2}")
     bare = scenario(text, set=["what_if=[]", "cluster.override={}", *settings])
-    assert [p.message for p in bare.warnings] == [f"'2' changes nothing: {said}"] * bool(said)
+    assert [p.message for p in bare.warnings] == [f"'2' has no effect: {said}"] * bool(said)
     for problem in bare.warnings:
         assert str(problem).splitlines()[1] == "  s.yaml:21:73  cluster.fabric.oversubscription"
 
@@ -85,12 +85,12 @@ def test_more_machines_than_can_be_listed_have_a_spine(scenario, whole):
 
 
 PORT = (
-    "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
-    "cluster.fabric.switch another model, or bandwidth"
+    "'800 Gb/s' is not reached: a switch port has only 400 Gb/s; give "
+    "cluster.fabric.switch another model or bandwidth"
 )
 PCIE = (
-    "'800 Gb/s' changes less than it says: what joins its GPUs to it carries 504 Gb/s "
-    "(cluster.node.links.1); give that link another kind (via), or bandwidth"
+    "'800 Gb/s' is not reached: the links from its GPUs carry only 504 Gb/s "
+    "(cluster.node.links.1); give that link another kind (via) or bandwidth"
 )
 SLOW_PORT = "cluster.fabric.switch.bandwidth=400 Gb/s"
 QUICK_LINK = "cluster.node.links.1.bandwidth=126 GB/s"
@@ -118,7 +118,7 @@ def test_a_nic_quicker_than_what_it_is_plugged_into_is_doubted(
 def test_a_nic_by_its_model_is_doubted_where_it_is_named(scenario, whole):
     text = whole.replace(", bandwidth: 200 Gb/s, latency: 1.3 us", "")
     (doubt,) = scenario(text, set=["cluster.node.links.1.bandwidth=8 GB/s"]).warnings[:1]
-    assert doubt.message.startswith("'test-nic-7' changes less than it says: what joins its GPUs")
+    assert doubt.message.startswith("'test-nic-7' is not reached: the links from its GPUs")
     assert str(doubt).splitlines()[1] == "  s.yaml:16:18  cluster.node.nic.model"
 
 

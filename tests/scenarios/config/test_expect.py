@@ -39,9 +39,9 @@ def test_a_condition_is_read(text, parts):
         ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
         (
             "gpu.memory >= 40 GB",
-            "'gpu.memory' comes with release 0.3; see: foretrace explain metrics",
+            "'gpu.memory' is planned for release 0.3; see: foretrace explain metrics",
         ),
-        ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
+        ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' is planned for release 0.3"),
         (
             "makespan.p50 <= 3 s",
             "'makespan' has no statistic 'p50'; it has: none, since it is a single",

@@ -53,7 +53,7 @@ def test_at_most_twenty_are_shown_and_the_rest_is_counted(whole, catalog):
         loads(whole + extra, file="s.yaml", catalogs=[catalog])
     lines = str(caught.value).splitlines()
     assert sum(line.startswith("error ") for line in lines) == AT_MOST == 20
-    assert lines[-1] == "and 5 more; mend these first"
+    assert lines[-1] == "and 5 more; fix these first"
     assert len(caught.value.facts()) == 20
 
 

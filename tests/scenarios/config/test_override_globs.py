@@ -69,5 +69,5 @@ def test_the_name_of_a_machine_is_all_that_is_in_it_and_in_no_other():
 
 
 def test_what_nothing_crosses_cannot_be_down():
-    with pytest.raises(ScenarioError, match="'fabric' is asked, and nothing crosses it"):
+    with pytest.raises(ScenarioError, match="'fabric' cannot be down, since no data crosses it"):
         slowed("fabric", "down: true")

@@ -51,8 +51,8 @@ def test_set_takes_lists_mappings_and_items_of_lists(scenario):
     ("setting", "message"),
     [
         ("cluster.nods=4", "'cluster.nods' is not a setting; did you mean 'cluster.nodes'?"),
-        ("cluster.nodes", "'cluster.nodes' sets nothing; write it like cluster.nodes=4"),
-        ("=4", "'=4' sets nothing; write it like cluster.nodes=4"),
+        ("cluster.nodes", "'cluster.nodes' is not a setting; write it like cluster.nodes=4"),
+        ("=4", "'=4' is not a setting; write it like cluster.nodes=4"),
         ("cluster.nodes=0", "'0' must be at least 1"),
         ("cluster.nodes.x=0", "'cluster.nodes.x' is not a setting; 'cluster.nodes' has no keys"),
         ("what_if.7.name=x", "'what_if.7.name' is not a setting; 'what_if' has 3 items"),
@@ -168,14 +168,14 @@ def test_a_bundled_trace_stays_a_name(scenario, whole):
 def test_a_circle_of_extends_is_refused(files):
     files(a="extends: b.yaml\nname: a", b="extends: a.yaml\nname: b")
     found = said(load, "a.yaml")
-    assert found.startswith("error 'a.yaml' extends this file in turn; take one of them out")
+    assert found.startswith("error 'a.yaml' extends this file too; remove one of the two 'extends'")
     assert "b.yaml:1:10  extends" in found
 
 
 def test_a_parent_that_is_not_there_is_told_where_it_is_named(files):
     files(child="name: c\nextends: parnt.yaml\n")
     found = said(load, "child.yaml")
-    assert "no file 'parnt.yaml' to extend; paths start at the folder of this file" in found
+    assert "no file 'parnt.yaml' to extend; write its path from the folder of this file" in found
     assert "child.yaml:2:10  extends" in found
 
 

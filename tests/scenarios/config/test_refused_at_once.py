@@ -28,10 +28,10 @@ def resized(wanted, recorded=""):
 @pytest.mark.parametrize(
     ("group", "recorded", "why"),
     [
-        ("tensor", ", parallel: {tensor: 2}", "does not say what the products of a rank are part"),
-        ("pipeline", "", "does not say what a stage of another length would hold"),
+        ("tensor", ", parallel: {tensor: 2}", "does not say how the GEMMs of a rank were split"),
+        ("pipeline", "", "does not say the layers and messages of a stage of another length"),
         ("expert", "", "does not say which tokens go to which expert"),
-        ("context", "", "does not say how long a part of a sequence would take"),
+        ("context", "", "does not say the time of a part of a sequence"),
     ],
 )
 def test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why(group, recorded, why):
@@ -55,7 +55,7 @@ def test_groups_that_stay_as_recorded_are_accepted():
 
 def test_an_explanation_is_a_whole_sentence():
     assert explain("workload.ops.op").what.endswith("is one op of all its ranks.")
-    assert "a failed link. ``node3.gpu*`` means" in explain("cluster.override").what
+    assert "a failed link. ``node3.gpu*`` matches" in explain("cluster.override").what
 
 
 def test_a_collective_without_its_kind_is_told_how_to_write_it():

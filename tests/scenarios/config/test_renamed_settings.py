@@ -84,7 +84,11 @@ def test_a_message_names_the_line_and_both_names(caplog):
 
 
 def test_a_setting_under_both_names_is_refused():
-    with pytest.raises(InvalidScenarioError, match=r"'zero' is the old name of 'parallel\.zero'"):
+    with pytest.raises(
+        InvalidScenarioError,
+        match=r"'zero' is the old name of 'parallel\.zero', "
+        r"and both are given",
+    ):
         loads(HEAD + OLD.replace("expert: 4", "expert: 4, zero: 3") + CLUSTER)
 
 

@@ -9,8 +9,8 @@ from foretrace.scenarios.config.loader import load, loads, with_overrides
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.scenarios.studies.building.system import build_backends, build_system
-from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.scenarios.studies.fitting.forms import part_to_fit
+from foretrace.scenarios.studies.fitting.catalog_entry import settings_before_fit
+from foretrace.scenarios.studies.fitting.part_fit import part_to_fit
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.setting_groups import construct_with_groups
 from foretrace.sim.units import Ratio, Seconds
@@ -193,7 +193,7 @@ def test_old_names_of_set_variants_and_sweeps_are_understood(caplog):
 def test_an_old_name_beside_the_new_one_is_refused():
     told = problem("launch_ll: 9 us\n      ll: {launch: 8 us}")
     assert (
-        "'launch_ll' is the old name of 'll.launch', which is given too; keep 'll.launch'" in told
+        "'launch_ll' is the old name of 'll.launch', and both are given; keep 'll.launch'" in told
     )
 
 

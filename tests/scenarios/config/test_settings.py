@@ -84,7 +84,7 @@ def test_what_a_part_says_need_not_be_said_of_its_backend():
     with pytest.raises(InvalidScenarioError) as caught:
         loads(TINY + "  node*.gpu*: roofline")
     assert str(caught.value).startswith(
-        "error 'bandwidth' is missing; say it here or in cluster.node.gpu\n"
+        "error 'bandwidth' is missing; write it here or in cluster.node.gpu\n"
         "  <text>:6:3  backends.node*.gpu*.bandwidth"
     )
 
@@ -93,13 +93,13 @@ def test_what_a_part_says_need_not_be_said_of_its_backend():
     ("said", "message"),
     [
         ("{use: toy}", "'rate' is missing\n  <text>:6:7  backends.n.rate"),
-        ("{rate: 1 GB/s}", "'use' is missing; it names the backend"),
+        ("{rate: 1 GB/s}", "'use' is missing; write use: NAME, the name of the backend"),
         ("{use: toy, rate: 5}", "'5' has no unit; write for example '5 Gb/s'"),
         ("{use: toy, rate: 5 s}", "'5 s' is not a rate of data; write it like '400 Gb/s'"),
         ("{use: toy, rate: 1 B/s, strt: 1 s}", "n has no setting 'strt'; did you mean 'start'?"),
         ("{use: toy, rate: 1 B/s, peaks: {x: 1 s}}", "'1 s' is not a rate of data"),
         ("{use: toy, rate: 1 B/s, sizes: 3}", "'3' is not a list; write it like [a, b]"),
-        ("7", "a backend is written like {use: NAME, …}"),
+        ("7", "a backend needs a name; write it like {use: NAME, …}"),
         ("tyo", "no backend named 'tyo'; did you mean 'toy'?"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.scenarios.config.explanation import explain
-from foretrace.scenarios.config.later import LATER
+from foretrace.scenarios.config.planned_releases import PLANNED_RELEASES
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.sim.errors import ScenarioError
@@ -21,17 +21,17 @@ def test_what_is_not_built_is_no_value_of_its_setting_and_says_its_release(scena
     with pytest.raises(InvalidScenarioError) as caught:
         scenario(set=["what_if=[]", setting])
     (problem,) = caught.value.problems
-    assert "comes with release 0.3; until then it is" in problem.message
+    assert "is planned for release 0.3; until then write" in problem.message
     assert (problem.spot.file, problem.spot.path) == ("--set", path)
 
 
 def test_what_comes_later_says_so_in_a_job_too(scenario):
     job = "jobs.a={workload: {trace: foretrace:gpt, recorded_on: {parallel: {expert: 2}}}}"
-    with pytest.raises(InvalidScenarioError, match=r"'2' comes with release 0\.3"):
+    with pytest.raises(InvalidScenarioError, match=r"'2' is planned for release 0\.3"):
         scenario(set=["what_if=[]", job])
 
 
-@pytest.mark.parametrize(("path", "value"), [key for key in LATER if key[0] != "metric"])
+@pytest.mark.parametrize(("path", "value"), [key for key in PLANNED_RELEASES if key[0] != "metric"])
 def test_no_setting_offers_what_comes_later(path, value):
     """What editors are offered runs."""
     offered = str(explain(path).facts["values"]).split(", ")
@@ -44,11 +44,11 @@ def test_no_setting_offers_what_comes_later(path, value):
     [
         (
             "backends={node*.gpuu*: {use: recorded}}",
-            r"--set:5:10: backends: no component is named 'node\*.gpuu\*'",
+            r"--set:5:10: backends: no component matches 'node\*.gpuu\*'",
         ),
         (
             "cluster.override={node9.gpu0: {down: true}}",
-            r"--set:5:18: cluster.override: no component is named 'node9.gpu0'; did you mean",
+            r"--set:5:18: cluster.override: no component matches 'node9.gpu0'; did you mean",
         ),
     ],
 )

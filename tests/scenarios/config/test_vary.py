@@ -26,12 +26,16 @@ def test_values_are_exact_and_written_as_the_user_writes(said, values):
 def test_a_range_without_steps_holds_both_ends():
     found = read_vary({"from": "1 Gb/s", "to": "4 Gb/s"})
     assert isinstance(found, Range)
-    assert (found.at(0.0), found.at(0.5), found.at(1.0)) == ("1 Gb/s", "2.5 Gb/s", "4 Gb/s")
+    assert (found.value_at(0.0), found.value_at(0.5), found.value_at(1.0)) == (
+        "1 Gb/s",
+        "2.5 Gb/s",
+        "4 Gb/s",
+    )
 
 
 def test_equal_factors_are_equally_likely_in_a_logarithmic_range():
     found = read_vary({"from": 1, "to": 10000, "log": True})
-    assert [found.at(share) for share in (0.0, 0.25, 0.5, 1.0)] == [1, 10, 100, 10000]
+    assert [found.value_at(share) for share in (0.0, 0.25, 0.5, 1.0)] == [1, 10, 100, 10000]
 
 
 SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
@@ -40,18 +44,21 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
 @pytest.mark.parametrize(
     ("path", "said", "message"),
     [
-        ("cluster.nodes", "[]", "the list of values is empty; write one at least"),
-        ("cluster.nodes", "8", "'8' is no list of values; write it like [1, 2, 4]"),
+        ("cluster.nodes", "[]", "the list of values is empty; write at least one"),
+        ("cluster.nodes", "8", "'8' is not a list of values; write it like [1, 2, 4] or {from: "
+                               "1, to: 4}"),
         ("cluster.nodes, cluster.node.nic.count", "[[2, 1], [4, 1, 1]]",
-         "[4, 1, 1] has 3 values for 2 settings; give one for each"),
+         "[4, 1, 1] has 3 values for 2 settings; write one for each"),
         ("cluster.nodes", "[2, 2]", "'2' is in the list twice; keep one of them"),
-        ("cluster.nodes", "{from: 4, to: 2}", "'2' must be above '4'"),
+        ("cluster.nodes", "{from: 4, to: 2}", "'2' is not above '4'"),
         ("cluster.nodes", "{from: 4}", "'to' is missing"),
         ("cluster.nodes", "{from: 4, to: 8, stp: 2}", "unknown key 'stp'; did you mean 'step'?"),
-        ("cluster.nodes", "{from: 1, to: 8, step: 2}", "steps of '2' do not reach '8'; the last"),
+        ("cluster.nodes", "{from: 1, to: 8, step: 2}", "steps of '2' do not reach '8'; write to: "
+                                                       "'"),
         ("cluster.nodes", "{from: 1, to: 8, step: 1, log: 3}", "'step' and 'log' exclude each"),
-        ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' must be above 0 with 'log'"),
-        ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; give"),
+        ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' is not above 0; 'log' needs a "
+                                                      "positive start"),
+        ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; write"),
         ("cluster.nodes", "[16, 0]", "'0' must be at least 1"),
         ("cluster.noeds", "[16]", "'cluster.noeds' is not a setting; did you mean 'cluster.nodes'"),
         ("cluster.node.nic.bandwidth", "[1 Gb/s, 1 s]", "'1 s' is not a rate of data"),
@@ -96,8 +103,8 @@ def test_a_grid_that_is_larger_than_it_may_be_is_refused(scenario, whole):
     [
         ("{minimize: iteraton_time.p50}", "did you mean 'iteration_time.p50'"),
         ("{minimize: iteration_time}", "has many values"),
-        ("{}", "an objective is one metric"),
-        ("{minimize: makespan, maximize: tokens_per_second.p50}", "an objective is one metric"),
+        ("{}", "an objective needs one metric"),
+        ("{minimize: makespan, maximize: tokens_per_second.p50}", "an objective needs one metric"),
         ("{minimise: makespan}", "unknown key 'minimise'; did you mean 'minimize'"),
     ],
 )

@@ -13,32 +13,48 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
 )
 REFUSED = {
     "a: 1\na: 2": ("duplicate-key", "2:1", "'a' is given twice, first in line 1; keep one of them"),
-    "a:\n\tb: 1": ("tab", "2:1", "a tab stands here; YAML wants spaces"),
+    "a:\n\tb: 1": ("tab", "2:1", "a tab is used for indentation; use spaces"),
     "": ("no-mapping", "1:1", "the file is empty; begin with 'foretrace: 1'"),
     "# nothing\n": ("no-mapping", "1:1", "the file is empty; begin with 'foretrace: 1'"),
     "- a\n- b": (
         "no-mapping",
         "1:1",
-        "this is not a mapping of keys to values; begin with 'foretrace: 1'",
+        "the file is not a mapping of keys to values; begin with 'foretrace: 1'",
     ),
     "just text": (
         "no-mapping",
         "1:1",
-        "this is not a mapping of keys to values; begin with 'foretrace: 1'",
+        "the file is not a mapping of keys to values; begin with 'foretrace: 1'",
     ),
-    "a: &x [*x]": ("alias", "1:4", "an alias contains itself; write it out"),
-    BOMB: ("alias", "1:10", "an alias grows beyond all bounds; write it out"),
+    "a: &x [*x]": ("alias", "1:4", "an alias contains itself; write the values out"),
+    BOMB: ("alias", "1:10", "an alias expands to over 20000 values; write the values out"),
     "[" * 1000: ("too-deep", "1:1", "nested too deeply"),
-    "a: " + "9" * 5000: ("number", "1:4", "a number of 5000 digits; write a number"),
+    "a: " + "9" * 5000: (
+        "number",
+        "1:4",
+        "a number of 5000 digits cannot be read; write a shorter one",
+    ),
     "a: !!python/object:os.system 1": (
         "tag",
         "1:4",
-        "the tag 'python/object:os.system' is not supported; write plain values",
+        "the YAML tag 'python/object:os.system' is not supported; write the value without a tag",
     ),
-    "a: !secret 1": ("tag", "1:4", "the tag '!secret' is not supported; write plain values"),
-    "<<: {a: 1}": ("key-not-text", "1:1", "'<<' is not supported; use 'extends', or write it out"),
+    "a: !secret 1": (
+        "tag",
+        "1:4",
+        "the YAML tag '!secret' is not supported; write the value without a tag",
+    ),
+    "<<: {a: 1}": (
+        "key-not-text",
+        "1:1",
+        "'<<' is not supported; use 'extends', or write the keys out",
+    ),
     "1: a": ("key-not-text", "1:1", "the key 1 is not text; put it in quotes"),
-    "? [a]\n: 1": ("key-not-text", "1:3", "a key is a mapping or list; keys are words"),
+    "? [a]\n: 1": (
+        "key-not-text",
+        "1:3",
+        "the key is a mapping or a list; write a word as the key",
+    ),
     "a: 1\n---\nb: 2": (
         "syntax",
         "2:1",
@@ -66,7 +82,7 @@ REFUSED = {
     "a: {value: 1, source: {kind: guess}}": (
         "source",
         "1:30",
-        "a source needs a kind, one of: measured, fitted, datasheet, assumed",
+        "the source has no known kind; write one of: measured, fitted, datasheet, assumed",
     ),
 }
 
@@ -123,7 +139,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     file = tmp_path / "s.yaml"
     file.write_text("a: 1\n" * 10)
     monkeypatch.setattr(document, "LARGEST", 40)
-    with pytest.raises(InvalidScenarioError, match="has 50 bytes, a scenario at most 40"):
+    with pytest.raises(InvalidScenarioError, match="has 50 bytes, a scenario has at most 40"):
         read_yaml_file(file)
 
 
@@ -132,7 +148,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     [
         ("nothing.yaml", "cannot read 'nothing.yaml': No such file or directory"),
         ("folder/", "cannot read 'folder/': Is a directory"),
-        ("foretrace:nothing", "no file and no bundled scenario 'nothing'"),
+        ("foretrace:nothing", "no scenario file and no bundled scenario 'nothing'"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(files, name, said):

@@ -50,7 +50,7 @@ def test_a_memory_from_a_recording_is_a_catalog_entry_with_its_whole_source(copi
     assert "host core0 on box, 2026-01-31" in source.where
     for word in ("held-out sizes", "interpolation", "nearest neighbour", "scored once"):
         assert word in source.note
-    assert 0 < source.share < 0.03
+    assert 0 < source.error_fraction < 0.03
 
 
 def test_families_that_were_fitted_predict(copies, tmp_path):
@@ -65,13 +65,13 @@ def test_families_that_were_fitted_predict(copies, tmp_path):
 
 
 def test_what_cannot_be_fitted_is_said(copies):
-    with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is not known before"):
+    with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is unknown"):
         run("memory", "--recording", copies)
     with pytest.raises(
         ScenarioError, match="take one of memory, cxl, link, nic, switch, gpu, library, ops"
     ):
         run("gpus", "--recording", copies)
-    with pytest.raises(ScenarioError, match="take one of sizes, shapes"):
+    with pytest.raises(ScenarioError, match="write one of sizes, shapes"):
         run("ops", "--recording", copies, "--holdout", "colours")
 
 

@@ -9,8 +9,8 @@ import pytest
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.models.memory.loaded import LoadedMemory
-from foretrace.scenarios.studies.fitting.loaded import LOADED_MEMORY, load_op
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.loaded_memory import LOADED_MEMORY, load_op
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.sim.errors import ScenarioError
 
 TRUE = LoadedMemory(latency=1.1e-7, read=2e11, write=1.4e11, in_flight=1400, queueing=9e-9)
@@ -61,7 +61,7 @@ def test_a_bus_that_turns_around_and_a_sharp_bend_are_told(recorded):
 
 
 def test_what_is_not_known_before_is_asked_for(recorded):
-    with pytest.raises(ScenarioError, match=r"bandwidth is not known before; .* --know bandwidth="):
+    with pytest.raises(ScenarioError, match=r"bandwidth is unknown; .* --know bandwidth="):
         LOADED_MEMORY.fit(measured_rows([recorded()]), {"latency": 1e-7}, (), "shapes")
 
 

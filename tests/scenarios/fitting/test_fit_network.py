@@ -12,8 +12,11 @@ from foretrace.models.network.collective.library_times import LibraryTimes
 from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building.system import build_system
+from foretrace.scenarios.studies.fitting.catalog_entry import (
+    catalog_entry_text,
+    settings_before_fit,
+)
 from foretrace.scenarios.studies.fitting.collective_logs import CollectiveRow, collective_rows
-from foretrace.scenarios.studies.fitting.entry import catalog_entry_text, settings_before_fit
 from foretrace.scenarios.studies.fitting.network import MeasuredFabric, fit_network, network_lines
 from foretrace.sim.errors import ScenarioError
 
@@ -105,11 +108,23 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [
-        ("nothing", {"collective": "all-reduce", "ranks": 2}, "no row of nccl-tests, rccl-tests"),
-        ("nothing", {}, "does not say which collective it is of; give --collective"),
-        ("nothing", {"collective": "all-red"}, "--collective 'all-red': take one of all-reduce"),
+        (
+            "nothing",
+            {"collective": "all-reduce", "ranks": 2},
+            "has no row of nccl-tests, rccl-tests",
+        ),
+        ("nothing", {}, "does not name its collective; give --collective"),
+        (
+            "nothing",
+            {"collective": "all-red"},
+            "--collective 'all-red': is unknown; write one of all-reduce",
+        ),
         ("all_reduce_perf", {}, "does not say how many ranks took part; give --ranks"),
-        ("all_reduce_perf", {"ranks": 5, "nodes": 2}, "5 ranks on 2 machines are not equally many"),
+        (
+            "all_reduce_perf",
+            {"ranks": 5, "nodes": 2},
+            "5 ranks on 2 machines cannot be spread evenly over",
+        ),
     ],
 )
 def test_a_log_that_does_not_say_enough_is_refused_with_the_cure(tmp_path, text, asked, message):
@@ -190,11 +205,15 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
         (
             [("all-reduce", 16, 8)] * 9,
             ["simple.launch"],
-            "which its cluster has not; raise 'nodes'",
+            "but the cluster has fewer; raise 'nodes'",
         ),
-        ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to be fitted on"),
-        ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; there are simple"),
-        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; there are simple.launch"),
+        ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to fit"),
+        (
+            [("all-reduce", 4, 2)],
+            ["launch_ll"],
+            "'launch_ll' is now 'll.launch'; write one of simple",
+        ),
+        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; write one of simple.launch"),
     ],
 )
 def test_logs_that_cannot_be_fitted_are_refused_with_the_cure(tmp_path, rows, names, message):
@@ -206,9 +225,9 @@ def test_logs_that_cannot_be_fitted_are_refused_with_the_cure(tmp_path, rows, na
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("network",), "give logs: foretrace fit network"),
-        (("network", "a.log"), "on which machine? give a scenario of its cluster with --machine"),
-        (("nic", "a.log"), "fit nic: give recordings with --recording"),
+        (("network",), "needs logs; write foretrace fit network"),
+        (("network", "a.log"), "needs a machine; give a scenario of its cluster with --machine"),
+        (("nic", "a.log"), "fit nic: needs recordings; give them with --recording"),
     ],
 )
 def test_logs_and_recordings_are_not_mixed_up(cli, args, message):

@@ -14,7 +14,7 @@ from foretrace.scenarios.studies.fitting.rates import (
     require_no_streams,
     stream_of,
 )
-from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.sim.errors import ScenarioError
 
 TRUE = MessageRate(latency=2.3e-6, bandwidth=24e9, service=2e-8, pair=7e-8)
@@ -108,9 +108,9 @@ def test_depths_are_held_out_as_drivers_write_them(recorded):
 @pytest.mark.parametrize(
     ("metric", "attributes", "why"),
     [
-        ("message_rate", "", "tells message_rate, which depends on how many messages are outst"),
-        ("completion", "depth={} qps={} ", "is of several messages at once"),
-        ("completion", "flows={} ", "is of several messages at once"),
+        ("message_rate", "", "has message_rate, which depends on the number of outst"),
+        ("completion", "depth={} qps={} ", "has several concurrent messages"),
+        ("completion", "flows={} ", "has several concurrent messages"),
     ],
 )
 def test_the_fit_of_a_nic_does_not_pool_streams_with_single_messages(
@@ -123,7 +123,7 @@ def test_the_fit_of_a_nic_does_not_pool_streams_with_single_messages(
 
 def test_rates_are_not_fitted_to_completions(recorded):
     data = measured_rows([recorded("alone.rec.gz", "completion", "")])
-    with pytest.raises(ScenarioError, match="tells completion; record with metric message_rate"):
+    with pytest.raises(ScenarioError, match="has completion; record with metric message_rate"):
         MESSAGE_RATES.fit(data, KNOWN, (), "shapes")
 
 

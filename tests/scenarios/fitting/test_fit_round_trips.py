@@ -231,8 +231,8 @@ def test_the_round_trip_is_printed(tmp_path):
     ("kind", "text", "said"),
     [
         ("cxl", "copy:h2h uint8[64]", "crosses no cxl"),
-        ("memory", "host:read uint8[64]", "does not ask a memory"),
-        ("library", "collective:all-reduce fp32[64]", "name a scenario with them: --machine FILE"),
+        ("memory", "host:read uint8[64]", "does not run on a memory"),
+        ("library", "collective:all-reduce fp32[64]", "give a scenario with --machine FILE"),
     ],
 )
 def test_ops_that_such_a_part_is_not_asked_about_are_refused(tmp_path, kind, text, said):
@@ -244,6 +244,6 @@ def test_ops_that_such_a_part_is_not_asked_about_are_refused(tmp_path, kind, tex
 def test_a_fit_that_does_not_come_back_within_its_error_or_a_percent_is_refused(own, apart):
     one = np.array([1e-6, 2e-6])
     back = RoundTrip(("copy:h2c uint8[1]",) * 2, one, one, one * [1, 1 + apart], one, own)
-    with pytest.raises(ScenarioError, match="what is fitted is not what is simulated"):
+    with pytest.raises(ScenarioError, match="by the fit, so nothing is written"):
         back.require_return()
     RoundTrip(back.texts, one, one, one * [1, 1 + apart / 2], one, own).require_return()

@@ -172,12 +172,12 @@ def warned(text, caplog):
 
 def test_what_the_profiler_added_where_nobody_says_it(tmp_path, caplog):
     """A replay of itself needs no leave; another GPU or plan does, and a claim is refused."""
-    undeclared = "those under its profiler, and predict another GPU; capture untraced steps"
+    undeclared = "include profiler overhead, but predict another GPU; capture untraced steps"
     use = '\nbackends: {"node*.gpu*": {use: recorded}}\n'
     assert "profiler" not in warned(scenario(tmp_path), caplog)
     text = scenario(tmp_path, gpu=OTHER, ablations=use)
     assert undeclared in warned(text, caplog)
-    with pytest.raises(InvalidScenarioError, match="those under its profiler"):
+    with pytest.raises(InvalidScenarioError, match="include profiler overhead"):
         build_variants(loads(scenario(tmp_path, gpu=OTHER, ablations=use + CLAIM)))
 
 
@@ -195,5 +195,9 @@ def test_what_the_profiler_added_is_taken_away_where_it_is_said(tmp_path, caplog
 def test_the_overhead_of_a_profiler_is_not_said_twice():
     text = SCENARIO.replace("TRACE", "foretrace:gpt").replace("DEVICE", "epyc-zen4-core")
     text = text.replace("GPU", "epyc-zen4-core").replace("MORE", "overhead: 3 %")
-    with pytest.raises(ScenarioError, match=r"workload\.overhead: says what untraced steps say"):
+    with pytest.raises(
+        ScenarioError,
+        match=r"workload\.overhead: is also given by untraced steps "
+        r"\(",
+    ):
         build_variants(loads(text.replace("COUNT", "1")))

@@ -76,11 +76,11 @@ def nic(tmp_path):
 
 def test_first_uses_in_a_recording_are_not_taken_for_warm_ones(nic, tmp_path):
     """They came later in the file and took the place of the warm samples of the same op."""
-    warm = check_devices(scenario(nic)).told["components"]["node0.nic0"]["ops"]
+    warm = check_devices(scenario(nic)).results["components"]["node0.nic0"]["ops"]
     kept = read(nic)
     first = tuple(replace(s, ns=s.ns * 3, context="cold") for s in kept.samples)
     replace(kept, samples=kept.samples + first).write(nic)
-    assert check_devices(scenario(nic)).told["components"]["node0.nic0"]["ops"] == warm
+    assert check_devices(scenario(nic)).results["components"]["node0.nic0"]["ops"] == warm
 
 
 def scenario(nic, mode="replay", more="", expect=""):
@@ -93,7 +93,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
   - that: hil.node0.nic0.bandwidth.error.p50 <= 1 %
   - that: hil.iteration_time.error.p50 <= 20 %"""
     found = check_devices(scenario(nic, expect=expect))
-    one = found.told["components"]["node0.nic0"]
+    one = found.results["components"]["node0.nic0"]
     rows = {r["signature"]: r for r in one["ops"]}
     assert rows[SEND.format(MB)]["calls"] == 4
     assert rows[SEND.format(MB)]["predicted"] == pytest.approx(1.002e-3)
@@ -102,10 +102,10 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     assert one["errors"]["bias"]["value"] < 0
     assert one["worst"]["op"] == SEND.format(KB)
     assert 0 < one["spread"] < 0.01
-    assert [e["outcome"] for e in found.told["expect"]] == ["pass", "fail", "pass"]
+    assert [e["outcome"] for e in found.results["expect"]] == ["pass", "fail", "pass"]
     assert found.outcome == "fail"
-    (share,) = found.told["whole"]["shares"]
-    more = found.told["whole"]["measured"] - found.told["whole"]["predicted"]
+    (share,) = found.results["whole"]["shares"]
+    more = found.results["whole"]["measured"] - found.results["whole"]["predicted"]
     assert share["swap_in"] == share["leave_out"] == share["shapley"] == pytest.approx(more)
     folder = save_check(scenario(nic, expect=expect), found, tmp_path / "runs", "a test")
     page = (folder / "accuracy.html").read_text()
@@ -118,7 +118,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     assert f"page {folder / 'accuracy.html'}" in shown.output
     told = CliRunner().invoke(app, ["show", str(folder), "--json"])
     assert json.loads(told.output)["name"] == "wires"
-    with pytest.raises(ScenarioError, match="is a check of hardware, which foretrace show"):
+    with pytest.raises(ScenarioError, match="is a hardware check, not a run; use foretrace show"):
         load_summary(folder)
     assert read(folder / "node0.nic0.rec.gz").driver == "wire"
     before = {f.name: f.read_bytes() for f in folder.iterdir()}
@@ -139,7 +139,7 @@ def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):
     both = f"node0.gpu0: {{use: [copy, {{use: table, file: {table}}}]}}"
     first = f"node0.gpu0: {{use: [{{use: table, file: {table}}}, copy]}}"
     predicted = [
-        check_devices(loads(told.replace("node0.gpu0: {use: copy}", chain), file="s.yaml")).told[
+        check_devices(loads(told.replace("node0.gpu0: {use: copy}", chain), file="s.yaml")).results[
             "components"
         ]["node0.gpu0"]["ops"][0]["predicted"]
         for chain in ("node0.gpu0: {use: copy}", both, first)
@@ -209,8 +209,8 @@ def test_clocks_are_not_mixed_unless_it_is_a_demonstration(nic, tmp_path):
         with pytest.raises(ScenarioError, match="icount"):
             run(scenario(nic, mode, more))
     shown = check_devices(scenario(nic, more=more + "\n  mixed_clocks: demonstration"))
-    assert shown.told["whole"] is None
-    assert set(shown.told["components"]) == {"node0.nic0", "node0.gpu0"}
+    assert shown.results["whole"] is None
+    assert set(shown.results["components"]) == {"node0.nic0", "node0.gpu0"}
 
 
 def test_one_recording_has_one_clock(nic, tmp_path):
@@ -227,7 +227,7 @@ def test_one_recording_has_one_clock(nic, tmp_path):
 def test_shares_of_two_components_and_their_interaction(nic, tmp_path):
     gpu = recording(tmp_path / "gpu.rec.gz", {"copy:h2h uint8[1000000]": 1e6})
     more = f"    - {{component: node0.gpu0, driver: recorded, recording: {gpu}}}"
-    told = check_devices(scenario(nic, more=more)).told["whole"]
+    told = check_devices(scenario(nic, more=more)).results["whole"]
     by = {s["component"]: s for s in told["shares"]}
     total = told["measured"] - told["predicted"]
     assert sum(s["shapley"] for s in by.values()) == pytest.approx(total)
@@ -247,7 +247,7 @@ def test_what_was_not_measured_is_told(tmp_path):
     half = recording(tmp_path / "half.rec.gz", {SEND.format(MB): 1_250_000.0})
     nic = f"{half}, ops: {{others: model}}"
     rest = loads(SCENARIO.format(nic=nic, mode="replay", more="", expect=""))
-    one = check_devices(rest).told["components"]["node0.nic0"]
+    one = check_devices(rest).results["components"]["node0.nic0"]
     assert one["left_out"]["ops"] == 8
     assert one["left_out"]["some"] == [SEND.format(KB)]
     assert 0 < one["left_out"]["share"] < 0.1
@@ -260,7 +260,7 @@ def test_access_times_of_an_emulated_memory_are_not_judged(tmp_path):
         "component: node0.nic0", "component: node0.gpu0"
     )
     text = text.replace(", covers: [node1.nic0]", "")
-    one = check_devices(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
+    one = check_devices(loads(text, file="s.yaml")).results["components"]["node0.gpu0"]
     assert one["emulated"]
     assert one["errors"] == {}
 
@@ -271,16 +271,16 @@ def test_what_the_kernel_of_an_emulated_machine_did_is_judged(tmp_path):
     text = SCENARIO.format(nic=tmp_path / "c.rec.gz", mode="replay", more="", expect="").replace(
         "component: node0.nic0", "component: node0.gpu0"
     )
-    one = check_devices(loads(text.replace(", covers: [node1.nic0]", ""), file="s.yaml")).told
+    one = check_devices(loads(text.replace(", covers: [node1.nic0]", ""), file="s.yaml")).results
     assert one["components"]["node0.gpu0"]["errors"]
 
 
 def test_the_error_at_which_the_answer_would_flip(nic):
     expect = "expect: [{that: iteration_time.p50 <= 3 ms}]"
-    (one,) = check_devices(scenario(nic, expect=expect)).told["break_even"]
+    (one,) = check_devices(scenario(nic, expect=expect)).results["break_even"]
     assert one["component"] == "node0.nic0"
     assert 0.1 < one["error"] < 0.35
-    assert check_devices(scenario(nic)).told["break_even"] == [
+    assert check_devices(scenario(nic)).results["break_even"] == [
         {"component": "node0.nic0", "answer": False, "error": None}
     ]
 
@@ -291,7 +291,7 @@ def test_drift_against_an_older_recording(nic, tmp_path):
     times = {SEND.format(MB): 1_000_000.0, SEND.format(KB): 10_000.0}
     recording(kept / "node0.nic0.rec.gz", times)
     found = check_devices(scenario(nic, more=f"  keep_recording: {kept}"))
-    drift = found.told["components"]["node0.nic0"]["drift"]
+    drift = found.results["components"]["node0.nic0"]["drift"]
     assert drift["worst"]["op"] == SEND.format(MB)
     assert drift["worst"]["change"] == pytest.approx(0.25, abs=0.01)
 
@@ -306,7 +306,7 @@ def test_validate_opens_nothing_and_names_a_driver_that_is_none(nic):
 
 def test_the_short_form_of_a_swap():
     assert parse_swap_options([]) == []
-    with pytest.raises(ScenarioError, match="names no driver"):
+    with pytest.raises(ScenarioError, match="has no driver"):
         parse_swap_options(["node0.nic0"])
     said = SCENARIO.format(nic="x.rec.gz", mode="replay", more="", expect="")
     made = loads(said, file="s.yaml", set=parse_swap_options(["fabric=recorded:y.rec.gz"]))
@@ -329,7 +329,7 @@ def test_the_host_of_this_machine_in_replay(tmp_path, monkeypatch):
         "{component: node0.gpu0, driver: host}",
     )
     text = text.replace("repeat: 1", f"repeat: 1\n  keep_recording: {tmp_path}")
-    one = check_devices(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
+    one = check_devices(loads(text, file="s.yaml")).results["components"]["node0.gpu0"]
     assert (one["driver"], one["clock"], one["metric"]) == ("host", "cpu", "completion")
     assert one["ops"][0]["measured"] > 1e-6  # 1 MB
     assert read(tmp_path / "node0.gpu0.rec.gz").driver == "host"
@@ -339,7 +339,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
     text = SCENARIO.format(nic=nic, mode="replay", more="", expect="")
     fitted = text.replace("8 Gb/s, latency: 1 us", "6.4 Gb/s, latency: 3 us")
     better = loads(fitted, file="s.yaml")
-    told = check_devices(scenario(nic), beside=better).told
+    told = check_devices(scenario(nic), other_scenario=better).results
     one = told["components"]["node0.nic0"]
     assert one["beside"]["max"]["value"] < 0.15 < one["errors"]["max"]["value"]
     page = accuracy_page(told)
@@ -349,7 +349,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
 
 def test_the_real_job_tells_model_error_from_composition_error(nic):
     more = "  real: {iteration_time: 3 ms, low: 2.9 ms, high: 3.1 ms, source: a test}"
-    whole = check_devices(scenario(nic, more=more)).told["whole"]
+    whole = check_devices(scenario(nic, more=more)).results["whole"]
     real = whole["real"]
     assert real["composition"] == pytest.approx(whole["measured"] / 3e-3 - 1)
     assert real["all"] == pytest.approx(whole["predicted"] / 3e-3 - 1)
@@ -358,7 +358,7 @@ def test_the_real_job_tells_model_error_from_composition_error(nic):
 
 def test_the_error_of_the_whole_is_that_of_the_answer(nic):
     expect = "expect: [{that: hil.makespan.error.p50 <= 20 %}]\nanswer: {minimize: makespan}"
-    told = check_devices(scenario(nic, expect=expect)).told
+    told = check_devices(scenario(nic, expect=expect)).results
     assert told["answer"]["metric"] == "makespan"
     assert [e["component"] for e in told["expect"]] == ["makespan"]
     assert told["expect"][0]["value"] == pytest.approx(abs(told["whole"]["error"]))
@@ -397,7 +397,7 @@ LIVE = (
         (
             {"driver": "cxl"},
             "",
-            "is of driver 'cxl', the device that is missing would be of 'verbs'",
+            "has driver 'cxl', but the missing device would have 'verbs'",
         ),
         ({"clock": "icount"}, "", "is of clock 'icount'"),
         ({"flags": ("emulated",)}, "", "is of device 'an emulated one'"),

@@ -201,7 +201,7 @@ WRONG = {
     "taken": (
         "from foretrace.models.parts import NodePart, part\n@part('nic')\nclass Odd(NodePart):\n"
         "    def components(self, name):\n        return ()\n",
-        "part 'nic': there is such a kind of part already; take another name",
+        "part 'nic': a built-in kind of part has this name; choose another name",
     ),
     "topology": (
         "from foretrace.models.network.topology.wiring import Topology, topology\n"
@@ -254,5 +254,5 @@ def test_a_process_that_keeps_no_rows_is_refused_before_it_runs(cli, tmp_path, v
     file = HERE.parent / "serving.yaml"
     code, _, err = cli(verb, file, "--set", f"run.keep={keep}", *out)
     assert code == 2
-    assert f"'{keep}' keeps no rows to explain the answer by" in err
+    assert f"'{keep}' stores no rows to explain the answer" in err
     assert list(tmp_path.iterdir()) == []

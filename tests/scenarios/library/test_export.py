@@ -93,8 +93,8 @@ def test_what_chakra_has_no_use_for_is_refused(brought, tmp_path):
     done = run("run", brought, "--out", tmp_path / "runs")
     assert (done.exit_code, str(done.exception).splitlines()[0]) == (
         1,
-        "error workload.serialise: a Chakra trace has every rank and its dependencies; leave it "
-        "out",
+        "error workload.serialise: does not apply to a Chakra trace, which has all ranks and "
+        "dependencies; remove it",
     )
 
 

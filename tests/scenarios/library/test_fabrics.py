@@ -129,7 +129,7 @@ def test_a_file_of_links_is_found_from_the_folder_of_the_scenario(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{use: torus}", "cluster.fabric.topology: 'shape' is needed and nobody says it"),
+        ("{use: torus}", "cluster.fabric.topology: 'shape' is missing"),
         ("{use: torus, shape: [3, 3]}", "torus of 9 machines, and 8 have NICs; give a shape of 8"),
         ("{use: fat-tree, routing: hash}", "'hash' is not one of: pool, ecmp, spray"),
         ("{use: fat-tree, routing: pool, paths: 2}", "pooled uplinks do not use it"),
@@ -151,10 +151,10 @@ def test_what_a_topology_cannot_be_is_refused(text, said):
 def test_oversubscription_said_with_the_topology_is_doubted_too():
     text = with_topology("{use: fat-tree, oversubscription: 3}")
     assert [w.message for w in loads(text).warnings] == [
-        "'10 GB/s' changes less than it says: a port of the switch has 40 Gb/s; give "
+        "'10 GB/s' is not reached: a port of the switch has 40 Gb/s; give "
         "cluster.fabric.switch another model, or bandwidth",
-        "'3' changes nothing: 8 NICs fit one leaf switch of 64 ports, so there is no spine; "
-        "leave it out, or say cluster.fabric.switch.ports of a smaller switch",
+        "'3' has no effect: 8 NICs fit on one leaf switch of 64 ports, so there is no spine; "
+        "leave it out, or write a smaller cluster.fabric.switch.ports",
     ]
 
 

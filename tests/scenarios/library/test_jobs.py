@@ -124,9 +124,9 @@ def test_a_job_is_paid_for_by_its_share_of_the_machine_and_its_time():
     ("text", "said"),
     [
         (HEAD, "'workload' is missing"),
-        (TWO + f"workload: {SEND}\n", "'workload' at the top is of one job, and there are 'jobs'"),
+        (TWO + f"workload: {SEND}\n", "'workload' at the top is for a single job"),
         (TWO + "expect: [{that: iteration_time.p50 < 1 s}]\n",
-         "'iteration_time' is a number of a job; say of which, such as a.iteration_time.p50"),
+         "'iteration_time' belongs to a job; name the job, such as a.iteration_time.p50"),
         (TWO.replace("arrives", "arives") + "expect: [{that: a.iteraton_time.p50 < 1 s}]\n",
          "no metric named 'a.iteraton_time.p50'"),
     ],
@@ -141,7 +141,7 @@ def test_what_is_wrong_with_jobs_is_told_when_they_are_read(text, said):
     ("was", "is_", "said"),
     [
         ('"node[01].gpu0"', "node9.gpu0", "jobs.a.on.gpu: no gpu is named node9.gpu0"),
-        ('"node[01].gpu0"', "9", "jobs.a.on.gpu: 9 gpu are asked for, the machine has 4"),
+        ('"node[01].gpu0"', "9", "jobs.a.on.gpu: 9 gpu are requested, but the cluster has 4"),
         ('{gpu: "node[01]', '{gpus: "node[01]', "jobs.a.on: its workload has no pool 'gpus'"),
     ],
 )
@@ -153,7 +153,7 @@ def test_places_that_are_not_there_are_named_with_a_cure(was, is_, said):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ("{minimize: iteration_time.p50}", "say of which job: a.iteration_time.p50"),
+        ("{minimize: iteration_time.p50}", "name the job: a.iteration_time.p50"),
         ("{minimize: c.iteration_time.p50}", "answer: 'c.iteration_time.p50'"),
     ],
 )
@@ -166,7 +166,7 @@ def test_the_schema_has_jobs_and_an_answer():
     from foretrace.scenarios.config.schema import json_schema
 
     assert {"jobs", "answer"} <= json_schema()["properties"].keys()
-    assert "it waits in order" in explain("jobs.a.on").what
+    assert "the job waits in arrival order" in explain("jobs.a.on").what
     assert "trace_workload" in json.dumps(json_schema())
 
 

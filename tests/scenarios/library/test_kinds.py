@@ -156,14 +156,24 @@ def test_settings_of_a_kind_are_swept_by_their_path():
         (
             "cluster:\n",
             "cluster:\n  nodes: 3\n",
-            "'kinds' says all machines; take 'nodes' out, or write it as one of them",
+            "'kinds' replaces 'nodes'; remove 'nodes', or write it as one of the kinds",
             ":10:10  cluster.nodes",
         ),
         ("count: 2\n", "cuont: 2\n", "unknown key 'cuont'; did you mean 'count'?", ":12:7"),
         ("      count: 2\n", "", "'count' is missing", "cluster.kinds.trainer.count"),
         ("count: 2\n", "count: 0\n", "'0' must be at least 1", "cluster.kinds.trainer.count"),
-        ("nic: {bandwidth: 20 GB/s", "nic: {bandwith: 20 GB/s", "unknown key 'bandwith'", ":14:13"),
-        ("    store: ", "    my.store: ", "'my.store' is no name of a kind", ":15:5"),
+        (
+            "nic: {bandwidth: 20 GB/s",
+            "nic: {bandwith: 20 GB/s",
+            "unknown key 'bandwith' in a source",
+            ":14:13",
+        ),
+        (
+            "    store: ",
+            "    my.store: ",
+            "'my.store' is not a name for a kind of machine",
+            ":15:5",
+        ),
         (
             "kind:trainer, each",
             "kind:trainers, each",
@@ -186,7 +196,7 @@ def test_a_mistake_in_kinds_has_its_place_and_cure(old, new, message, place):
         (
             '{"kind:store.nic*": {use: link',
             '{"kind:stor.nic*": {use: link',
-            r"k\.yaml:\d+:\d+: backends: no component is named 'kind:stor\.nic\*'; did you mean",
+            r"k\.yaml:\d+:\d+: backends: no component matches 'kind:stor\.nic\*'; did you mean",
         ),
         (
             "      nic: {bandwidth: 10 GB/s, latency: 1 us}\n",

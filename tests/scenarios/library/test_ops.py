@@ -118,10 +118,10 @@ def test_a_rule_that_fits_nothing_or_cannot_be_is_an_error_with_its_place(tmp_pa
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("{where: {}, time: 0 s}", "'where' says nothing; give one of name, module"),
-        ("{where: {name: a}}", "a rule does nothing; give one of time, scale"),
-        ("{where: {name: a}, time: 0 s, scale: 2}", "'time' and 'scale' cannot both be"),
-        ("{where: {name: a}, time: 0 s, remove: true}", "'remove' and 'time' cannot both be"),
+        ("{where: {}, time: 0 s}", "'where' is empty; write one of name, module"),
+        ("{where: {name: a}}", "the rule changes nothing; write one of time, scale"),
+        ("{where: {name: a}, time: 0 s, scale: 2}", "'time' and 'scale' exclude each other"),
+        ("{where: {name: a}, time: 0 s, remove: true}", "'remove' and 'time' exclude each other"),
         ("{where: {nme: a}, time: 0 s}", "nme"),
         ("{where: {name: a}, time: -1 s}", "'-1 s' is negative"),
     ],
@@ -150,7 +150,7 @@ jobs:
     slower = run_with_replicas(build_variant(loads(jobs.replace("OPS", rules)))).result
     assert slower.of("a").makespan > plain.of("a").makespan
     assert slower.of("b").makespan == plain.of("b").makespan
-    with pytest.raises(InvalidScenarioError, match="'ops' at the top is of one job"):
+    with pytest.raises(InvalidScenarioError, match="'ops' at the top is for a single job"):
         loads(jobs.replace("OPS", "") + MM)
 
 

@@ -36,7 +36,7 @@ def test_a_price_by_size_needs_the_size(scenario, whole):
         "{what: nic, each: 0.06 USD/hour}", "{what: nic, per: 1 GB, each: 1 USD/hour}"
     )
     with pytest.raises(
-        ScenarioError, match=r"cost.items: 'nic' is priced by size, and nobody says"
+        ScenarioError, match=r"cost\.items: 'nic' is priced by size, but its size is unknown"
     ):
         price_per_second(scenario(text))
 

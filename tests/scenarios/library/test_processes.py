@@ -52,7 +52,7 @@ def test_a_slower_nic_makes_a_run_longer_and_a_short_fault_costs_less(undisturbe
     ("written", "message"),
     [
         ("degrad", "no process named 'degrad'; did you mean 'degrade'?"),
-        ("{at: 1 s}", "'use' is missing; it names the process"),
+        ("{at: 1 s}", "'use' is missing; write use: NAME, the name of the process"),
         ("{use: degrade, component: node0.nic0.tx}", "'at' is missing"),
         ("{use: degrade, component: node0.nic0.tx, at: 1 GB}", "'1 GB' is not a time"),
         ("{use: degrade, component: x, at: 1 s, slow: 3}", "unknown key 'slow'"),
@@ -195,7 +195,7 @@ def test_a_constructor_without_annotations_is_no_schema(plugged):
     name = plugged(LINK.replace(": ByteRate", ""))
     with pytest.raises(InvalidScenarioError) as told:
         loads(FIRST + BOUND.replace("NAME", name))
-    assert f"backend '{name}': 'bandwidth' of Mine() has no annotation" in str(told.value)
+    assert "': 'bandwidth' of Mine() has no annotation, so its unit is unknown" in str(told.value)
 
 
 GPU = """
@@ -219,12 +219,18 @@ class Mine(Workload):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (POLICY.replace("(self, sim)", "(self)"), "cannot be asked; write 'def __call__(self, sim"),
+        (
+            POLICY.replace("(self, sim)", "(self)"),
+            "takes other arguments; write 'def __call__(self, sim",
+        ),
         (POLICY.replace("__call__", "run"), "has no __call__(); write 'def __call__(self, sim)'"),
         (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
         (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
         (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
-        (GPU.replace("class Mine(Backend)", "def mine()"), "mine is no class; write one with"),
+        (
+            GPU.replace("class Mine(Backend)", "def mine()"),
+            "mine is not a class; write a class with",
+        ),
         (
             WORK.replace("(self, job)", "(self)"),
             "start(self) cannot be asked; write 'def start(sel",
@@ -258,7 +264,7 @@ def test_a_policy_that_yields_a_number_is_told_what_to_wait_for(plugged, capsys,
         main()
     assert end.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert "it yields '0.01'; yield sim.wait(seconds) or another thing to wait for" in last
+    assert "it yields '0.01'; yield sim.wait(seconds) or another event" in last
 
 
 def test_a_plug_in_that_fails_while_it_runs_is_blamed_and_not_we(plugged, capsys, monkeypatch):
@@ -320,7 +326,7 @@ def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
 
 def test_a_spare_that_is_not_there_is_named():
     text = FIRST + SPARE.replace("node2.gpu0", "node9.gpu0")
-    with pytest.raises(SimulationError, match=r"hot-spare: no component is named 'node9\.gpu0'"):
+    with pytest.raises(SimulationError, match=r"hot-spare: no component matches 'node9\.gpu0'"):
         seconds(text)
 
 

@@ -50,7 +50,7 @@ def test_a_scenario_is_run_by_its_name_or_file(tmp_path):
 
 
 def test_what_is_no_run_cannot_be_compared_and_is_told_so(study):
-    with pytest.raises(foretrace.ScenarioError, match="Result is no run; give a study"):
+    with pytest.raises(foretrace.ScenarioError, match="Result is not a run; give a study"):
         foretrace.compare(study, study.results["base"])
 
 

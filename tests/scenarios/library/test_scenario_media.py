@@ -81,10 +81,11 @@ def test_the_plan_prints_it(tmp_path):
     ("media", "said"),
     [
         ("{'leaf*': store-and-forwrd}", "no medium named 'store-and-forwrd'; did you mean "
-         "'store-and-forward'?; name the file of a plug-in that has it under 'plugins'"),
+                                        "'store-and-forward'?; if a plug-in defines it, list the "
+                                        "plug-in's file under 'plugins'"),
         ("{'leaf*': {use: store-and-forward, depth: 3}}", "unknown key 'depth'"),
-        ("{'leaf*': {depth: 3}}", "'use' is missing; it names the medium"),
-        ("{'leaf*': 3}", "a medium is written like {use: NAME, …}"),
+        ("{'leaf*': {depth: 3}}", "'use' is missing; write use: NAME, the name of the medium"),
+        ("{'leaf*': 3}", "a medium needs a name; write it like {use: NAME, …}"),
     ],
 )  # fmt: skip
 def test_a_medium_that_is_wrong_is_refused_at_its_place(media, said):
@@ -97,9 +98,9 @@ def test_a_medium_that_is_wrong_is_refused_at_its_place(media, said):
 @pytest.mark.parametrize(
     ("glob", "said"),
     [
-        ("spine*", "media: no component is named 'spine*'"),
-        ("node*.gpu*", "media: 'node*.gpu*' means nothing that has a rate (node0.gpu0 is a gpu); "
-         "name NICs, links, ports or memories"),
+        ("spine*", "media: no component matches 'spine*'"),
+        ("node*.gpu*", "media: 'node*.gpu*' matches no component with a rate (node0.gpu0 is a "
+         "gpu); name NICs, links, ports or memories"),
     ],
 )  # fmt: skip
 def test_components_that_no_medium_can_carry_are_refused(glob, said):
@@ -161,4 +162,4 @@ def test_an_installed_package_brings_a_medium(monkeypatch, tmp_path):
 
 
 def test_media_are_explained():
-    assert "Max-min where nothing is said" in explain("media").what
+    assert "Max-min fairness by default" in explain("media").what

@@ -24,8 +24,8 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("backends.node7*={use: recorded}", "backends: no component is named 'node7*'"),
-        ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is needed and nobody says it"),
+        ("backends.node7*={use: recorded}", "backends: no component matches 'node7*'"),
+        ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is missing"),
         (
             "backends={node*.nic*: {use: copy}}",
             "backends: 'node*.nic*' is shared by what is in flight, and Copy.timing() would "
@@ -48,7 +48,7 @@ def test_another_gpu_is_refused_only_where_nothing_is_known_of_it():
     told = load("first").resolved()
     told["cluster"]["node"]["gpu"] = {"count": 1, "streams": 8}
     (found,) = said(loads(json.dumps(told)))
-    assert "the cluster has another GPU, of which nobody says the bandwidth; say what it" in found
+    assert "the cluster has another GPU, whose bandwidth is unknown; describe it" in found
 
 
 def test_the_command_says_so_and_leaves_with_2():

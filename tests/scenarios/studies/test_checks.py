@@ -55,7 +55,7 @@ REFUSED = {
     ),
     "a part that is not there": (
         "processes=[{use: degrade, component: node0.nic7.tx, at: 1 us}]",
-        "degrade: no component is named 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",
+        "degrade: no component matches 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",
     ),
     "a part without a rate": (
         "processes=[{use: degrade, component: node0.gpu0, at: 1 us}]",
@@ -63,11 +63,13 @@ REFUSED = {
     ),
     "a spare that is not there": (
         "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
-        "hot-spare: no component is named 'node9.gpu0'",
+        "hot-spare: no component matches 'node9.gpu0'",
     ),
     "rows that nothing can bring back": (
         "run={keep: ranks}",
-        "'ranks' keeps no rows to explain the answer by",
+        "run.keep 'ranks' stores no rows to explain the answer, and this run cannot be repeated "
+        "for them (it has several jobs, a job that holds memory, a process, a device or a failed "
+        "component)",
     ),
     "an answer that nobody knows": (
         "answer={maximize: tokens_per_second.p50}",
@@ -109,5 +111,5 @@ def test_what_steers_a_run_leaves_nothing_to_explain_it_by(cli, tmp_path, monkey
     settings = (*STEERED[what], "run={keep: none}")
     code, _, err = cli(verb, "send.yaml", *(word for one in settings for word in ("--set", one)))
     assert code == 2
-    assert "a device or a part that is down steer cannot be repeated" in " ".join(err.split())
+    assert "this run cannot be repeated" in " ".join(err.split())
     assert not (tmp_path / "runs").exists()

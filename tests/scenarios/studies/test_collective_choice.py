@@ -27,7 +27,7 @@ def test_the_way_that_is_taken_is_named_with_why():
     found = collective_choice(board(), "all-reduce", "64 MiB")
     (taken,) = [w.name for w in found.ways if w.taken]
     assert taken == "in-switch/simple"
-    assert "taken: the quickest of them" in str(found)
+    assert "taken: the fastest one on an idle machine" in str(found)
     assert min(found.ways, key=lambda w: w.seconds).name == taken
 
 
@@ -50,7 +50,7 @@ def test_a_pin_is_said_to_be_one():
     library = '{model: nccl-nvlink4, algorithm: "all-reduce=ring/ll128"}'
     found = collective_choice(board(1, library), "all-reduce", "64 MiB")
     assert [w.name for w in found.ways] == ["ring/ll128"]
-    assert "library.algorithm pins (ring/ll128)" in str(found)
+    assert "library.algorithm allows (ring/ll128)" in str(found)
 
 
 def test_the_command_prints_it(cli, tmp_path):
@@ -65,7 +65,7 @@ def test_the_command_prints_it(cli, tmp_path):
     ("asked", "message"),
     [
         (("all-reduce", "64 apples"), "--size: "),
-        (("all-reduce", "1 MiB", 9), "--ranks 9: of 8 GPUs take 2 or more"),
+        (("all-reduce", "1 MiB", 9), "--ranks 9: write 2 to 8, the number of GPUs"),
         (("all-reduced", "1 MiB"), "collective 'all-reduced' is unknown; take one of"),
     ],
 )

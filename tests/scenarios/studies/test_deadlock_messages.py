@@ -42,12 +42,12 @@ def stuck(text: str) -> str:
         (
             "processes: [{use: fail, component: node1.nic0.rx, at: 9 us}]",
             "lost: op 0 was stopped by the failure of node1.nic0.rx; fail has node1.nic0.rx "
-            "(processes.0, s.yaml:7:19): leave it out, or slow it down instead",
+            "(processes.0, s.yaml:7:19): remove it, or use a slowdown instead",
         ),
         (
             "  override: {node0.nic*: {down: true}}",
             "starvation: op 0 runs at rate 0 on node0.nic0.tx, node1.nic0.rx; node0.nic0.tx is "
-            "down (cluster.override.node0.nic*, s.yaml:7:33): leave it out, or slow it down "
+            "down (cluster.override.node0.nic*, s.yaml:7:33): remove it, or use a slowdown "
             "instead",
         ),
         (
@@ -67,13 +67,13 @@ def test_transfers_that_never_end_name_what_holds_them(written, said):
         (
             "cluster: {override: {node0.gpu0: {down: true}}}",
             r"failed node0\.gpu0; node0\.gpu0 is down \(cluster\.override\.node0\.gpu0, "
-            r"s\.yaml:6:.*\): let a hot-spare under processes take over, or leave it out$",
+            r"s\.yaml:6:\.\*\): add a hot-spare under processes, or remove it\$",
         ),
         (
             "processes:\n  - {use: fail, component: node0.gpu0, at: 0 s}\n"
             "  - {use: hot-spare, spares: [], period: 1 s, swap: 1 s}",
-            r"; fail has node0\.gpu0 \(processes\.0, s\.yaml:7:11\): give hot-spare another of its "
-            r"'spares', or leave it out$",
+            r"; fail has node0\.gpu0 \(processes\.0, s\.yaml:7:11\): add a component to the "
+            r"'spares' of hot-spare, or remove it\$",
         ),
     ],
 )

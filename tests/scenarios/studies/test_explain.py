@@ -21,7 +21,7 @@ from foretrace.sim.errors import ScenarioError
         ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
         ("cluster.fabric.topology", "  values   dragonfly, fat-tree, graph, rail, torus"),
         ("cluster.override.node0.slowdown", "  type     number"),
-        ("cluster.node.links.via", "  The kind of link, a name of `foretrace catalog link`."),
+        ("cluster.node.links.via", "  Kind of link, a name from `foretrace catalog link`."),
         ("what_if.name", "  Its column in tables."),
         ("iteration_time", "  unit     s"),
         ("nic.utilization", "  unit     ratio"),
@@ -57,7 +57,7 @@ def test_what_has_no_name_is_answered_with_the_nearest(wrong, right):
 def test_what_is_not_built_is_explained_by_its_release():
     name = "gpu.memory"
     assert name not in explain("metrics").below
-    with pytest.raises(ScenarioError, match=f"'{name}' comes with release 0.3"):
+    with pytest.raises(ScenarioError, match=f"'{name}' is planned for release 0.3"):
         explain(name)
 
 

@@ -48,7 +48,7 @@ def scenario():
 
 def test_uplinks_say_their_rate_and_whose_data_cross_them(scenario):
     told = explain_on("leaf1.up", scenario)
-    assert told.what == "All links of a leaf to the spines, as one pool (routing: pool)."
+    assert told.what == "All links from a leaf to the spines, as one pool (routing: pool)."
     assert told.facts["rate"] == "267 GB/s, shared by all in flight"  # 8 x 50 GB/s / 1.5
     assert told.facts["used by"] == "data from 8 GPUs of node1 to 24 GPUs of node0, node2, node3"
     assert told.below["cluster.fabric.oversubscription"].startswith("1.5  (written at <text>:")
@@ -70,13 +70,13 @@ def test_a_link_to_a_nic_says_who_says_its_rate_and_how_wrong_that_may_be(scenar
 def test_a_nic_a_machine_and_a_switch_list_their_parts(scenario):
     nic = explain_on("node0.nic0", scenario)
     assert nic.below["cluster.node.nic.bandwidth"].startswith("200 Gb/s  (written at <text>:9:")
-    assert nic.below["node0.nic0.tx"].startswith("What a NIC sends. (rate ")
+    assert nic.below["node0.nic0.tx"].startswith("The sending direction of a NIC. (rate ")
     node = explain_on("node1", scenario)
     assert node.below["node1.gpu0 … node1.gpu7"] == (
-        "A GPU, whose streams run kernels. (streams 128 at once)"
+        "A GPU; its streams run kernels. (streams 128 at once)"
     )
     leaf = explain_on("leaf0", scenario)
-    assert leaf.below["leaf0.node0.nic0 … leaf0.node0.nic7"].startswith("The port of a switch to a")
+    assert leaf.below["leaf0.node0.nic0 … leaf0.node0.nic7"].startswith("The switch port to a NIC.")
 
 
 def test_a_gpu_says_its_rank_its_backend_and_its_override(scenario):
@@ -99,9 +99,15 @@ def test_what_only_a_variant_has_says_so(scenario):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("leaf9.up", "nothing there is named 'leaf9.up'; there are leaf0.up … leaf3.up"),
-        ("node0.gqu0.tx", "nothing there is named 'node0.gqu0.tx'; did you mean 'node0.gpu0.tx'?"),
-        ("cluster.nods", "nothing is named 'cluster.nods'; did you mean 'cluster.nodes'?"),
+        (
+            "leaf9.up",
+            "nothing in this scenario has the name 'leaf9.up'; there are leaf0.up … leaf3.up",
+        ),
+        (
+            "node0.gqu0.tx",
+            "nothing in this scenario has the name 'node0.gqu0.tx'; did you mean 'node0.gpu0.tx'?",
+        ),
+        ("cluster.nods", "nothing has the name 'cluster.nods'; did you mean 'cluster.nodes'?"),
     ],
 )
 def test_a_name_that_nothing_has_is_answered_with_those_near(scenario, name, said):

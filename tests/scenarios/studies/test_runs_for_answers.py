@@ -55,7 +55,7 @@ def machines(point):
 def test_a_run_for_its_answer_keeps_no_rows_and_takes_as_many_ticks(points):
     base = points[0]
     for simulation in machines(base):
-        point = base.on(simulation)
+        point = base.with_simulation(simulation)
         whole, lean = point.run(), point.run_for_answer()
         assert whole.written is not None
         assert lean.written is None
@@ -97,7 +97,9 @@ def plain_search(points, chosen):
         for point in points:
             one = point
             if error:
-                one = point.on(scale_components(point.simulation, chosen, 1 / (1 + error)))
+                one = point.with_simulation(
+                    scale_components(point.simulation, chosen, 1 / (1 + error))
+                )
             found.append(deciding_samples(one, one.run())["iteration_time"])
         time = points[0].answer.of({"iteration_time": found[0]})
         medians = [points[0].answer.of({"iteration_time": one}) for one in found]

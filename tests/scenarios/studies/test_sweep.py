@@ -25,7 +25,7 @@ from foretrace.scenarios.studies.sweep.task import (
     poison_outcome,
     shared_task_part,
 )
-from foretrace.scenarios.studies.workers.pool import ProcessPool
+from foretrace.scenarios.studies.workers.process_pool import ProcessPool
 from foretrace.scenarios.studies.workers.workers import make_workers, workers_option
 from foretrace.sim.errors import ScenarioError
 
@@ -266,7 +266,7 @@ def test_a_search_without_optuna_says_how_to_get_it(scenario, monkeypatch):
 
 def test_a_search_needs_something_to_search_for(scenario):
     pytest.importorskip("optuna")
-    with pytest.raises(ScenarioError, match=r"sweep\.optimize: 'tpe' searches"):
+    with pytest.raises(ScenarioError, match=r"sweep\.optimize: 'tpe' needs an objective"):
         swept(scenario("sweep.method=tpe", "sweep.optimize=[]"))
 
 
@@ -325,7 +325,7 @@ def test_a_point_that_killed_its_workers_is_a_trial_with_an_error(scenario):
     found = swept(scenario(), Deadly())
     assert found.base.error is None
     assert {t.error["kind"] for t in found.trials} == {"Poisonous"}
-    assert all("killed the 3 workers" in t.error["message"] for t in found.failed)
+    assert all("killed 3 workers" in t.error["message"] for t in found.failed)
 
 
 def test_processes_say_what_one_process_says(scenario):
@@ -385,7 +385,7 @@ def test_the_option_wins_over_the_environment_and_that_over_the_scenario(monkeyp
 
 def test_workers_of_dask_without_dask_say_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ScenarioError, match=r"pip install distributed"):
+    with pytest.raises(ScenarioError, match="pip install distributed"):
         make_workers("dask://local:1")
 
 
@@ -442,9 +442,9 @@ def test_a_sweep_says_that_points_of_another_state_are_run_again(scenario, cli):
     other.mkdir()
     (other / "a.jsonl").write_text("{}\n")
     words = ["sweep", "tiny.yaml", "--workers", "local:1", "--shard", "1/2"]
-    assert f"points in {other} are of another state" in cli(*words)[2]
-    assert "of another state" not in cli(*words)[2]  # its own points are there now
-    assert "of another state" not in cli(*words, "-q", "--no-resume")[2]
+    assert f"points in {other} are belong to another version" in cli(*words)[2]
+    assert "belong to another version" not in cli(*words)[2]  # its own points are there now
+    assert "belong to another version" not in cli(*words, "-q", "--no-resume")[2]
 
 
 @pytest.mark.nightly

@@ -98,12 +98,12 @@ def test_a_run_without_a_measured_step_says_nothing_of_it():
 
 def test_a_step_that_no_gpu_can_give_is_refused_with_the_cure():
     quick = "workload.measured={iteration_time: 1 us, on: {nodes: 1}}"
-    assert "no time on the GPUs gives 1e-06 s: what is not on them takes" in refused(quick)
+    assert "no factor on GPU times gives 1e-06 s: without them the step takes" in refused(quick)
 
 
 def test_other_gpus_than_those_measured_are_refused():
     more = TINY + "what_if: [{name: h200, set: {cluster.node.gpu.model: h200-sxm-141g}}]\n"
-    assert "workload.measured: h200 has other GPUs than the step was measured on" in refused(
+    assert "workload.measured: h200 has other GPUs than the measured step" in refused(
         MEASURED, text=more
     )
 
@@ -119,7 +119,7 @@ def test_a_variant_without_the_measured_step_is_blind():
     ("on", "told"),
     [
         ("{nodes: 1, tensr: 2}", "workload.measured.on: .*tensr"),
-        ("{parallel: {tensor: 5}}", "workload.measured.on: .*no multiple of tensor 5"),
+        ("{parallel: {tensor: 5}}", "workload.measured.on: .*not a multiple of tensor 5"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(on, told):

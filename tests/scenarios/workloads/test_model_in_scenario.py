@@ -47,7 +47,12 @@ WRONG = [
     ("      chosen: 2", "      chosen: 5", 13, "experts.chosen: a token chooses 5 of 4 .* take 4"),
     ("    hidden: 64\n", "", 6, "workload.model: has no hidden; add it"),
     ("tensor: 1", "pipeline: 4", 18, "parallel.pipeline: 4 stages do not share 6 .* take 2"),
-    ("tensor: 1", "tensor: 3", 18, "no multiple of tensor 3 x pipeline 1; take parallel.tensor: 2"),
+    (
+        "tensor: 1",
+        "tensor: 3",
+        18,
+        "not a multiple of tensor 3 x pipeline 1; use parallel.tensor: 2",
+    ),
     ("tensor: 1", "expert: 3", 18, "parallel.expert: 3 ranks do not share 4 experts .* take 2"),
     ("tensor: 1", "expert: 4\n    tensor: 2", 18, "parallel.expert: 4 ranks that .* take 2"),
     ("batch: 16", "batch: 6", 15, "batch: 6 sequences are no multiple of 4 .* take 4"),

@@ -133,7 +133,7 @@ def test_the_metrics_of_a_plug_in_are_known_before_anything_runs(cli):
 def test_a_plan_says_how_often_a_process_is_run(cli, monkeypatch):
     _, said, _ = cli("plan", "serving.yaml")
     base, _, runs, *_ = (line.split(maxsplit=1)[1] for line in said.splitlines())
-    assert base.startswith("a process, run in every simulation")
+    assert base.startswith("a process: its ops are known only after a simulation")
     planned = json.loads(cli("plan", "serving.yaml", "--json")[1])["simulations"]
     assert runs.startswith(f"about {planned} simulations of 2 variants")
     counted = []
@@ -159,7 +159,10 @@ def test_an_answer_of_which_nothing_was_emitted_is_told_so():
     Path("mine.yaml").write_text(Path("serving.yaml").read_text() + text)
     one = build_variants(load("mine.yaml"))[0]
     assert one.answer.metric == "tpot.p99"
-    with pytest.raises(foretrace.ScenarioError, match="answer: the run has no 'tpot'"):
+    with pytest.raises(
+        foretrace.ScenarioError,
+        match="answer: the run has no value of 'tpot', because its job emitted none",
+    ):
         one.answer.of({})
 
 

@@ -155,8 +155,8 @@ def test_a_recommender_shares_its_tables():
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        ("gpt2", "workload.sequence: is missing; say how many tokens a sequence has"),
-        ("resnet-50, sequence: 9", "workload.sequence: the model itself says how long"),
+        ("gpt2", "workload.sequence: is missing; write the tokens of a sequence"),
+        ("resnet-50, sequence: 9", "workload.sequence: the model has its own sequence length"),
         ("{hidden: 8, layrs: 2}, sequence: 9", "workload.model.layrs: is not known; did you mean"),
     ],
 )
@@ -192,7 +192,7 @@ def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
     [
         (
             ["workload.execution.experts={zipf: 1.0, recorded: [1, 2]}"],
-            "has zipf and recorded; say one",
+            "has zipf and recorded; keep one",
         ),
         (
             ["workload.execution.experts={recorded: [1, 2]}"],
@@ -200,7 +200,7 @@ def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
         ),
         (
             ["workload.execution.experts={zipf: 1.0}", "workload.execution.experts.imbalance=2.0"],
-            "has imbalance and zipf; say one",
+            "has imbalance and zipf; keep one",
         ),
     ],
 )
@@ -251,9 +251,9 @@ def test_what_is_frozen_may_be_stored_in_fewer_bits():
     [
         ([LORA.replace("8", "0")], "'0' must be at least 1"),
         ([LORA.replace("value", "valu")], "did you mean 'query-key-value'"),
-        (["workload.types={frozen: fp8}"], "workload.types.frozen: every weight is trained"),
+        (["workload.types={frozen: fp8}"], "workload.types.frozen: all weights are trained"),
         ([LORA, "workload.model=resnet-50", "workload.sequence=null"],
-         "workload.optimizer.adapters: are for a transformer"),
+         "workload.optimizer.adapters: need a transformer"),
         ([LORA, "workload.parallel.tensor=4", "workload.optimizer.adapters.rank=6"],
          "4 ranks do not share adapters of rank 6 evenly; take 2"),
     ],
@@ -265,10 +265,11 @@ def test_adapters_that_cannot_be_are_refused(set, told):
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        ("{dispatch: fp8}", "workload.types.dispatch: the model has no experts; leave it out"),
+        ("{dispatch: fp8}", "workload.types.dispatch: the model has no experts; remove it"),
         (
             "{products: fp4}",
-            "workload.types.scales.block: 0, but products in fp4 take a scale for 16",
+            "workload.types.scales.block: is 0, but GEMMs in fp4 need one scale per 16 or 32 "
+            "numbers",
         ),
         ("{products: fp2}", "fp2"),
         ("{wieghts: bf16}", "did you mean 'workload.types.weights'"),
@@ -320,11 +321,11 @@ def test_what_does_not_fit_is_refused_with_what_would_make_it_fit():
     [
         (
             "workload.parallel={tensor: 5}",
-            "4 GPUs are no multiple of tensor 5 x pipeline 1; take parallel.tensor: 4",
+            "4 GPUs are not a multiple of tensor 5 x pipeline 1; use parallel.tensor: 4",
         ),
         (
             "workload.parallel={tensor: 3}",
-            "4 GPUs are no multiple of tensor 3 x pipeline 1; take 3 GPUs, or parallel.tensor: 2",
+            "4 GPUs are not a multiple of tensor 3 x pipeline 1; use 3 GPUs, or parallel.tensor: 2",
         ),
         (
             f"workload={{type: training, model: {{{SIZES.replace('12', '18', 1)}}}, batch: 16, "
@@ -343,7 +344,7 @@ def test_what_cannot_be_is_refused_with_the_nearest(set, told):
 
 def test_a_precision_that_the_gpu_lacks_is_refused():
     text = TINY.replace("h100-sxm5-80g", "a100-sxm4-80g")
-    with pytest.raises(ScenarioError, match="nobody says how quick this GPU is in fp8"):
+    with pytest.raises(ScenarioError, match="the peak of this GPU in fp8 is unknown"):
         run("workload.precision=fp8", text=text)
     _, bf16 = run("workload.batch=64")
     _, fp8 = run("workload.batch=64", "workload.precision=fp8")
@@ -353,11 +354,14 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peaks.fp4"),
-        (["precision=mxfp8"], "apply a scale for 32 numbers; take fp8, or write cluster.node.gpu."),
-        (["scales.block=128"], "nothing is in fp8 or fp4; take precision: fp8, or leave it out"),
+        (["precision=nvfp4"], "in fp4 is unknown; use fp8, or write cluster.node.gpu.peaks.fp4"),
+        (
+            ["precision=mxfp8"],
+            "support one scale per 32 numbers; use fp8, or write cluster.node.gpu.",
+        ),
+        (["scales.block=128"], "no tensor is in fp8 or fp4; write precision: fp8, or remove it"),
         (["scales.blocks=128"], "did you mean 'workload.types.scales.block'"),
-        (["precision=nvfp4", "scales.block=128"], "take 16 (precision: nvfp4) or 32 (mxfp4)"),
+        (["precision=nvfp4", "scales.block=128"], "write 16 (precision: nvfp4) or 32 (mxfp4)"),
     ],
 )
 def test_numbers_and_scales_that_tensor_cores_do_not_take_are_refused(set, told):

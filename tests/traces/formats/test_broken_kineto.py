@@ -54,8 +54,8 @@ BUNDLED = (
 )
 
 FILES = {
-    "no file": ({}, "workload.trace: no file fits 't.json'; correct the path, or take a bundled "
-                f"trace: {BUNDLED}"),
+    "no file": ({}, "workload.trace: no file matches 't.json'; correct the path, or use a "
+                    "bundled trace: "),
     "an empty file": ({"t.json": b""}, f"t.json: is empty; {GIVE}"),
     "a folder": ({"t.json": None}, f"t.json: is a folder; {GIVE}"),
     "gzip that breaks off": (
@@ -218,8 +218,8 @@ def test_broken_input_is_reported_with_its_place_and_a_cure(case, refused, tmp_p
 def test_a_graph_is_no_recording_to_import(refused, tmp_path):
     name = put(tmp_path, {"x.0.et": b""})
     assert refused("trace", "import", name, "--out", "kept") == (
-        "'x.0.et' is a Chakra trace: a graph, without recorded events; run it, or bring the "
-        "Kineto trace that it was made from"
+        "'x.0.et' is a Chakra trace, a graph without recorded events; run it, or use the Kineto "
+        "trace that it was made from"
     )
 
 

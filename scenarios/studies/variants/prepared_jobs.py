@@ -121,21 +121,23 @@ class JobDispatcher:
     def _pool_components(self, kind: str, system: System) -> list[str]:
         return [name for name in system.select(kind=kind) if name not in self.taken]
 
-    def _run_job(self, sim: Running, one: WaitingJob, stores: Mapping[str, Allocator]) -> Steps:
-        yield sim.wait(one.job.arrives)
-        on = {pool: v for pool, v in one.pools.items() if not isinstance(v, int)}
+    def _run_job(
+        self, sim: Running, waiting_job: WaitingJob, stores: Mapping[str, Allocator]
+    ) -> Steps:
+        yield sim.wait(waiting_job.job.arrives)
+        on = {pool: v for pool, v in waiting_job.pools.items() if not isinstance(v, int)}
         held: list[tuple[Allocator, tuple[str, ...]]] = []
-        for pool, kind, count in sorted(_counted_pools(one), key=lambda asked: asked[1]):
+        for pool, kind, count in sorted(_counted_pools(waiting_job), key=lambda asked: asked[1]):
             on[pool] = yield stores[kind].request(count)
             held.append((stores[kind], on[pool]))
-        ordered = {pool: on[pool] for pool in one.pools}
-        launched = sim.launch(one.job.workload, one.job.name, ordered)
+        ordered = {pool: on[pool] for pool in waiting_job.pools}
+        launched = sim.launch(waiting_job.job.workload, waiting_job.job.name, ordered)
         yield launched.done
         for store, names in held:
             store.put(names)
 
 
-def _counted_pools(one: WaitingJob) -> list[tuple[str, str, int]]:
+def _counted_pools(waiting: WaitingJob) -> list[tuple[str, str, int]]:
     """Pools of which a number is asked: name, kind and number."""
-    needs = one.job.workload.needs.pools
-    return [(pool, needs[pool].kind, n) for pool, n in one.pools.items() if isinstance(n, int)]
+    needs = waiting.job.workload.needs.pools
+    return [(pool, needs[pool].kind, n) for pool, n in waiting.pools.items() if isinstance(n, int)]

@@ -14,7 +14,7 @@ KEPT = 4
 _machines: dict[str, Machine] = {}
 
 
-def machine_of(scenario: Scenario, files: Mapping[str, str]) -> Machine:
+def cached_machine(scenario: Scenario, files: Mapping[str, str]) -> Machine:
     """Components of a scenario and their backends, kept unless backends are of its workload.
 
     Those of recordings and of devices are: they are built for each point.

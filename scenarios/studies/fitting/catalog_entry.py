@@ -29,7 +29,7 @@ from ...config.settings import plain_settings, setting_field, setting_names
 from ..accuracy.score import ErrorStatistic, accuracy_verdict
 from .bench import unit_of_setting
 from .families import FittedFamily, OpCorrections
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 
 class Measured(Protocol):
@@ -86,7 +86,7 @@ def settings_before_fit(
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
-            raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
+            raise ScenarioError(f"--know '{one}': has no '='; write it like bandwidth='10 GB/s'")
         texts[key] = int(text) if text.isdigit() else text
     model = entry_model(kind)
     for key in texts:
@@ -102,7 +102,7 @@ def settings_before_fit(
         raise ScenarioError(
             f"--know: {where} of the {kind}: {first['msg']}; write it like bandwidth='10 GB/s'"
         ) from error
-    return SettingsBeforeFit(plain_settings(told, given=True), texts, node)
+    return SettingsBeforeFit(plain_settings(told, only_given=True), texts, node)
 
 
 def _unit_of(name: str) -> str:
@@ -181,16 +181,17 @@ def _percent_text(errors: PredictionErrors | None) -> str:
     return f"{three_digits(100 * errors.median)} % median, {three_digits(100 * errors.mean)} % mean"
 
 
-def fit_error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
+def fit_error_text(calibration: Calibration, holdout: str, bar: float = BAR) -> str:
     """All that a reader must know of a fit, the error on what was held out first."""
-    fit, held, once = found.groups
-    free = sum(not p.kept for p in found.parameters)
+    fit, held, once = calibration.groups
+    free = sum(not p.kept for p in calibration.parameters)
     return (
-        f"held-out {holdout}: {_percent_text(found.held)}{_judged_text(found.judged, bar)}; "
-        f"before the fit {_percent_text(found.blind)}; interpolation "
-        f"{_percent_text(found.interpolated)}; "
-        f"nearest neighbour {_percent_text(found.nearest)}; {once} groups scored once "
-        f"{_percent_text(found.final)}{_judged_text(found.once, bar)}; "
+        f"held-out {holdout}: {_percent_text(calibration.held)}"
+        f"{_judged_text(calibration.judged, bar)}; "
+        f"before the fit {_percent_text(calibration.blind)}; interpolation "
+        f"{_percent_text(calibration.interpolated)}; "
+        f"nearest neighbour {_percent_text(calibration.nearest)}; {once} groups scored once "
+        f"{_percent_text(calibration.final)}{_judged_text(calibration.once, bar)}; "
         f"{free} parameters on {fit} groups, {held} held out"
     )
 
@@ -199,7 +200,7 @@ def catalog_entry_text(
     kind: str,
     name: str,
     before: SettingsBeforeFit,
-    found: Calibration,
+    calibration: Calibration,
     data: Measured,
     holdout: str,
     date: str,
@@ -215,7 +216,7 @@ def catalog_entry_text(
     """
     command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
     values: dict[str, str] = {}
-    by = {p.name: p for p in found.parameters}
+    by = {p.name: p for p in calibration.parameters}
     keys = list(dict.fromkeys([*before.texts, *by]))
     for key in keys:
         p = by.get(key)
@@ -227,9 +228,9 @@ def catalog_entry_text(
             f"{data.where}; 90 % within {parameter_text(key, low)} to {parameter_text(key, high)}"
         )
         least_error = (factor - 1) / WIDER
-        held = max(found.held.median, least_error) if found.held else 0.0
-        error = f"{three_digits(100 * held)} %" if found.held else ""
-        note = fit_error_text(found, holdout, median_error_bar(kind, bar))
+        held = max(calibration.held.median, least_error) if calibration.held else 0.0
+        error = f"{three_digits(100 * held)} %" if calibration.held else ""
+        note = fit_error_text(calibration, holdout, median_error_bar(kind, bar))
         if factor > 1:
             note = f"90 % of times within a factor of {factor:.3g}; {note}"
         source = NumberSource("fitted", where, date, error, note)
@@ -312,27 +313,31 @@ def median_error_bar(name: str, stated: float | None) -> float:
 
 
 def _fit_facts(
-    name: str, found: Calibration, bar: float, own: OpCorrections | None = None
+    name: str, calibration: Calibration, bar: float, corrections: OpCorrections | None = None
 ) -> dict[str, Any]:
-    both = {k: getattr(found, k) for k in ("blind", "held", "interpolated", "nearest", "final")}
+    both = {
+        k: getattr(calibration, k) for k in ("blind", "held", "interpolated", "nearest", "final")
+    }
     return {
         "name": name,
-        "groups": found.groups,
-        "parameters": [_parameter_facts(p) for p in found.parameters]
-        + _op_corrections_to_dict(own or OpCorrections()),
+        "groups": calibration.groups,
+        "parameters": [_parameter_facts(p) for p in calibration.parameters]
+        + _op_corrections_to_dict(corrections or OpCorrections()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
         "verdicts": {
             k: verdict_text(judged, bar)
-            for k, judged in (("held", found.judged), ("final", found.once))
+            for k, judged in (("held", calibration.judged), ("final", calibration.once))
             if len(judged.errors)
         },
     }
 
 
-def _op_corrections_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
+def _op_corrections_to_dict(corrections: OpCorrections) -> list[dict[str, Any]]:
     """Factors and start-up times of single ops as a list of plain parameters."""
-    factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
-    starts = own.launches.items()
+    factors = [
+        {"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in corrections.factors.items()
+    ]
+    starts = corrections.launches.items()
     return factors + [
         {"name": n, "value": s, "text": f"{n}: starts in {parameter_text('launch', s)}"}
         for n, s in starts
@@ -340,11 +345,11 @@ def _op_corrections_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
 
 
 def fit_to_dict(
-    kind: str, found: Calibration, data: Measured, holdout: str, bar: float | None = None
+    kind: str, calibration: Calibration, data: Measured, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
-            "fits": [_fit_facts("parameters", found, median_error_bar(kind, bar))],
+            "fits": [_fit_facts("parameters", calibration, median_error_bar(kind, bar))],
             "left": [], "together": []}  # fmt: skip
 
 

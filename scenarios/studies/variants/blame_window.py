@@ -16,7 +16,7 @@ from ....sim.run.result import Result
 from ....sim.units import Seconds, seconds
 from .variant import Variant
 
-SLOWEST = 1.0  # per cent of the samples of the answer
+SLOWEST = 1.0  # percentage of the answer's samples that the window covers
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class BlameWindow:
         ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return {who: float(seconds(ticks, whole.tick)) for who, ticks in ordered}
 
-    def plain(self, tick: Seconds) -> dict[str, Any]:
+    def to_dict(self, tick: Seconds) -> dict[str, Any]:
         """Plain data, as in ``summary.json``, s."""
         first, last = (float(seconds(t, tick)) for t in self.spans[self.worst])
         total = float(seconds(sum(b - a for a, b in self.spans), tick))

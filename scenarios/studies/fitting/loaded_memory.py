@@ -12,7 +12,7 @@ from ....models.memory.loaded import LoadedMemory
 from ....sim.errors import ScenarioError
 from ....sim.facts.signature import parse_signature
 from .curves import Curve, Floats
-from .rows import MeasuredRows
+from .recording_rows import MeasuredRows
 
 LOADED_KIND = "loaded"
 GUESSES = {"latency": 1e-7, "read": 5e10, "write": 5e10, "in_flight": 2000.0, "queueing": 1e-8,
@@ -39,8 +39,8 @@ def load_op(signature: str) -> LoadOp:
     head = signature.split(" ", 1)[0]
     if head not in (LOADED, STREAM):
         raise ScenarioError(
-            f"fit {LOADED_KIND}: '{signature}' is neither {STREAM} nor {LOADED}; record them with "
-            "the driver memory, or choose them with --only"
+            f"fit {LOADED_KIND}: '{signature}' is neither {STREAM} nor {LOADED}; record with the "
+            "driver memory, or exclude other ops with --only"
         )
     threads, reads = (float(parts.attributes[key]) for key in ("threads", "reads"))
     return LoadOp(float(parts.bytes), threads, reads / 100, head == LOADED)
@@ -64,14 +64,14 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
     """Parameters by the settings of a memory, before the fit: no queue, and no bend."""
     if lost := [name for name in ("latency", "bandwidth") if name not in settings]:
         raise ScenarioError(
-            f"fit {LOADED_KIND}: {lost[0]} is not known before; name a memory of the catalog with "
-            "--start, or give it with --know latency='100 ns' --know bandwidth='200 GB/s'"
+            f"fit {LOADED_KIND}: {lost[0]} is unknown; give a memory of the catalog with --start, "
+            "or the values with --know latency='100 ns' --know bandwidth='200 GB/s'"
         )
     peak = float(settings["bandwidth"])
-    still = {"queueing": 0.0, "turnaround": 0.0, "sharpness": 0.0}
+    fixed = {"queueing": 0.0, "turnaround": 0.0, "sharpness": 0.0}
     outstanding = float(settings.get("in_flight") or LINES)
     return {"latency": float(settings["latency"]), "read": peak, "write": peak,
-            "in_flight": outstanding, **still}  # fmt: skip
+            "in_flight": outstanding, **fixed}  # fmt: skip
 
 
 LOADED_MEMORY = Curve(

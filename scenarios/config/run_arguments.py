@@ -21,7 +21,7 @@ class GpuSettings:
 
 
 @dataclass(frozen=True)
-class HostRoom:
+class HostResources:
     """What is known of the host of a machine that its GPUs share.
 
     Parameters
@@ -36,7 +36,7 @@ class HostRoom:
     dispatches: bool = False
 
 
-GIVEN = (Graph, GpuSettings, GpuModel, HostRoom)
+RUN_ARGUMENTS = (Graph, GpuSettings, GpuModel, HostResources)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
@@ -51,7 +51,12 @@ def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) 
     2.0
     """
     hints = _constructor_hints(cls)
-    beside = {k: g for k, hint in hints.items() for g in given if hint in GIVEN and hint is type(g)}
+    beside = {
+        k: g
+        for k, hint in hints.items()
+        for g in given
+        if hint in RUN_ARGUMENTS and hint is type(g)
+    }
     return construct_with_groups(cls, {**beside, **settings})
 
 

@@ -10,10 +10,10 @@ from ....sim.units import seconds
 from ..building.op_rules import changed_ops_by_rule
 from ..variants.variants import VariantResults
 
-SHARE = "hfu"  # of the peak of all GPUs, by what ran
+SHARE = "hfu"  # metric: fraction of the peak of all GPUs
 
 
-def require_possible_rates(of: VariantResults) -> None:
+def require_flops_below_peak(results: VariantResults) -> None:
     """Refuse ops that compute more than their GPUs can, unless ``ops`` rules made them quicker.
 
     Raises
@@ -21,16 +21,16 @@ def require_possible_rates(of: VariantResults) -> None:
     BackendError
         Names the op of the highest rate: what answers for it is wrong.
     """
-    reached = float(np.median(of.samples.get(SHARE, 0.0)))
-    if reached <= 1 or changed_ops_by_rule(of.point.built.graphs):
+    reached = float(np.median(results.samples.get(SHARE, 0.0)))
+    if reached <= 1 or changed_ops_by_rule(results.point.built.graphs):
         return
-    detail = of.result.detail
+    detail = results.result.detail
     took = seconds(detail.columns.end - detail.columns.start, detail.tick)
     computed = np.flatnonzero((detail.ops.kind == Kind.COMPUTE) & (detail.ops.flop > 0))
     row = computed[np.argmax(detail.ops.flop[computed] / np.maximum(took[computed], detail.tick))]
     raise BackendError(
-        f"{SHARE} of {of.name}: {reached:.3g} times what all GPUs can do; "
+        f"{SHARE} of {results.name}: {reached:.3g} times the peak of all GPUs: "
         f"'{detail.ops.signature_text(row)}' takes {took[row]:.3g} s for "
         f"{detail.ops.flop[row]:.3g} flop; correct the table, recording or measured step that "
-        "says so"
+        "gives this time"
     )

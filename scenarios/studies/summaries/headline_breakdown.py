@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Boxes = dict[str, NDArray[np.float64]]
 
 
-def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction = map) -> Boxes:
+def headline_time_breakdown(
+    results: VariantResults, headline: Seconds, map_runs: MapFunction = map
+) -> Boxes:
     """Seconds of each rank in each box, of the whole run or of one period.
 
     Of periods it is the mean of those that count.  Where the answer is the time of one, they are of
@@ -32,15 +34,15 @@ def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction =
     Parameters
     ----------
     headline : value of the deciding metric
-    each : goes over what is run
+    map_runs : goes over what is run
     """
-    answer, told = of.point.answer, bool(of.point.answer.period)
-    (one, *others) = of.point.workloads.values()
+    answer, told = results.point.answer, bool(results.point.answer.period)
+    (one, *others) = results.point.workloads.values()
     if others and told:
-        one = of.point.workloads[answer.job]
+        one = results.point.workloads[answer.job]
     if not isinstance(one, Periodic) or (others and not told):
-        return activity(_with_boxes(of.result))
-    result = _with_boxes(_nearest_run(of, headline, each) if told else of.result)
+        return activity(_with_boxes(results.result))
+    result = _with_boxes(_nearest_run(results, headline, map_runs) if told else results.result)
     result = result.of(answer.job) if others else result
     edges = counted_edges(result, one.warm_up, one.counted)
     mean = float(seconds(np.diff(edges), result.tick).mean())
@@ -49,13 +51,13 @@ def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction =
     return {box: t.mean(axis=0) * scale for box, t in boxes.items()}
 
 
-def _nearest_run(of: VariantResults, headline: Seconds, each: MapFunction) -> Result:
+def _nearest_run(results: VariantResults, headline: Seconds, map_runs: MapFunction) -> Result:
     """The replica whose own answer is nearest to the headline; the recorded one of a few."""
-    if len(of.replicas) < FEWEST or of.point.coupled is not None:
-        return of.result
-    answer = of.point.answer
-    own = [statistic_of(r[answer.sample], answer.statistic) for r in of.replicas]
-    (drawn,) = each(of.point.draw, (int(np.argmin(np.abs(np.array(own) - headline))),))
+    if len(results.replicas) < FEWEST or results.point.coupled is not None:
+        return results.result
+    answer = results.point.answer
+    own = [statistic_of(r[answer.sample], answer.statistic) for r in results.replicas]
+    (drawn,) = map_runs(results.point.draw, (int(np.argmin(np.abs(np.array(own) - headline))),))
     return drawn
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 ANY = "*"
-"""Every value that a setting does not have yet."""
-LATER = {
+"""Stands for any value of a setting."""
+PLANNED_RELEASES = {
     ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
     ("placement.optimizer_state", "auto"): "0.3",
@@ -12,7 +12,7 @@ LATER = {
     ("placement.optimizer_state", "host"): "0.3",
     ("workload.recorded_on.parallel.expert", ANY): "0.3",
 }
-"""Releases by setting and value; who builds one takes its line out."""
+"""Release in which a value will be supported, by (setting, value); remove a line once it is."""
 
 
 def planned_release(path: str, value: object) -> str:
@@ -21,4 +21,4 @@ def planned_release(path: str, value: object) -> str:
     >>> planned_release("metric", "gpu.memory"), planned_release("metric", "gpu.memori")
     ('0.3', '')
     """
-    return LATER.get((path, str(value)), "") or LATER.get((path, ANY), "")
+    return PLANNED_RELEASES.get((path, str(value)), "") or PLANNED_RELEASES.get((path, ANY), "")

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from ..sections.jobs import JobSection, Pool
 
 GIGABIT = 1e9 / 8  # B/s
-LEAST = 1.02  # catalogs round rates
+LEAST = 1.02  # ratio of rates that is reported: catalog rates are rounded
 EVERY = "node*.gpu*"
 
 
-def doubts_of_effect(variant: VariantDraft) -> Iterator[Problem]:
+def no_effect_warnings(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings where the values stand; none where the schema is not met."""
     if variant.model is None:
         return
     checked: Any = variant.model
-    yield from _missing_spine_doubt(checked.cluster, variant.tree)
-    yield from _quick_nic_doubts(checked.cluster, variant.tree)
-    yield from _shared_gpu_doubts(checked.jobs, checked.cluster, variant.tree)
+    yield from _missing_spine_warning(checked.cluster, variant.tree)
+    yield from _fast_nic_warnings(checked.cluster, variant.tree)
+    yield from _shared_gpu_warnings(checked.jobs, checked.cluster, variant.tree)
 
 
 def _doubt(said: TreeNode, message: str) -> Problem:
@@ -52,7 +52,7 @@ def _topology_choice(fabric: FabricSection) -> Choice:
     return how if isinstance(how, Choice) else Choice(how)
 
 
-def _missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+def _missing_spine_warning(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything."""
     fabric, choice = cluster.fabric, _topology_choice(cluster.fabric)
     own = choice.settings.get("oversubscription")
@@ -66,15 +66,15 @@ def _missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Pr
     if not issubclass(cls, FatTree):
         return
     if ports is None:
-        why = "there is no switch; write cluster.fabric.switch with its ports"
+        why = "there is no switch; write cluster.fabric.switch with its number of ports"
     elif (nics := _on_one_leaf(cluster, cls(oversubscription=over), ports)) < 0:
         return
     else:
         why = (
-            f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine; "
-            "leave it out, or say cluster.fabric.switch.ports of a smaller switch"
+            f"{nics} NICs fit on one leaf switch of {ports} ports, so there is no spine; "
+            "leave it out, or write a smaller cluster.fabric.switch.ports"
         )
-    yield _doubt(said, f"'{said.text}' changes nothing: {why}")
+    yield _doubt(said, f"'{said.text}' has no effect: {why}")
 
 
 def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
@@ -83,15 +83,15 @@ def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
         (m.count, part.count if (part := m.node.part("nic")) else 0) for m in cluster.machines()
     ]
     total = sum(machines * each for machines, each in nics)
-    if not 0 < total <= ports:  # more than a switch has ports are not listed: they may be too many
+    if not 0 < total <= ports:  # adapters that exceed one switch are not listed: may be too many
         return -1 if total else 0
     each = [each for machines, each in nics if each for _ in range(machines)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
-    leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
+    leaves = topology.leaves(adapters, topology.downlink_ports(adapters, ports))
     return -1 if len(np.unique(leaves)) > 1 else len(adapters)
 
 
-def _quick_nic_doubts(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+def _fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     """Doubts about NICs above a port of ``cluster.fabric.switch``, or the links to their GPUs."""
     port = _port_rate(cluster.fabric)
     machines = zip(machine_descriptions(tree), cluster.machines(), strict=False)
@@ -102,18 +102,18 @@ def _quick_nic_doubts(cluster: ClusterSection, tree: TreeNode) -> Iterator[Probl
         rate = nic.settings.get("bandwidth", 0.0)
         if rate > LEAST * port:
             why = (
-                f"a port of the switch has {_gigabits(port)}; give cluster.fabric.switch another "
-                "model, or bandwidth"
+                f"a switch port has only {_gigabits(port)}; give cluster.fabric.switch another "
+                "model or bandwidth"
             )
-            yield _doubt(said, f"'{said.text}' changes less than it says: {why}")
+            yield _doubt(said, f"'{said.text}' is not reached: {why}")
         where, links = _links_to_gpus(machine.node)
         if rate > LEAST * links:
             place = f"{dotted_path_text(path)}.links.{where}"
             why = (
-                f"what joins its GPUs to it carries {_gigabits(links)} ({place}); give that link "
-                "another kind (via), or bandwidth"
+                f"the links from its GPUs carry only {_gigabits(links)} ({place}); give that link "
+                "another kind (via) or bandwidth"
             )
-            yield _doubt(said, f"'{said.text}' changes less than it says: {why}")
+            yield _doubt(said, f"'{said.text}' is not reached: {why}")
 
 
 def _written_rate(tree: TreeNode, path: Path) -> TreeNode | None:
@@ -148,7 +148,7 @@ def _gigabits(rate: ByteRate) -> str:
     return f"{rate / GIGABIT:.4g} Gb/s"
 
 
-def _shared_gpu_doubts(
+def _shared_gpu_warnings(
     jobs: Mapping[str, JobSection], cluster: ClusterSection, tree: TreeNode
 ) -> Iterator[Problem]:
     """Doubts about jobs that meet on GPUs which do not say ``core: true``."""
@@ -161,19 +161,19 @@ def _shared_gpu_doubts(
             where, _ = deepest_node(tree, ("jobs", other, "on"))
             yield _doubt(
                 where,
-                f"jobs '{one}' and '{other}' are on the same GPUs, where each computes as quickly "
-                "as alone; cluster.node.gpu.core: true has their kernels share them",
+                f"jobs '{one}' and '{other}' use the same GPUs without slowing each other down; "
+                "write cluster.node.gpu.core: true so that their kernels share the GPUs",
             )
 
 
-def _globs_of_gpus(on: Mapping[str, Pool]) -> list[str]:
+def _globs_of_gpus(pools: Mapping[str, Pool]) -> list[str]:
     """What a job says of its GPUs by name; a count is of GPUs that no other job has."""
-    if not on:
+    if not pools:
         return [EVERY]
-    said = [[pool] if isinstance(pool, str) else pool for pool in on.values()
+    said = [[pool] if isinstance(pool, str) else pool for pool in pools.values()
             if not isinstance(pool, int)]  # fmt: skip
     return [glob for globs in said for glob in globs if ".gpu" in glob]
 
 
-def _meet(one: str, other: str) -> bool:
-    return fnmatchcase(one, other) or fnmatchcase(other, one)
+def _meet(first: str, second: str) -> bool:
+    return fnmatchcase(first, second) or fnmatchcase(second, first)

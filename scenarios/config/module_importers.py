@@ -14,14 +14,14 @@ Importer = Callable[[], None]
 _importers: dict[str, Importer] = {}
 
 
-def hand_over(**importers: Importer) -> None:
+def set_module_importers(**importers: Importer) -> None:
     """Set the functions that import all modules of ours which register, by what they register."""
     _importers.update(importers)
 
 
-def import_ours(what: str) -> None:
+def import_own_modules(registered: str) -> None:
     """Import our modules that register ``backends`` (with processes and media) or ``workloads``."""
-    _importers[what]()
+    _importers[registered]()
 
 
 def import_modules(package: ModuleType) -> None:

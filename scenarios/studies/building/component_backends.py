@@ -61,7 +61,7 @@ def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -
     described = scenario.cluster
     beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
     own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)
-    return own.of(binding.use) if own is not None else {}
+    return own.settings_for(binding.use) if own is not None else {}
 
 
 def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
@@ -70,7 +70,7 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     device = told or next((d for d in _recording_devices(scenario) if d), None)
     if device is None:
         raise ScenarioError(
-            f"backends.{part.name}: '{CARRIED}' needs the GPU that recorded the trace; write "
+            f"backends.{part.name}: '{CARRIED}' needs to know which GPU recorded the trace; write "
             f"{{use: {CARRIED}, recorded_on: a100-sxm4-80g}}, or workload.recorded_on.device"
         )
     if device == _gpu_model_of_machine(scenario, part):
@@ -78,20 +78,22 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
     here = recorded_settings(scenario, device)
     if here is None:
         raise ScenarioError(
-            f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
-            f"from it; add it to a catalog, or take '{CARRIED}' out"
+            f"backends.{part.name}: no catalog knows {device}, so its times cannot be transferred; "
+            f"add it to a catalog, or remove '{CARRIED}'"
         )
     way = binding.settings.get("way", JUDGED_BEST)
     return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> CrossGpuScaling:
+def carry_recorded_times(
+    recorded: Part, target: Part, method: Way = JUDGED_BEST
+) -> CrossGpuScaling:
     """Recorded times of one kind of GPU, on another."""
-    a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
-    return CrossGpuScaling(here=a, there=b, way=way)
+    a, b = (GpuModel.of(gpu.model, gpu.settings_for(ROOFLINE)) for gpu in (recorded, target))
+    return CrossGpuScaling(here=a, there=b, way=method)
 
 
-def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
+def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
     """Chain for a GPU that is not the one of the recording.
 
     Recorded times are carried where that was judged; the roofline answers the rest, and what it
@@ -99,15 +101,15 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
 
     Parameters
     ----------
-    there : with all that a roofline needs
-    here : that recorded the ops; None where no catalog knows it
+    target : with all that a roofline needs
+    recorded : that recorded the ops; None where no catalog knows it
     """
     links: list[Backend] = [
-        construct_with_groups(Roofline, there.of(ROOFLINE)),
+        construct_with_groups(Roofline, target.settings_for(ROOFLINE)),
         Recorded.of_another_gpu(),
     ]
     return Chain(
-        links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
+        links=[*((carry_recorded_times(recorded, target),) if recorded is not None else ()), *links]
     )
 
 
@@ -130,7 +132,7 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
     entry = scenario.section("catalog").gpu.get(device)
     if entry is None:
         return None
-    return Part("gpu", device, settings=plain_settings(entry, given=True))
+    return Part("gpu", device, settings=plain_settings(entry, only_given=True))
 
 
 def _recording_devices(scenario: Scenario) -> list[str | None]:
@@ -152,7 +154,9 @@ def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
 def _communication_library(part: Part, fidelity: str) -> Backend:
     """Backend of the fabric: that of the communication library, by the settings it gives."""
     name = part.backend()
-    return construct_with_groups(known_backends()[name], {**part.of(name), "fidelity": fidelity})
+    return construct_with_groups(
+        known_backends()[name], {**part.settings_for(name), "fidelity": fidelity}
+    )
 
 
 class DefaultBackends:
@@ -185,7 +189,7 @@ class DefaultBackends:
             return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":
             if not _recording_devices(self.scenario):
-                return None  # nothing was recorded; whoever needs it binds it
+                return None  # nothing was recorded: the scenario must bind a backend
             return self.recorded if self._is_recorded_gpu(part) else self._chain_for_other_gpu(part)
         return None
 
@@ -212,7 +216,7 @@ class DefaultBackends:
             device = self._other_recording_device(part)
             if device is None:
                 raise ScenarioError(
-                    "workload.recorded_on.device: nobody says what the trace was recorded on; "
+                    "workload.recorded_on.device: the GPU that recorded the trace is unknown; "
                     f"write it, for example {{device: "
                     f"{_gpu_model_of_machine(self.scenario, part) or 'h100'}}}"
                 )
@@ -232,9 +236,9 @@ class DefaultBackends:
         whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
         wanted = _gpu_model_of_machine(self.scenario, part) or "another GPU"
         raise ScenarioError(
-            f"backends: the trace was recorded on {device}, the cluster has {wanted}, of which "
-            "nobody says the bandwidth; say what it can do (cluster.node.gpu), or who predicts "
-            f"it, for example {{'{whose}.gpu*': {{use: table, file: FILE}}}}"
+            f"backends: the trace was recorded on {device}, and the cluster has {wanted}, whose "
+            "bandwidth is unknown; describe it under cluster.node.gpu, or bind a backend, for "
+            f"example {{'{whose}.gpu*': {{use: table, file: FILE}}}}"
         )
 
     def _other_recording_device(self, part: Component) -> str | None:

@@ -98,9 +98,9 @@ class MeasuredRows:
         largest = self.ops.bytes if holdout in ("sizes", "shapes") else np.empty(0)
         return CalibrationRows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
-    def only(self, kept: Sequence[bool]) -> MeasuredRows:
+    def only(self, keep: Sequence[bool]) -> MeasuredRows:
         """Those rows."""
-        at = np.flatnonzero(np.asarray(kept, bool))
+        at = np.flatnonzero(np.asarray(keep, bool))
         start, day = (tuple(x[i] for i in at.tolist()) for x in (self.start, self.day))
         ranks = tuple(self.ranks[i] for i in at.tolist())
         return replace(
@@ -134,12 +134,14 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
         kinds = sorted({getattr(s, what) for r in kept for s in r.samples})
         if len(kinds) != 1:
             raise ScenarioError(
-                f"fit: the recordings mix {what}s ({', '.join(kinds) or 'none'}); one figure has "
-                "one: fit them apart"
+                f"fit: the recordings mix {what}s ({', '.join(kinds) or 'none'}); fit those of "
+                f"each {what} separately"
             )
     rows = [row for number, r in enumerate(kept) for row in _rows_of_recording(r, number, only)]
     if not rows:
-        raise ScenarioError(f"fit: no sample may be fitted{f' that fits {only!r}' if only else ''}")
+        raise ScenarioError(
+            f"fit: no usable samples{f' match {only!r}' if only else ''}; give another recording"
+        )
     texts = tuple(dict.fromkeys(row[0] for row in rows))
     asked = np.array([demand(row[0]) for row in rows])
     ops = Ops.of(

@@ -28,8 +28,8 @@ from .bench import Bench, BenchOp
 
 Floats = NDArray[np.float64]
 RATE = "bandwidth"
-SLOW, FAST = 1e6, 1e15  # B/s: at which nothing else, and everything else, is what bytes wait for
-FEW = 12  # refits where each prediction asks a backend
+SLOW, FAST = 1e6, 1e15  # B/s: bandwidths at which the part is, and is not, the bottleneck
+FEW = 12  # refits if each prediction calls a backend
 
 PARAMETERS: dict[str, dict[str, float]] = {
     "memory": {"latency": 1e-7, RATE: 1e10},
@@ -40,9 +40,8 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "gpu": {"efficiency": 0.8, "memory_efficiency": 0.8, "launch": 2e-6},
     "library": {"simple.launch": 1e-5, "simple.step": 1e-6, "simple.efficiency": 0.8},
 }
-"""By kind, the parameters that are fitted unless others are named, with where a search starts whose
-parameter is unknown."""
-CLAIMED = 2e-6  # where a search of a setting that a plug-in requires starts
+"""Default parameters of a fit by kind of part, with the start value of an unknown parameter."""
+CLAIMED = 2e-6  # start value of a setting that a plug-in's backend requires
 LINEAR = ("memory", "cxl", "link", "switch", "nic")
 
 
@@ -96,7 +95,7 @@ def _path_model(
     for one, moved in zip(ops, passing.tolist(), strict=True):
         if not moved > 0:
             raise ScenarioError(
-                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; leave it out with --only"
+                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; exclude it with --only"
             )
     start = slow - passing / SLOW
     beside = asked(bandwidth=FAST) - start
@@ -168,13 +167,13 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
     if strange:
         raise ScenarioError(
             f"fit: {kind} has no parameter {', '.join(strange)}"
-            f"{renamed_settings_text(kind, strange)}; it has {', '.join(usual)}"
+            f"{renamed_settings_text(kind, strange)}; write one of {', '.join(usual)}"
         )
     missing = sorted(set(usual) - set(numbers))
     if missing and kind in LINEAR:
         raise ScenarioError(
-            f"fit: {', '.join(missing)} of the {kind} is not known before; name a catalog entry "
-            "with --start, or give it with --know NAME=VALUE"
+            f"fit: {', '.join(missing)} of the {kind} is unknown; give a catalog entry with "
+            "--start, or the value with --know NAME=VALUE"
         )
     start = {n: numbers.get(n) or usual[n] for n in chosen}
     return PartToFit(merge_settings(settings, unflatten_settings(start)), chosen)

@@ -13,7 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from .crew import RETRIES, Outcome, Task, Work
+from .worker_pool import RETRIES, Outcome, Task, Work
 
 
 class ProcessPool:

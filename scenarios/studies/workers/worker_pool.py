@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-RETRIES = 2  # of a task whose worker died; then it is poisonous
+RETRIES = 2  # retries of a task whose worker died; after that the task fails
 
 Task = dict[str, Any]
 Outcome = dict[str, Any]
