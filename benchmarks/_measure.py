@@ -1,4 +1,4 @@
-"""Measuring: CPU seconds, ratios of things that ran side by side, and one JSON line at the end."""
+"""Helpers for benchmarks: CPU seconds, ratios of interleaved runs, and a final line of JSON."""
 
 import json
 import resource
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 
 def cpu(work: Callable[[], object]) -> float:
-    """CPU seconds of one call; wall time is noise where others use the machine."""
+    """CPU seconds of one call; wall time is unreliable on a shared machine."""
     began = time.process_time()
     work()
     return time.process_time() - began
 
 
 def side_by_side(rounds: int, **works: Callable[[], object]) -> dict[str, float]:
-    """Median CPU seconds of each, run in turn, so that a slow moment hits all of them alike."""
+    """Median CPU seconds of each function; they run in turn, so that noise affects all equally."""
     spent: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
@@ -25,7 +25,7 @@ def side_by_side(rounds: int, **works: Callable[[], object]) -> dict[str, float]
 
 
 def growth_exponent(sizes: list[float], costs: list[float]) -> float:
-    """The power of size with which cost grows: slope of the logarithms, least squares.
+    """Exponent of the power law of cost over size, fitted by least squares of logarithms.
 
     >>> growth_exponent([1, 10, 100], [2, 20, 200])
     1.0
@@ -37,19 +37,19 @@ def growth_exponent(sizes: list[float], costs: list[float]) -> float:
 
 
 def peak_memory() -> float:
-    """Bytes this process has had resident at most."""
+    """Peak resident memory of this process, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def report(name: str, goals: dict[str, tuple[float, str, float]], **facts: object) -> None:
-    """Print each figure beside its goal, then all of it as one line of JSON; exit 1 on a miss.
+    """Print results with their goals, then all as one line of JSON; exit 1 if a goal is missed.
 
-    A figure that misses its goal says so, with its ratio to the goal.
+    A missed goal is marked with the ratio of result to goal.
 
     Parameters
     ----------
-    goals : ``{figure: (value, "<=" or ">=", goal)}``
+    goals : ``{result name: (value, "<=" or ">=", goal)}``
     """
     missed = {}
     for figure, (value, sign, goal) in goals.items():

@@ -1,4 +1,4 @@
-"""Recordings that come with the package: ``foretrace:NAME`` in a scenario."""
+"""Recordings bundled with the package; a scenario names one as ``foretrace:NAME``."""
 
 from __future__ import annotations
 

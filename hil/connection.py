@@ -1,4 +1,4 @@
-"""Connecting to a driver: in an agent of the user's list, or in a machine of the lab."""
+"""Connect to a driver in an agent from the user's list or in a virtual machine of the lab."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .agent.transport import LIMIT
 
 
 def connect_driver(driver: str, agent: str = "", limit: float = LIMIT) -> RemoteDriver:
-    """Driver in an agent process that is started or connected to.
+    """Connect to a driver in an agent process, which is started if it does not run yet.
 
     Parameters
     ----------
-    driver : its registered name
-    agent : a name of the user's list of agents; "" for this machine and this Python
-    limit : s that one request may take
+    driver : registered name of the driver
+    agent : name in the user's list of agents; "" for this machine and this Python
+    limit : time limit of one request, in s
 
     Raises
     ------
     DriverFault
-        ``missing``: no agent of that name, or it cannot be started.
+        ``missing``: no agent has that name, or it cannot be started.
     """
 
     def connect_peer(name: str) -> RemoteDriver:

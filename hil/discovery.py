@@ -1,7 +1,7 @@
-"""Inventory of this machine: GPUs and NICs with PCIe links and NUMA nodes, and NVLinks.
+"""Hardware inventory of this machine: GPUs and NICs with PCIe links and NUMA nodes, and NVLinks.
 
-Read from sysfs, from NVML where it is installed, and from the system's list of PCI ids.  A device
-whose id or name the catalog knows gets the catalog's name; any other is reported with what it is.
+The inventory is read from sysfs, from NVML if installed, and from the system's list of PCI ids. A
+device that the catalog knows gets the catalog's name. Any other device keeps its PCI ids and name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PciDevice:
 
     Parameters
     ----------
-    address : ``0000:17:00.0``
+    address : PCI address, such as ``0000:17:00.0``
     kind : ``gpu``, ``nic`` or ``cxl``
-    ids : ``vendor:device``
-    numa : NUMA node; -1 for unknown
-    link : negotiated PCIe link, ``pcie5-x16``; "" for unknown
-    name : network interface of a NIC
-    model : name in the system's list of PCI ids; "" for none
-    part : name in the catalog; "" where the catalog lacks it
+    ids : PCI ids, ``vendor:device``
+    numa : NUMA node; -1 if unknown
+    link : negotiated PCIe link, such as ``pcie5-x16``; "" if unknown
+    name : network interface of a NIC; "" for other devices
+    model : name in the system's list of PCI ids; "" if not listed
+    part : name in the catalog; "" if the catalog lacks it
     """
 
     address: str
@@ -53,7 +53,7 @@ class PciDevice:
 
     @property
     def ids_and_name(self) -> str:
-        """Its ids, with the name that the system's list has."""
+        """PCI ids of the device, followed by its name in the system's list of PCI ids."""
         return f"{self.ids} ({self.model})" if self.model else self.ids
 
 
@@ -65,8 +65,8 @@ class MachineFacts:
     ----------
     host : host name
     devices : GPUs, NICs and CXL memory
-    nodes : by NUMA node, its CPU list and bytes of memory
-    nvlinks : number of NVLinks, by the PCI addresses of the two GPUs
+    nodes : CPU list and bytes of memory of each NUMA node
+    nvlinks : number of NVLinks between two GPUs, by their PCI addresses
     """
 
     host: str
@@ -75,11 +75,13 @@ class MachineFacts:
     nvlinks: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def of(self, kind: str) -> tuple[PciDevice, ...]:
-        """Devices of one kind (``gpu``, ``nic``, ``cxl``), in order of address."""
+        """Devices of one kind (``gpu``, ``nic`` or ``cxl``), sorted by PCI address."""
         return tuple(d for d in self.devices if d.kind == kind)
 
     def yaml(self) -> str:
-        """YAML for ``cluster:`` of a scenario; facts without a place in it become comments.
+        """YAML text of a scenario's ``cluster:`` section for this machine.
+
+        Facts that the section cannot express are written as comments.
 
         >>> gpu = PciDevice(
         ...     "0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16", part="h200-sxm-141g")
@@ -117,7 +119,7 @@ class MachineFacts:
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
     def _affinity_lines(self) -> list[str]:
-        """Lines that name, for each GPU, the NICs of its NUMA node."""
+        """Comment lines that list, for each GPU, the NICs on the same NUMA node."""
         lines = []
         for gpu in self.of("gpu"):
             near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
@@ -133,14 +135,14 @@ def discover(
     parts: Iterable[str] = (),
     lists: Iterable[Path] = LISTS,
 ) -> MachineFacts:
-    """Inventory of this machine, read from sysfs and NVML.
+    """Take the hardware inventory of this machine from sysfs and NVML.
 
     Parameters
     ----------
     host : name of this machine
-    root : where sysfs is mounted
-    parts : names in the catalog, which may be told by a device's name
-    lists : of PCI ids, the first that is there
+    root : path where sysfs is mounted
+    parts : names of catalog parts to match devices against
+    lists : candidate paths of the list of PCI ids; the first that exists is read
 
     Examples
     --------
@@ -177,13 +179,13 @@ def _read_device(folder: Path) -> PciDevice | None:
 
 
 def _with_model(device: PciDevice, model: str, parts: Sequence[str]) -> PciDevice:
-    """A device with its name, and the part of the catalog that its id or name tells."""
+    """Copy of a device with its model name and the catalog part that matches its ids or name."""
     part = CATALOG.get(device.ids) or part_of_name(model, parts)
     return replace(device, model=model, part=part)
 
 
 def _pcie_link(folder: Path) -> str:
-    """Negotiated PCIe generation and width, ``pcie5-x16``; "" for unknown."""
+    """Negotiated PCIe generation and width, such as ``pcie5-x16``; "" if unknown."""
     speed = stripped_text(folder / "current_link_speed").partition(" ")[0]
     width = stripped_text(folder / "current_link_width")
     return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
@@ -199,7 +201,7 @@ def _numa_nodes(root: Path) -> dict[int, tuple[str, int]]:
 
 
 def nvlinks() -> dict[tuple[str, str], int]:
-    """Number of active NVLinks by pair of GPUs; empty without NVML or without links."""
+    """Number of active NVLinks by pair of GPUs; empty without NVML or without NVLinks."""
     try:
         import pynvml as nvml
     except ImportError:

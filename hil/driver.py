@@ -1,8 +1,9 @@
 """Interface of a driver: it times ops by executing them on a device.
 
-Subclass ``Driver``, list the supported ops, write ``probe``, ``describe``, ``open``, ``time_op``
-and ``close``, and register it under the name that scenarios use.  Importing the file of a driver
-must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
+To write a driver, subclass ``Driver``, list the supported ops, and implement ``probe``,
+``describe``, ``open``, ``timing`` and ``close``. Register it under the name that scenarios use.
+Importing the driver's file must require only NumPy; import other libraries in ``probe`` and
+``open``.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Ready:
-    """The driver works here: one real op was done.
+    """Result of a successful probe: the driver works here and has executed one real op.
 
     Parameters
     ----------
-    devices : names that ``open`` takes as ``device``, the default first
-    facts : versions and what else a reader wants to know
+    devices : names that ``open`` accepts as ``device``; the first is the default
+    facts : library versions and other information for the reader
     """
 
     devices: tuple[str, ...] = ()
@@ -45,14 +46,14 @@ class Ready:
 
 @dataclass(frozen=True)
 class Missing:
-    """The driver does not work here.
+    """Result of a failed probe: the driver does not work here.
 
     Parameters
     ----------
-    kind : ``missing`` (not here), ``denied`` (not permitted), ``unsupported`` (here, but cannot
-        do it), ``broken`` (should work, does not), ``busy`` (another run measures it)
-    reason : what was tried, and what the machine said
-    cure : what the reader can do
+    kind : ``missing`` (not present), ``denied`` (no permission), ``unsupported`` (present but
+        cannot do it), ``broken`` (should work but does not), ``busy`` (another run measures it)
+    reason : what was tried, and what the machine reported
+    cure : what the user can do about it
 
     Examples
     --------
@@ -65,7 +66,7 @@ class Missing:
     cure: str
 
     def fault(self) -> DriverFault:
-        """DriverFault with the same text, to raise."""
+        """Build a DriverFault with the same text, to raise."""
         return DriverFault(self.kind, f"{self.reason}; {self.cure}")
 
     @classmethod
@@ -81,26 +82,30 @@ class Missing:
 
 
 class Driver:
-    """Base class of drivers.  The constructor takes no argument and touches no device.
+    """Base class of drivers. The constructor takes no argument and touches no device.
 
     Attributes
     ----------
     name : str
-        Registered name, as in scenarios.
+        Registered name, used in scenarios.
     ops : tuple of str
-        Allow-list: ``kind:name`` of every op that it can time.
+        Allow-list: ``kind:name`` of every op that the driver can time.
     clock, metric : str
-        Of its samples: ``wall cpu icount timetravel device`` and ``completion half_rtt
-        message_rate bandwidth``.  A driver that chooses when opened sets them on itself.
+        Clock and metric of its samples: ``wall cpu icount timetravel device`` and ``completion
+        half_rtt message_rate bandwidth``. A driver that chooses them when opened sets them on
+        itself.
     sharing : str
-        What a coupled run may assume: ``exclusive`` (one op at a time), ``solo`` (an op alone,
-        contention is modelled), ``concurrent`` (``together`` measures a set in flight).
+        What a coupled run may assume about concurrent ops. ``exclusive``: one op at a time.
+        ``solo``: an op is measured alone and contention is modelled. ``concurrent``: ``together``
+        measures several ops in flight.
     realtime : bool
-        Its own timers run on a wall clock, so a simulation cannot hold it still: replay only.
+        True if the device has timers on a wall clock. A simulation cannot pause it, so only replay
+        mode is possible.
     limit : float
-        Seconds that one call may take; kept where the driver is in a process of its own.
+        Time limit of one call, in s; enforced if the driver runs in its own process.
     exchange : callable or None
-        Hands a message to the driver at the other end; an agent sets it before ``open``.
+        Sends a message to the driver at the other end and returns its reply. An agent sets it
+        before ``open``.
     """
 
     name: str = ""
@@ -113,25 +118,25 @@ class Driver:
     exchange: Exchange | None = None
 
     def probe(self) -> Ready | Missing:
-        """Find out by doing one real op whether this driver works here; must not raise."""
+        """Execute one real op to find out if this driver works here. Must not raise."""
         raise TypeError(f"{type(self).__name__} has no probe(); implement it")
 
     def describe(self) -> dict[str, str]:
-        """Provenance: device, and versions of the software between it and this process."""
+        """Provenance of the samples: the device, and versions of the software that drives it."""
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Check settings ``spec`` and acquire the device, or only choose it if each op opens it.
+        """Check the settings in ``spec`` and acquire the device, or select it if ops open it.
 
-        Unknown keys are refused (``checked``).
+        Unknown keys are refused (see ``checked``).
         """
         checked(spec, {})
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op executed ``n`` times alone, one sample per request, in order.
+        """Execute each op ``n`` times alone and return one sample per request, in order.
 
-        Each repeat starts from its context.  An op that changes the device is set up and undone
-        here, outside the timed part.  Unless written otherwise, the ops are timed one by one.
+        Each repeat starts from the requested context. An op that changes the device is set up and
+        undone here, outside the timed part.
         """
         return [self.time_op(request) for request in requests]
 
@@ -140,14 +145,17 @@ class Driver:
         raise TypeError(f"{type(self).__name__} has no time_op(); implement it")
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops in flight at once, ``n`` rounds; for ``sharing = "concurrent"``."""
+        """Execute all ops concurrently for ``n`` rounds.
+
+        Only drivers with ``sharing = "concurrent"`` do.
+        """
         raise DriverFault(
             "unsupported",
             f"{self.name}: times only one op at a time; declare sharing 'solo' instead",
         )
 
     def peer(self, message: Message) -> Message:
-        """Do the far end's part of a transfer, as the driver on another host asks."""
+        """Handle a message from the driver on another host that uses this one as its peer."""
         raise DriverFault(
             "unsupported", f"{self.name}: cannot be the far end of a transfer from another host"
         )
@@ -170,15 +178,15 @@ class Driver:
             self.close()
 
     def close(self) -> None:
-        """Release what ``open`` acquired; called once, also after a fault."""
+        """Release what ``open`` acquired. Called once, also after a fault."""
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """Components whose time a sample includes, besides the one the driver is bound to."""
+        """Names of components whose time a sample includes, besides its own component."""
         return ()
 
     def answers(self, signature: str) -> bool:
-        """Whether an op is on the allow-list; attributes after its name do not matter.
+        """True if an op is on the allow-list. Attributes after the op's name are ignored.
 
         >>> class Copy(Driver):
         ...     ops = ("copy:h2h",)
@@ -189,7 +197,9 @@ class Driver:
 
 
 def signature_head(signature: str) -> str:
-    """Kind and name of an op without attributes and operands; ValueError for no signature.
+    """Kind and name of an op, without attributes and operands.
+
+    Raises ValueError if the text is not a signature.
 
     >>> signature_head("compute:aten::convolution stride=2 fp32[1x3x8x8] fp32[4x3x3x3]")
     'compute:aten::convolution'
@@ -199,7 +209,7 @@ def signature_head(signature: str) -> str:
 
 
 def parse_within_cap(signature: str, cap: int) -> Signature:
-    """Parsed signature of an op; DriverFault where its operands exceed ``cap`` bytes.
+    """Parse the signature of an op; DriverFault if its operands exceed ``cap`` bytes.
 
     >>> parse_within_cap("copy:h2h uint8[64]", cap=32)
     Traceback (most recent call last):
@@ -212,7 +222,9 @@ def parse_within_cap(signature: str, cap: int) -> Signature:
 
 
 def checked(spec: Spec, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings: defaults overridden by ``spec``; an unknown key or a wrong type is refused.
+    """Driver settings: ``defaults`` overridden by ``spec``.
+
+    An unknown key or a value of the wrong type raises DriverFault.
 
     >>> checked({"core": 1}, {"core": 0, "pin": True})
     {'core': 1, 'pin': True}
@@ -247,11 +259,11 @@ D = TypeVar("D", bound=type[Driver])
 
 
 def driver(name: str) -> Callable[[D], D]:
-    """Register a driver under the name that scenarios use.
+    """Class decorator that registers a driver under the name that scenarios use.
 
     Raises
     ------
     ValueError
-        The name is taken.
+        The name is already taken.
     """
     return register(DRIVERS, "drivers", name, "name")

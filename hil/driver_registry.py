@@ -21,9 +21,10 @@ _REGISTERS = re.compile(r'^@driver\("([a-z-]+)"\)', re.MULTILINE)
 
 @cache
 def driver_modules() -> dict[str, str]:
-    """Module of this folder that registers each driver of ours, as the text of its file says.
+    """Module of each built-in driver, by driver name.
 
-    Nothing is imported: a driver's libraries may be missing here.
+    Found by searching the source text for ``@driver``. Nothing is imported, because a driver's
+    libraries may be missing here.
 
     >>> driver_modules()["recorded"]
     'drivers.recording_driver'
@@ -37,7 +38,10 @@ def driver_modules() -> dict[str, str]:
 
 
 def _texts(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
-    """Modules in a folder and those below it, with their texts; it may be in an archive."""
+    """Yield the name and source text of each module in a folder and its subfolders.
+
+    The folder may be inside a zip archive.
+    """
     for entry in folder.iterdir():
         stem = entry.name.removesuffix(".py")
         if entry.is_dir():
@@ -57,7 +61,7 @@ def known_drivers() -> tuple[str, ...]:
 
 
 def make_driver(name: str) -> Driver:
-    """New instance of the driver of that name; its module is imported now.
+    """Create an instance of a driver by name; imports the driver's module.
 
     Raises
     ------

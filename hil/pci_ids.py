@@ -1,4 +1,4 @@
-"""Names of PCI devices as the system's own list has them (``pci.ids`` of pciutils or hwdata)."""
+"""Names of PCI devices from the system's ``pci.ids`` list (package pciutils or hwdata)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ MAKERS = {"geforce", "tesla", "instinct", "nvidia", "amd", "family"}  # words th
 
 
 def read_pci_names(lists: Iterable[Path] = LISTS) -> dict[str, str]:
-    """Names by ``vendor:device`` of the first list that is there; empty without one."""
+    """Names of PCI devices by ``vendor:device``, from the first list that exists.
+
+    Empty if none does.
+    """
     for path in lists:
         if path.is_file():
             return parse_pci_names(path.read_text(encoding="utf-8", errors="replace"))
@@ -19,7 +22,7 @@ def read_pci_names(lists: Iterable[Path] = LISTS) -> dict[str, str]:
 
 
 def parse_pci_names(text: str) -> dict[str, str]:
-    r"""Names by ``vendor:device``, as sysfs writes them.
+    r"""Names of PCI devices by ``vendor:device``, in the form that sysfs uses for the ids.
 
     >>> parse_pci_names("15b3  Mellanox Technologies\n\t1021  MT2910 Family [ConnectX-7]\n")
     {'0x15b3:0x1021': 'MT2910 Family [ConnectX-7]'}
@@ -36,7 +39,7 @@ def parse_pci_names(text: str) -> dict[str, str]:
 
 
 def part_of_name(name: str, parts: Iterable[str]) -> str:
-    """Catalog part that a device's name tells, every word of it; "" for none.
+    """Catalog part whose words all occur in a device's name; "" if none matches.
 
     >>> part_of_name("GH100 [H100 SXM5 80GB]", ["h100-sxm5-80g", "h200-sxm-141g"])
     'h100-sxm5-80g'
@@ -49,5 +52,5 @@ def part_of_name(name: str, parts: Iterable[str]) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Words of a name; 80GB is 80g."""
+    """Words of a device name in normal form, such as ``80g`` for "80GB"."""
     return re.findall(r"[a-z0-9]+", re.sub(r"(\d)\s?gi?b\b", r"\1g", text.lower()))

@@ -1,7 +1,7 @@
-"""Links of a driver to the drivers at the other ends of its transfers, on other hosts.
+"""Links from a driver to the drivers on other hosts that are its transfer peers.
 
-Each host has an agent of its own.  What two ends have to tell each other goes through their agents
-and whoever asks both; none of it needs a port besides.
+Each host has its own agent. The two ends of a transfer exchange setup messages through their agents
+and the client that is connected to both. No extra network port is needed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ FAR = "far"  # value of setting ``end``: this driver serves the requests of anot
 
 @dataclass(frozen=True)
 class PeerLink:
-    """Link to the driver at one other end.
+    """Message link to the driver at the other end of a transfer.
 
     Parameters
     ----------
-    number : of the peer, from 0
-    name : of its agent
-    exchange : hands a message to who asks both ends, and gives the reply
+    number : index of the peer, from 0
+    name : name of the peer's agent
+    exchange : sends a message to the client that is connected to both agents, and returns the reply
 
     Examples
     --------
@@ -40,21 +40,24 @@ class PeerLink:
     exchange: Exchange
 
     def request(self, message: Mapping[str, Any]) -> Message:
-        """Reply of the driver there.
+        """Send a message to the peer's driver and wait for its reply.
 
         Raises
         ------
         DriverFault
-            It failed there; the message names its agent.
+            The peer's driver failed; the message names its agent.
         """
         return self._exchange(ASK, message)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Start something there that goes on meanwhile; ``hear`` has its reply."""
+        """Send a message to the peer's driver without waiting.
+
+        ``receive`` returns the reply later.
+        """
         self._exchange(TELL, message)
 
     def receive(self) -> Message:
-        """Reply to what was told."""
+        """Wait for the reply to the last message that ``send`` sent."""
         return self._exchange(HEAR, {})
 
     def _exchange(self, how: str, message: Mapping[str, Any]) -> Message:
@@ -92,7 +95,7 @@ def answer_by_verb(verbs: Mapping[str, Callable[[Message], Message]], message: M
 
 
 def far_peers(peer: object) -> list[dict[str, str]]:
-    """Peers on other hosts that a setting ``peer`` names; none where it names a device here.
+    """Peers on other hosts that the setting ``peer`` names; empty if it names a local device.
 
     Raises
     ------
@@ -115,12 +118,12 @@ def far_peers(peer: object) -> list[dict[str, str]]:
 
 
 def peer_links(peer: object, exchange: Exchange | None) -> list[PeerLink]:
-    """Links to the peers that a setting names.
+    """Links to the peers that the setting ``peer`` names.
 
     Raises
     ------
     DriverFault
-        ``unsupported``: nobody asks both ends.
+        ``unsupported``: this driver is not connected to a client that reaches both ends.
 
     Examples
     --------

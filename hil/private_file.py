@@ -11,12 +11,13 @@ SHORTEST = 16  # characters of a token
 
 
 def read_token(path: Path) -> str:
-    """Token in a file that only this user can read.
+    """Read a token from a file that only this user can read.
 
     Raises
     ------
     DriverFault
-        ``denied``: not there, others may read it, or it is shorter than 16 characters.
+        ``denied``: the file does not exist, others may read it, or the token is shorter than 16
+        characters.
     """
     token = read_private(path)
     if len(token) < SHORTEST:
@@ -25,12 +26,12 @@ def read_token(path: Path) -> str:
 
 
 def read_private(path: Path) -> str:
-    """Text of a file that only this user can read, without surrounding white space.
+    """Text of a file that only this user can read, stripped of surrounding white space.
 
     Raises
     ------
     DriverFault
-        ``denied``: not there, or others may read it.
+        ``denied``: the file does not exist, or others may read it.
     """
     try:
         status = path.stat()

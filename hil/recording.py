@@ -1,7 +1,8 @@
-"""Recordings: samples in a file, gzip of JSON lines, one header line, then one line per sample.
+"""Recordings: measured samples stored in a file.
 
-The header names driver, device, host, date, versions, whether the recording is complete, and a
-checksum of the lines below it.  Equal samples give equal bytes.
+A file is gzip of JSON lines: one header line, then one line per sample. The header names driver,
+device, host, date and versions. It says if the recording is complete, and holds a checksum of the
+lines that follow. Equal samples give equal bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LARGEST = 1 << 28  # bytes of a recording once unpacked
 
 
 class FailedOp(NamedTuple):
-    """Op that was asked for and could not be measured: its key and why."""
+    """Op that was requested but could not be measured: signature, context, and the fault."""
 
     signature: str
     context: str
@@ -40,14 +41,14 @@ class Recording:
 
     Parameters
     ----------
-    driver, device, host : what was measured, where
-    date : ISO 8601, UTC
-    versions : software between the device and this process
-    samples : in the order they were taken
+    driver, device, host : driver and device that measured, and host name of the machine
+    date : date and time in UTC, ISO 8601
+    versions : versions of the software between the device and this process, by name
+    samples : samples in the order they were measured
     ended : why the measurement stopped early; "" for a complete recording
     note : free text for the reader
-    spec : settings that the driver was opened with
-    failed : ops that the device failed at; the others are not touched by it
+    spec : settings the driver was opened with
+    failed : ops that failed on the device; other ops are not affected
 
     Examples
     --------
@@ -82,7 +83,7 @@ class Recording:
 
     @property
     def fault(self) -> DriverFault | None:
-        """Fault that ended it; None for a complete one, and for a time limit.
+        """DriverFault that ended the recording early; None if complete or ended by a time limit.
 
         >>> Recording("odd", "", "", "", {}, (), ended="died: the agent ended (code 7)").fault.kind
         'died'
@@ -91,7 +92,7 @@ class Recording:
         return DriverFault(kind, rest) if rest and " " not in kind else None
 
     def write(self, path: Path) -> None:
-        """Write the file atomically: it is replaced by rename once complete."""
+        """Write the recording to a file atomically: a complete file is renamed into place."""
         body = b"".join(_json_line(sample_to_json(s)) for s in self.samples)
         head: dict[str, Any] = {"form": FORM, "schema": SCHEMA}
         head |= {k: v for k, v in vars(self).items() if k != "samples" and (k != "failed" or v)}
@@ -101,7 +102,10 @@ class Recording:
         partial.replace(path)
 
     def write_into(self, folder: Path) -> Path:
-        """Write into ``folder`` as ``DRIVER-DATE.rec.gz``, beside others; returns the path."""
+        """Write the recording into ``folder`` as a new file ``DRIVER-DATE.rec.gz``.
+
+        Returns its path.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{self.driver}-{self.date.replace(':', '')}"
         others = sum(1 for _ in folder.glob(f"{name}*{SUFFIX}"))  # of the same second
@@ -111,12 +115,12 @@ class Recording:
 
 
 def read(path: Path) -> Recording:
-    """Recording read from a file, its checksum and schema verified.
+    """Read a recording from a file and verify its checksum and schema version.
 
     Raises
     ------
     RecordingError
-        Truncated, changed, of another form or a newer schema.
+        The file is truncated, changed, not a recording, or of a newer schema.
     """
     first, _, body = _decompress(path).partition(b"\n")
     head = _parse_header(path, first)
@@ -162,14 +166,14 @@ def _parse_header(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def sample_to_json(sample: Sample) -> dict[str, Any]:
-    """Fields of a sample for JSON; those equal to their default are omitted."""
+    """Fields of a sample as a JSON object; fields equal to their default are omitted."""
     fields = asdict(sample) | {"ns": [round(float(x), 2) for x in sample.ns]}
     usual = {"metric": "completion", "context": "warm", "start": 0, "flags": (), "facts": {}}
     return {k: v for k, v in fields.items() if k not in usual or v != usual[k]}
 
 
 def sample_from_json(fields: dict[str, Any]) -> Sample:
-    """Sample from its fields; TypeError or ValueError where they are none.
+    """Build a sample from its JSON fields; TypeError or ValueError if they are malformed.
 
     >>> sample_from_json({"signature": "host:idle", "ns": [3.0], "clock": "wall"}).median
     3.0

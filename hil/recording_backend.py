@@ -1,4 +1,4 @@
-"""Backend that times the ops of a component from a recording, without a device."""
+"""Backend that times the ops of a component by looking them up in a recording."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ NANOSECOND = 1e-9
 
 @backend("recording")
 class RecordingBackend(Backend):
-    """Recorded times of a device, looked up by op; an op that was not recorded is refused.
+    """Backend that returns recorded op timings; an op that was not recorded is refused.
 
     Parameters
     ----------
     file : str
-        A recording of ``foretrace hil``, or ``foretrace:NAME`` for one that is bundled.
+        Path of a recording, or ``foretrace:NAME`` for a bundled one.
     answer : str
-        ``median``; ``sequence``: samples in the order they were taken; ``draw``: any of them.
+        Which of an op's samples is returned. ``median``: their median. ``sequence``: one after the
+        other, in recorded order. ``draw``: a random one.
     """
 
     def __init__(self, *, file: str, answer: str = MEDIAN):
@@ -45,12 +46,12 @@ class RecordingBackend(Backend):
         self._driver = RecordingDriver.of(kept, self.mode)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it was recorded."""
+        """(n,) True where the op was recorded."""
         driver = self._opened
         return np.array([driver.answers(op_signature(ops, i)) for i in range(len(ops))], bool)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Recorded seconds of each op; equal ops are looked up separately."""
+        """Recorded time of each op, in s; equal ops are looked up one by one."""
         requests = [Request(op_signature(ops, i)) for i in range(len(ops))]
         samples = self._opened.timing(requests)
         return Timing.of(np.array([s.ns[-1] for s in samples]) * NANOSECOND)

@@ -1,7 +1,7 @@
-"""Samples: measured nanoseconds with their clock, metric and conditions.
+"""Samples: measured times in ns, with their clock, metric and conditions.
 
-A sample is one batch: repeats of one op, in one process, one after the other.  Two samples are
-of one thing only when signature, clock, metric and context are equal.
+A sample is one batch: repeats of one op in one process, one after the other. Two samples measure
+the same thing only if signature, clock, metric and context are equal.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ EMULATED = "emulated"  # flag of times that an emulator made up
 
 @dataclass(frozen=True)
 class Request:
-    """Op to be timed, with repeats and context.
+    """Op to be timed, with the number of repeats and the context to start from.
 
     Parameters
     ----------
     signature : str
-        In the grammar of ``docs/signatures.md``.
+        Signature of the op, in the grammar of ``docs/signatures.md``.
     n : int
-        How many repeats; a driver may return fewer only when it says why in ``facts["partial"]``.
+        Number of repeats. A driver may return fewer only if it gives the reason in
+        ``facts["partial"]``.
     context : str
-        What is restored before each repeat: ``warm`` (the op itself ran before), ``cold`` (caches
-        were emptied), ``after`` (the ops in ``preceding`` ran).
-    preceding : tuple of signatures
+        State restored before each repeat: ``warm`` (the op itself ran before), ``cold`` (caches are
+        emptied) or ``after`` (the ops in ``preceding`` ran before).
+    preceding : tuple of str
+        Signatures of the ops that run before each repeat if the context is ``after``.
 
     Examples
     --------
@@ -60,33 +62,36 @@ class Request:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Signature and context: requests with equal keys ask for the same measurement."""
+        """Signature and context. Requests with equal keys ask for the same measurement."""
         return self.signature, " ; ".join((self.context, *self.preceding))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One batch of repeats of one op.
+    """One batch of repeats of one op, with their measured times.
 
     Parameters
     ----------
     signature : str
+        Signature of the op.
     ns : (n,) ns
-        Time of each repeat, in the order they were taken.
+        Time of each repeat, in the order they were measured.
     clock : str
-        Clock that was read: ``wall cpu icount timetravel device``.
+        Clock that measured the times: ``wall cpu icount timetravel device``.
     metric : str
-        What the times mean: ``completion half_rtt message_rate bandwidth one_way``.  A message rate
-        or a bandwidth is told as ns per message or per op.  A one-way time is read on two clocks,
-        whose offset and its error are among the facts.
+        Meaning of the times: ``completion half_rtt message_rate bandwidth one_way``. A message rate
+        or a bandwidth is given as ns per message or per op. A one-way time is read on two clocks;
+        their offset and its error are among the facts.
     context : str
-        As ``Request.key`` writes it.
+        Context of the request, as in ``Request.key``.
     start : int
         Number of the start of the driver's process.
     flags : tuple of str
-        Reasons not to fit it: ``throttled``, ``noisy``, ``clock-jump``, ``emulated``; or none.
+        Reasons not to fit a model to the sample: ``throttled``, ``noisy``, ``clock-jump``,
+        ``emulated``; empty if there are none.
     facts : mapping
-        Of this batch: load, clocks, temperature, power, ``memory_peak`` (B), counters.
+        Conditions and counters of this batch: load, clocks, temperature, power, ``memory_peak``
+        (B).
 
     Examples
     --------
@@ -116,5 +121,5 @@ class Sample:
 
     @property
     def good(self) -> bool:
-        """Whether it may be fitted: no flag is set."""
+        """True if a model may be fitted to the sample: no flag is set."""
         return not self.flags

@@ -1,4 +1,4 @@
-"""Plausibility checks of samples, made before anything uses what a driver returned."""
+"""Plausibility checks of samples, made before samples from a driver are used."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def check_samples(
 
     Parameters
     ----------
-    requests : what was asked
-    samples : what came back
-    who : driver and device, for the message
-    clock : the one that the driver declared; "" for any
+    requests : requests that were sent to the driver
+    samples : samples that the driver returned
+    who : driver and device, named in the error message
+    clock : clock that the driver declared; "" accepts any
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _check_request(request: Request, sample: Sample, who: str) -> None:
 
 
 def _check_times(sample: Sample, who: str) -> None:
-    """Check that every time is finite, positive (0 only in time travel) and below an hour."""
+    """Check that every time is finite, positive and below an hour; 0 is allowed in time travel."""
     for kind, bad, why in (
         ("not-a-number", ~np.isfinite(sample.ns), "no number"),
         ("negative", sample.ns < 0, "no time runs backwards"),
@@ -85,6 +85,9 @@ def _check_times(sample: Sample, who: str) -> None:
 
 
 def _zero_times(sample: Sample) -> NDArray[np.bool_]:
-    """(n,) repeats of 0 ns; none in time travel, where computing takes no time."""
+    """(n,) True where a repeat took 0 ns.
+
+    All False for the clock ``timetravel``, where 0 is possible.
+    """
     free = sample.clock == "timetravel"
     return np.zeros(len(sample.ns), np.bool_) if free else sample.ns == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def stripped_text(path: Path) -> str:
-    """Stripped text of a file of ``/sys`` or ``/proc``; "" where it cannot be read.
+    """Text of a file in ``/sys`` or ``/proc``, stripped; "" if it cannot be read.
 
     >>> stripped_text(Path("/proc/no such file"))
     ''

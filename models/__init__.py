@@ -1,1 +1,1 @@
-"""Models: backends that predict, by domain, and the catalog of hardware facts."""
+"""Models: backends that predict timing, by domain, and the catalog of hardware facts."""

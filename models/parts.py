@@ -1,4 +1,4 @@
-"""Registry of kinds of part beyond those of every machine, one class each."""
+"""Registry of kinds of machine parts other than the built-in ones, one class each."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from ..sim.registry import register
 
 
 class NodePart:
-    """A kind of part of machines.  Subclass, and write ``components``.
+    """Base class of a kind of machine part. Subclasses implement ``components``.
 
-    The constructor is the schema: its keyword names are the keys that ``cluster.node.NAME`` takes
-    beside ``model`` and ``count``, and those of catalog entries; their annotations say which unit
-    each value must carry, the docstring what it means.
+    The constructor defines the schema: its keyword names are the keys of ``cluster.node.NAME`` next
+    to ``model`` and ``count``, and those of catalog entries. Its annotations define the units, and
+    its docstring documents the keys.
 
     Attributes
     ----------
     priced_by : str
-        Setting that ``cost.items`` may price it by (``per: 1 GiB``); "" for the number of parts.
+        Setting by which ``cost.items`` may price the part (``per: 1 GiB``); "" to price by the
+        number of parts.
     """
 
     registered_name: ClassVar[str] = ""
     priced_by: ClassVar[str] = ""
 
     def components(self, name: str) -> Iterable[Component]:
-        """Components of one such part; their names begin with ``name``, as in ``node0.dpu1``.
+        """Components of one part; their names start with ``name``, such as ``node0.dpu1``.
 
-        GPUs of the machine share its parts evenly; each finds its own by ``role``, which is the
-        name of the kind unless a component says another (``system.part(gpu, role)``).
+        The GPUs of a machine share its parts evenly. A GPU finds its part by ``role``, which is the
+        name of the kind unless the component sets another (``system.part(gpu, role)``).
         """
         raise TypeError(f"{type(self).__name__} is made of nothing: write components()")
 
@@ -39,11 +40,11 @@ P = TypeVar("P", bound=type[NodePart])
 
 
 def part(name: str) -> Callable[[P], P]:
-    """Register a kind of part under the name that scenarios use.
+    """Register a kind of part under the name used in scenarios.
 
     Raises
     ------
     ValueError
-        The name is taken.
+        The name is already registered.
     """
     return register(PARTS, "kinds of part", name, "registered_name")

@@ -1,7 +1,7 @@
-"""Doubts of values that nobody measured, by kind of value, and of errors known as a median.
+"""Error intervals of values that were not measured, by kind of value, and from a median error.
 
-Learnt where a datasheet or another part's value stands beside a measurement: by
-``calibration/fit/value_doubts.py``, from the catalog, which says how.
+``calibration/fit/value_doubts.py`` estimates them from catalog values for which a datasheet, or the
+value of another part, can be compared with a measurement.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ END = 0.95  # probability at the upper end of an interval; 1 - END at the lower 
 
 
 class FactorRange(NamedTuple):
-    """Logarithms of factors on a time between which it lies with 90 %.
+    """90 % interval of a factor on a time, in logarithms.
 
     Parameters
     ----------
-    quick, slow : ln of the factors
+    quick, slow : ln of the lower and upper factor
     """
 
     quick: float
@@ -38,7 +38,7 @@ UNMEASURED_TIME = FactorRange(-0.97, 0.97)
 
 
 def range_from_median_error(error: float) -> FactorRange:
-    """Ends of a time of which only the median of absolute relative errors is known.
+    """90 % interval of a time of which only the median absolute relative error is known.
 
     >>> [round(e, 2) for e in range_from_median_error(0.1)]
     [-0.25, 0.25]
@@ -48,7 +48,7 @@ def range_from_median_error(error: float) -> FactorRange:
 
 
 def doubt_without_measurements() -> Doubt:
-    """Doubt of a family that nobody has judged: as of a time that is assumed.
+    """Error interval of a family without measured errors: that of an assumed time.
 
     >>> low, high = doubt_without_measurements().interval()
     >>> round(low, 2), round(high, 2)

@@ -1,1 +1,1 @@
-"""Plug-ins that ship: found by their entry points, as anybody's are; nothing else names them."""
+"""Plug-ins shipped with foretrace; like those of other packages, they are found by entry points."""

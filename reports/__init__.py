@@ -1,1 +1,1 @@
-"""Results in, one HTML file out; tables and a timeline beside it."""
+"""Reports: result pages as single HTML files, tables, figures and exported timelines."""

@@ -1,7 +1,7 @@
-"""Blocks that a section of a page is made of: text, tables and marks, as data.
+"""Blocks of a page section as plain data: texts, tables and figures.
 
-A section says what is to be read, and nothing of how a page looks: ``html`` turns blocks into a
-page, and whoever wants them elsewhere (a terminal, a spreadsheet) has them as they are.
+A section says what to show, not how it looks. ``html`` turns blocks into a page; other programs
+(a terminal, a spreadsheet) can use the same blocks.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ class Code(NamedTuple):
 
 
 class Small(NamedTuple):
-    """A remark in smaller print; ``under`` puts it on a line of its own."""
+    """A remark in small print; on a line of its own if ``under`` is set."""
 
     text: str
     under: bool = False
 
 
 class Tag(NamedTuple):
-    """A framed word, as a verdict; ``tone`` picks its colour, by default the text itself."""
+    """A word in a coloured frame, such as a verdict; the text, or ``tone``, picks the colour."""
 
     text: str
     tone: str = ""
 
 
 class Swatch(NamedTuple):
-    """A patch of the colour that stands for a row elsewhere on the page, by its name."""
+    """A small patch of a named colour that links a table row to a figure's legend."""
 
     colour: str
 
@@ -46,7 +46,7 @@ Line = Inline | Sequence[Inline]
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A line of text."""
+    """A paragraph of text."""
 
     line: Line
 
@@ -67,14 +67,14 @@ class Items:
 
 @dataclass(frozen=True)
 class Terms:
-    """A list of names, each with its explanation."""
+    """A definition list: names, each with its explanation."""
 
     items: Sequence[tuple[Line, Line]]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Preformatted text; folded away under ``summary`` where there is one."""
+    """Preformatted text; collapsed under the line ``summary`` if that is given."""
 
     text: str
     summary: str = ""
@@ -82,17 +82,17 @@ class Listing:
 
 @dataclass(frozen=True)
 class Column:
-    """Header of a column, and how its cells are set.
+    """A table column: its header and the layout of its cells.
 
     Parameters
     ----------
-    name : what it shows
-    number : cells are numbers, set to the right
-    header : cells name their rows
-    wraps : cells may be broken into lines
-    span : columns that the head stands over
-    title : in full, where ``name`` is short
-    alone : before a cell that stands alone on a narrow screen; ``name`` unless said
+    name : text of the header
+    number : True if cells are numbers, aligned to the right
+    header : True if cells name their rows
+    wraps : True if cell text may wrap into several lines
+    span : number of columns that the header covers
+    title : long form of a short ``name``, shown as a hint
+    alone : label before a cell that has a line of its own on a narrow screen; ``name`` by default
     """
 
     name: Line = ""
@@ -105,7 +105,7 @@ class Column:
 
     @property
     def label(self) -> str:
-        """Label in front of a cell that stands alone, as on a phone."""
+        """Label before a cell that has a line of its own, as on a phone."""
         return plain_text(self.name) if self.alone is None else self.alone
 
 
@@ -118,14 +118,14 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under column headers.
+    """A table: rows of cells under column headers.
 
     Parameters
     ----------
-    columns : how cells are set, and their heads
-    rows : of each row its cells, one for each column but for those of a :class:`Span`
-    over : heads above the heads
-    stacked : on a narrow screen each row is a list, its cells with the names of their columns
+    columns : headers and cell layout
+    rows : the cells of each row, one per column, fewer where a :class:`Span` covers several
+    over : a second row of headers above the first
+    stacked : True if a narrow screen shows each row as a list of labelled cells
     """
 
     columns: Sequence[Column]
@@ -136,16 +136,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Bars:
-    """Rectangles of one colour and one legend entry.
+    """A group of rectangles of one colour, with one legend entry.
 
     Parameters
     ----------
-    row : (n,) counted from the top; 1.25 begins a quarter below row 1
-    start, length : (n,) along the axis, in its unit
-    colour : a name of the palette
-    title : shown where the pointer rests; "" for nothing
-    height : in rows
-    opacity : 1 hides what is beneath
+    row : position from the top, shape (n,); 1.25 begins a quarter below the top of row 1
+    start, length : extent along the axis in the axis' unit, shape (n,)
+    colour : name of a palette colour
+    title : text shown under the pointer; "" for none
+    height : height of a bar in rows
+    opacity : from 0 to 1; 1 hides what is underneath
     """
 
     row: ArrayLike
@@ -158,7 +158,7 @@ class Bars:
 
 
 class BarText(NamedTuple):
-    """A short text in a bar: the bar's row, start and length, and the text's colour."""
+    """A short text in a bar: row, start and length of the bar, the text and its colour."""
 
     row: float
     start: float
@@ -173,13 +173,13 @@ class BarChart:
 
     Parameters
     ----------
-    rows : names, from the top
-    bars : what is drawn
+    rows : row names, from the top
+    bars : groups of bars to draw
     span : end of the axis, which begins at 0
-    axis : what it shows, with its unit
-    thick : pixels from one row to the next
-    legend : the palette's colour by what it stands for
-    texts : written in bars
+    axis : name of the axis, with its unit
+    thick : height of a row in pixels
+    legend : palette colour by legend entry
+    texts : texts in bars
     """
 
     rows: Sequence[str]
@@ -193,20 +193,20 @@ class BarChart:
 
 @dataclass(frozen=True)
 class Series:
-    """Points or a curve of one colour and one legend entry.
+    """A series of a plot: points or a curve, with one colour and one legend entry.
 
     Parameters
     ----------
-    x, y : (n,)
+    x, y : coordinates, shape (n,)
     mark : shape of each point: one of ``o s ^ v D x +``; "" for none
-    line : ``-``, ``:``, ``--``, ``steps`` (each height holds until the next point), ``stalks``
-        (from ``low`` to ``high``), or "" for none
-    colour : a name of the palette; "" for the ink of the page
-    label : in the legend; "" for none
-    size : of a point, in points
-    opacity : 1 hides what is beneath
-    low, high : (n,) ends of stalks
-    titles : (n,) what each point says where the pointer rests; its numbers unless said
+    line : ``-``, ``:``, ``--``, ``steps`` (each value holds until the next point), ``stalks``
+        (vertical lines from ``low`` to ``high``), or "" for none
+    colour : name of a palette colour; "" for the text colour
+    label : legend entry; "" for none
+    size : size of a mark in points
+    opacity : from 0 to 1; 1 hides what is underneath
+    low, high : ends of the stalks, shape (n,)
+    titles : texts shown under the pointer, shape (n,); the coordinates by default
     """
 
     x: ArrayLike
@@ -228,11 +228,11 @@ class Axis:
 
     Parameters
     ----------
-    name : what it shows, with its unit
-    log : base of a logarithmic scale; 0 for a linear one
-    ticks : where, and what is written there; None lets the drawing choose
-    limits : ends; None where the data decide
-    rule : a dashed line across the plot; None for none
+    name : name of the axis, with its unit
+    log : base of a logarithmic scale; 0 for a linear scale
+    ticks : tick positions and labels; None to choose them automatically
+    limits : ends of the axis; None to take them from the data
+    rule : positions of dashed lines across the plot; None for none
     """
 
     name: str
@@ -244,12 +244,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Axes:
-    """Series over an x and a y axis.
+    """One or more series over an x axis and a y axis.
 
     Parameters
     ----------
-    band : half width, relative, of a grey band around the line of equal numbers; 0 for none
-    title : above it, where several stand together
+    band : relative half width of a grey band around the line x = y; 0 for none
+    title : title above the axes, for small multiples
     """
 
     x: Axis
@@ -261,13 +261,13 @@ class Axes:
 
 @dataclass(frozen=True)
 class Plot:
-    """One or more axes above each other, or small multiples side by side.
+    """A plot: one or more axes above each other, or small multiples side by side.
 
     Parameters
     ----------
-    axes : from the top, row by row
-    height : of all together, inches
-    columns : axes of a row
+    axes : the axes, row by row from the top
+    height : total height in inches
+    columns : number of axes in a row
     """
 
     axes: Sequence[Axes]
@@ -277,15 +277,15 @@ class Plot:
 
 @dataclass(frozen=True)
 class Cdf:
-    """Cumulative distributions: the share of values that are at most x.
+    """Cumulative distributions: the fraction of values that are at most x.
 
     Parameters
     ----------
-    x : what is distributed
-    curves : values by name
-    weights : of the values, by name; each counts once unless said
-    what : is counted, as the y axis says it
-    height : inches
+    x : axis of the values
+    curves : values by curve name
+    weights : weight of each value, by curve name; 1 by default
+    what : name of the things counted, for the y axis
+    height : height in inches
     """
 
     x: Axis
@@ -297,23 +297,23 @@ class Cdf:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A number for each row and column, darker where it is larger.
+    """A heat map: one number per row and column, darker for larger numbers.
 
     Parameters
     ----------
-    rows : names, from the top
-    values : (rows, columns); NaN is left blank
-    axis : what the columns are, with its unit
-    scale : what the numbers are, with their unit
-    edges : (columns + 1,) where columns begin and end along a numeric axis; () for names
-    columns : names, where there is no numeric axis
-    most : the darkest; the largest value unless said
-    least : the palest
-    colour : a name of the palette
-    down : what the rows are
-    title : of a cell, with ``{row}``, ``{column}`` and ``{value}``; "" for none
-    unit : of the values, as ``numbers.format_quantity`` takes it
-    thick : pixels from one row to the next
+    rows : row names, from the top
+    values : numbers, shape (rows, columns); NaN cells stay blank
+    axis : name of the column axis, with its unit
+    scale : name of the numbers, with their unit
+    edges : column edges along a numeric axis, shape (columns + 1,); () if columns have names
+    columns : column names, if there is no numeric axis
+    most : value of the darkest shade; the largest value by default
+    least : value of the palest shade
+    colour : name of a palette colour
+    down : name of the row axis
+    title : hint of a cell, with ``{row}``, ``{column}`` and ``{value}``; "" for none
+    unit : unit of the values for ``numbers.format_quantity``
+    thick : height of a row in pixels
     """
 
     rows: Sequence[str]
@@ -333,13 +333,13 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Values with their intervals, one row for each.
+    """Values with their intervals, one per row.
 
     Parameters
     ----------
-    rows : names, from the top
-    value, low, high : (rows,) along the axis; without an interval all three are equal
-    axis : what it shows
+    rows : row names, from the top
+    value, low, high : value and ends of its interval, shape (rows,); all equal without an interval
+    axis : the numeric axis
     """
 
     rows: Sequence[str]
@@ -351,12 +351,12 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Tier:
-    """A row of a fabric's drawing: switches of one kind, from left to right.
+    """One row of switches in a fabric drawing.
 
     Parameters
     ----------
-    name : of the row
-    boxes : names of the switches
+    name : name of the row
+    boxes : names of the switches, from left to right
     """
 
     name: str
@@ -365,13 +365,13 @@ class Tier:
 
 @dataclass(frozen=True)
 class FabricDrawing:
-    """A fabric: rows of switches, and who is joined to whom.
+    """A drawing of a fabric: rows of switches and the links between them.
 
     Parameters
     ----------
-    tiers : the highest first
-    joins : names of two boxes, and what is said where the pointer rests on their line
-    loads : share of each join in use, drawn as its colour and width; () where unknown
+    tiers : rows of switches, the highest first
+    joins : links, each as two switch names and the text shown under the pointer
+    loads : utilization of each link, drawn as colour and width; () if unknown
     """
 
     tiers: Sequence[Tier]
@@ -384,14 +384,14 @@ Figure = BarChart | Plot | FabricDrawing | Cdf | HeatMap | Intervals
 
 @dataclass(frozen=True)
 class Live:
-    """A figure that the page's script brings to life; without it the still one is read.
+    """An interactive figure, with a static one for pages without script and for paper.
 
     Parameters
     ----------
-    component : ``timeline``, ``tree`` or ``heat``, a file of ``reports/script``
-    data : what it is fed with, as plain data
-    still : what is shown without script and on paper; None for nothing
-    caption : what the still figure shows
+    component : ``timeline``, ``tree`` or ``heat``: a file of ``reports/script``
+    data : plain data for the component
+    still : the static figure; None for none
+    caption : caption of the static figure
     """
 
     component: str
@@ -402,23 +402,23 @@ class Live:
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Figures side by side, where there is room."""
+    """Figures side by side, if the page is wide enough."""
 
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """The first screen: answer, table, findings, a figure, and how far to trust all of it.
+    """The first screen of a page: answer, table, findings, a figure, and facts on trust.
 
     Parameters
     ----------
-    lead : sentences
-    table : of what was compared
-    findings : by question, sentences each with a command or ""
-    trust : by name
-    heading : over ``trust``
-    figure : or None
+    lead : sentences of the answer
+    table : table of the compared variants or points
+    findings : (question, [(sentence, command or ""), ...]) pairs
+    trust : (name, fact) pairs on how far to trust the answer
+    heading : heading over ``trust``
+    figure : a figure, or None
     """
 
     lead: Sequence[str]
@@ -435,7 +435,7 @@ Block = (
 
 
 def inline_pieces(line: Line) -> Sequence[Inline]:
-    """Inline pieces of a line.
+    """Inline pieces of a line, as a sequence.
 
     >>> inline_pieces("a"), inline_pieces(["a", Code("b")])
     (('a',), ['a', Code(text='b')])
@@ -456,7 +456,7 @@ def plain_text(line: Line) -> str:
 
 
 def comma_separated(codes: Sequence[str]) -> list[Inline]:
-    """Settings as one line, separated by commas.
+    """Setting names as one line of code pieces, separated by commas.
 
     >>> plain_text(comma_separated(["a", "b"]))
     'a, b'

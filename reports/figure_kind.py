@@ -1,8 +1,8 @@
-"""The registry of figure kinds: blocks with a drawing for the page and one for paper.
+"""Registry of figure kinds: block classes with a drawing for pages and a drawing for papers.
 
-A kind is a dataclass that holds data and colours by name.  Its drawings are functions under
-:func:`on_page` and :func:`on_paper`; a plug-in's kind is registered alike.  A kind without a
-drawing for the page is shown there as on paper.
+A kind is a dataclass with data and colour names. Its drawings are functions registered with
+:func:`on_page` and :func:`on_paper`; plug-ins register theirs in the same way. A kind without a
+page drawing is shown on pages with its paper drawing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class KindDrawing(NamedTuple):
-    """A kind of figure, and the function that draws it."""
+    """A kind of figure, and the function that draws it on paper or on a page."""
 
     kind: type
     draw: Callable[..., Any]
@@ -38,12 +38,12 @@ ON_PAPER: dict[str, KindDrawing] = {}
 
 
 def on_page(kind: type) -> Callable[[_Function], _Function]:
-    """Register the function that returns the HTML of a kind of figure."""
+    """Decorator that registers a function which returns the HTML of a kind of figure."""
     return _registered(kind, ON_PAGE)
 
 
 def on_paper(kind: type) -> Callable[[_Function], _Function]:
-    """Register the function that draws a kind of figure with matplotlib on a sheet."""
+    """Decorator that registers a function which draws a kind of figure with matplotlib."""
     return _registered(kind, ON_PAPER)
 
 
@@ -67,7 +67,7 @@ def _load_drawings() -> None:
 
 
 def figure_kinds() -> dict[str, type]:
-    """Kinds of figures by their name.
+    """All registered kinds of figures, by name.
 
     >>> {"BarChart", "HeatMap", "Plot"} <= figure_kinds().keys()
     True
@@ -77,19 +77,19 @@ def figure_kinds() -> dict[str, type]:
 
 
 def page_drawing(kind: type) -> OnPage | None:
-    """Drawing of a kind for the page; None where it has none of its own."""
+    """Page drawing of a kind of figure; None if it has none of its own."""
     _load_drawings()
     found = ON_PAGE.get(kind.__name__)
     return found.draw if found is not None and found.kind is kind else None
 
 
 def paper_drawing(kind: type) -> OnPaper:
-    """Drawing of a kind for paper.
+    """Paper drawing of a kind of figure.
 
     Raises
     ------
     ForetraceError
-        The kind has none.
+        The kind has no paper drawing.
     """
     _load_drawings()
     found = ON_PAPER.get(kind.__name__)
@@ -101,7 +101,7 @@ def paper_drawing(kind: type) -> OnPaper:
 
 
 def figures_in(block: Any) -> Iterator[Any]:
-    """The block if it is a figure, or the figures that it holds.
+    """The block itself if it is a figure, else the figures that it contains.
 
     >>> from .blocks import Axes, Axis, FigureRow, Paragraph, Plot
     >>> plot = Plot([Axes(Axis("x, s"), Axis("y, s"), [])])

@@ -1,4 +1,4 @@
-"""Pages from templates: one environment, one head, everything in one file."""
+"""HTML pages from templates: one environment, one page head, everything in one file."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def page_html(
     question: str = "",
     data_id: str = "summary",
 ) -> str:
-    """HTML of a page.
+    """HTML of a complete page.
 
     Parameters
     ----------
-    sections : what it shows
-    data : embedded as JSON, so that a page can be compared without its folder
-    title, question : at its top
-    data_id : of the element that holds the data
+    sections : sections of the page with their blocks
+    data : data embedded as JSON, so that pages can be compared without the run folder
+    title, question : texts at the top of the page
+    data_id : id of the HTML element that holds the data
     """
     markup: str = (
         template_environment()
@@ -63,7 +63,7 @@ def page_html(
 
 
 def figure_html(figure: Any) -> str:
-    """HTML of a figure; of a kind without a drawing for the page the one for paper, as SVG."""
+    """HTML of a figure; a kind without a page drawing is drawn as on paper, as SVG."""
     if draw := page_drawing(type(figure)):
         return draw(figure)
     return inline_svg(figure)
@@ -71,7 +71,7 @@ def figure_html(figure: Any) -> str:
 
 @cache
 def template_environment() -> Environment:
-    """The Jinja environment of ``templates/``; templates include and extend each other."""
+    """Jinja environment for the templates in ``templates/``."""
     import jinja2
 
     folder = files(__package__) / "templates"
@@ -93,7 +93,7 @@ def template_environment() -> Environment:
 
 
 def breakable_name(text: str) -> Markup:
-    """A name that may go on in the next line after each of its parts, and nowhere within one.
+    """HTML of a dotted name that may wrap after each dot, but not within a part.
 
     >>> str(breakable_name("gpu.time.p50 <b>"))
     'gpu.<wbr>time.<wbr>p50 &lt;b&gt;'
@@ -104,7 +104,7 @@ def breakable_name(text: str) -> Markup:
 
 
 def script_safe_json(data: Mapping[str, Any]) -> str:
-    r"""JSON in which nothing can close the script element around it.
+    r"""JSON text that is safe inside a script element: it contains no closing tag.
 
     >>> script_safe_json({"a": "</script>"})
     '{"a": "\\u003c/script>"}'

@@ -1,4 +1,4 @@
-"""Numbers as text for people: three digits, a prefix, a unit."""
+"""Formatting of numbers for people: three digits, a prefix, a unit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MANIFOLD = 10.0  # relative change from which on it is given as a multiple
 
 
 def format_quantity(value: float | None, unit: str) -> str:
-    """A value in SI with prefix and unit.
+    """Format a value in an SI unit with prefix and unit.
 
     >>> format_quantity(0.0348, "s"), format_quantity(7300.0, "s"), format_quantity(None, "s")
     ('34.8 ms', '122 min', 'unknown')
@@ -58,7 +58,7 @@ def axis_scale(largest: float, unit: str) -> tuple[float, str]:
 
 
 def three_digits(value: float) -> str:
-    """A number with three significant digits, no exponent, no trailing zeros.
+    """Format a number with three significant digits, without exponent or trailing zeros.
 
     >>> three_digits(1234.5), three_digits(12.34), three_digits(0.5), three_digits(100.0)
     ('1234', '12.3', '0.5', '100')
@@ -71,7 +71,7 @@ def three_digits(value: float) -> str:
 
 
 def format_share(ratio: float, places: int = 1) -> str:
-    """A share in per cent.
+    """Format a fraction in per cent.
 
     >>> format_share(0.4213), format_share(0.4213, 0)
     ('42.1 %', '42 %')
@@ -80,7 +80,7 @@ def format_share(ratio: float, places: int = 1) -> str:
 
 
 def format_signed_share(ratio: float) -> str:
-    """A relative difference in per cent, with its sign.
+    """Format a relative difference in per cent, with its sign.
 
     >>> format_signed_share(-0.024), format_signed_share(math.inf)
     ('-2.4 %', 'from 0')
@@ -91,7 +91,7 @@ def format_signed_share(ratio: float) -> str:
 
 
 def format_change(ratio: float) -> str:
-    """A relative change with its sign; of many times as much, how many.
+    """Format a relative change with its sign; a large increase is given as a multiple.
 
     >>> format_change(-0.1213), format_change(0.0004), format_change(24.63)
     ('-12.1 %', 'no change', '25.6 times as much')
@@ -102,10 +102,9 @@ def format_change(ratio: float) -> str:
 
 
 def format_half_width(value: float, interval: tuple[float, float] | list[float] | None) -> str:
-    """Half the width of an interval as a share of the value; "" where there is no interval.
+    """Format half the width of an interval as a fraction of the value; "" without an interval.
 
-    An interval wider than twice the value says its two ends instead: half of it, taken off, would
-    be below nothing.
+    If the interval is wider than twice the value, both ends are given as multiples of the value.
 
     >>> format_half_width(10.0, (9.5, 10.5)), format_half_width(0.1, (0.05, 19.5))
     ('±5 %', '0.5 to 195 times that')
@@ -120,7 +119,7 @@ def format_half_width(value: float, interval: tuple[float, float] | list[float] 
 
 
 def is_overall(metric: str) -> bool:
-    """Whether a metric is not the use of a single component, of which there may be thousands.
+    """True if a metric is not about a single component, of which there may be thousands.
 
     >>> is_overall("nic.utilization.p95"), is_overall("node0.nic0.tx.utilization.p95")
     (True, False)

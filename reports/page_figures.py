@@ -1,4 +1,4 @@
-"""The figures of a page as data: embedded in the page, read back, drawn elsewhere."""
+"""Figures of a page as data: embedded in the page, read back, drawn elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ID = "figures"  # of the element of the page
 
 
 class UnknownFigureKindError(ForetraceError):
-    """A page holds figures of a kind that is not registered: a plug-in's."""
+    """A page contains a figure of an unregistered kind, such as one from a missing plug-in."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class PageFigure:
 
     Parameters
     ----------
-    name : of its section, and what tells it from others of it; a file can be called so
-    section : where it is
-    figure : the block
+    name : unique name from section and heading, usable as a file name
+    section : name of the section that contains the figure
+    figure : the figure block
     """
 
     name: str
@@ -42,7 +42,7 @@ class PageFigure:
 
 
 def page_figures(sections: Sequence[ShownSection]) -> list[PageFigure]:
-    """Figures of sections, in the order of the page.
+    """All figures of the given sections, in page order.
 
     >>> from .blocks import Axes, Axis, Plot
     >>> plot = Plot([Axes(Axis("x, s"), Axis("y, s"), [])])
@@ -62,7 +62,7 @@ def page_figures(sections: Sequence[ShownSection]) -> list[PageFigure]:
 
 
 def _free_name(section: str, heading: str, used_names: Mapping[str, Any]) -> str:
-    """A name for a file that no other figure has."""
+    """A file name for a figure that no other figure has."""
     words = "-".join(re.findall(r"[a-z0-9]+", heading.lower()))[:40].strip("-")
     known = words in ("", section.replace("_", "-"))
     name = section if known else f"{section}-{words}"
@@ -75,13 +75,13 @@ def _numbered(name: str, number: int) -> str:
 
 
 def encode_figures(figures: Sequence[PageFigure]) -> str:
-    """Figures as text: JSON, deflated, in base 64."""
+    """Encode figures as text: JSON, compressed, in base 64."""
     plain = [[f.name, f.section, type(f.figure).__name__, _to_data(f.figure)] for f in figures]
     return base64.b64encode(zlib.compress(json.dumps(plain).encode(), 6)).decode()
 
 
 def decode_figures(html: str) -> list[PageFigure] | None:
-    """Figures that a page was written with; None of a page that holds none as data."""
+    """Figures embedded in a page; None if the page has no figure data."""
     found = re.search(rf'<script type="application/json" id="{ID}">"([^"]*)"</script>', html)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def decode_figures(html: str) -> list[PageFigure] | None:
 
 
 def _to_data(value: Any) -> Any:
-    """A block as plain data: fields by name, numbers to seven digits."""
+    """Convert a block to plain data: fields by name, numbers to seven digits."""
     if is_dataclass(value):
         return {f.name: _to_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -113,13 +113,13 @@ def _to_data(value: Any) -> Any:
 
 
 def _from_data(kind: type, data: Mapping[str, Any]) -> Any:
-    """The block of a kind from its plain data."""
+    """Build a block of a kind from its plain data."""
     hints = get_type_hints(kind)
     return kind(**{name: _field_from_data(hints[name], value) for name, value in data.items()})
 
 
 def _field_from_data(hint: Any, value: Any) -> Any:
-    """A field's value: parts that are dataclasses or named tuples are made again."""
+    """Build a field's value from plain data, including nested dataclasses and named tuples."""
     inner = next(_classes_in(hint), None)
     if inner is None or value is None:
         return value
@@ -129,7 +129,7 @@ def _field_from_data(hint: Any, value: Any) -> Any:
 
 
 def _classes_in(hint: Any) -> Iterator[type]:
-    """Classes with fields that an annotation names."""
+    """Dataclasses and named tuples that a type annotation mentions."""
     if get_origin(hint) is None or hint is Union:
         if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
             yield hint

@@ -1,7 +1,7 @@
-"""Colours by name: what a block holds, a page's style and a printed figure look up.
+"""Colours by name, for blocks, page styles and printed figures.
 
-The values, in light, in dark and on paper, are in ``templates/report.css``; a test holds them
-apart for readers with and without colour vision.
+The values for light, dark and paper are in ``templates/report.css``. A test checks that they can
+be distinguished with normal and with deficient colour vision.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIXED = " @ "  # between a colour and the percentage of it
 
 
 def series_colour(number: int) -> str:
-    """Colour of a series by its number; they begin anew after the last.
+    """Colour name of the n-th series; the colours repeat after the last.
 
     >>> series_colour(0), series_colour(7)
     ('series-1', 'series-2')
@@ -50,7 +50,7 @@ def series_colour(number: int) -> str:
 
 
 def bar_kinds() -> dict[str, str]:
-    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, by turns.
+    """Colour of each kind of timeline bar: :data:`KINDS`, then the roles of plug-ins.
 
     >>> list(bar_kinds())[:2]
     ['compute', 'communication']
@@ -60,7 +60,7 @@ def bar_kinds() -> dict[str, str]:
 
 
 def kind_of_bar(kind: Kind) -> str:
-    """Kind of bar under which an op is drawn: by its role.
+    """Kind of timeline bar for a kind of op, by the role that runs it.
 
     >>> kind_of_bar(Kind.COPY), kind_of_bar(Kind.SEND), kind_of_bar(Kind.DELAY)
     ('memory', 'communication', 'gap')
@@ -71,7 +71,7 @@ def kind_of_bar(kind: Kind) -> str:
 
 
 def paler(colour: str, percent: float) -> str:
-    """A paler colour: ``percent`` of it, the rest is the paper's.
+    """Name of a paler colour: ``percent`` of the colour, the rest is the paper colour.
 
     >>> paler("compute", 25)
     'compute @ 25'
@@ -80,7 +80,7 @@ def paler(colour: str, percent: float) -> str:
 
 
 def css(colour: str) -> str:
-    """The CSS of a colour's name; the page's ink for "".  A plug-in's own ``#rrggbb`` is itself.
+    """CSS of a colour name; "" gives the text colour, ``#rrggbb`` stays as it is.
 
     >>> css("compute"), css("")
     ('var(--compute)', 'var(--ink)')
@@ -95,7 +95,7 @@ def css(colour: str) -> str:
 
 
 def rgb(colour: str) -> tuple[float, float, float]:
-    """Red, green and blue of a colour's name on light paper, each 0 to 1.
+    """Red, green and blue of a colour name on light paper, each from 0 to 1.
 
     >>> rgb("paper"), rgb("paper @ 50")
     ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
@@ -108,13 +108,13 @@ def rgb(colour: str) -> tuple[float, float, float]:
 
 
 def _channels(value: str) -> tuple[float, ...]:
-    """Red, green and blue of ``#1b1f24`` or ``#fff``."""
+    """Red, green and blue of a hex colour such as ``#1b1f24`` or ``#fff``."""
     digits = value[1:] if len(value) == 7 else "".join(2 * d for d in value[1:])
     return tuple(int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4))
 
 
 def _parts(colour: str) -> tuple[str, float]:
-    """Name and percentage of a colour.
+    """Split a colour name into base name and percentage.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _parts(colour: str) -> tuple[str, float]:
 
 @cache
 def colour_values() -> Mapping[str, str]:
-    """Values of all colours on light paper, by name.
+    """Hex values of all palette colours on light paper, by name.
 
     >>> colour_values()["paper"]
     '#fff'

@@ -1,8 +1,7 @@
-"""The registry of report sections, each a function in a file of its own.
+"""Registry of report sections: functions that return the blocks of a section.
 
-A section is given what its page is about and returns blocks (``blocks``); where it returns none it
-is left out.  A plug-in adds one by writing such a function under :func:`section`; see
-docs/extending.md.
+A section gets the input of its page and returns blocks; without blocks it is left out. Plug-ins
+register their own with :func:`section`; see docs/extending.md.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class PageSection:
 
     Parameters
     ----------
-    name : as ``report.sections`` has it
+    name : name in ``report.sections``
     page : one of :data:`PAGES`
-    title : its head; "" for none
-    order : where it stands among the others
-    show : given what the page is about, its blocks
+    title : heading of the section; "" for none
+    order : position on the page, ascending
+    show : function that returns the section's blocks, given the page's input
     """
 
     name: str
@@ -55,7 +54,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class ShownSection:
-    """A section with its blocks, for a page."""
+    """A section with its blocks, ready for a page."""
 
     name: str
     title: str
@@ -69,14 +68,14 @@ SECTIONS: dict[str, PageSection] = {}
 def section(
     name: str, page: str = "run", *, title: str = "", order: int = OF_A_PLUGIN
 ) -> Callable[[Show], Show]:
-    """Register a function that returns the blocks of a section.
+    """Decorator that registers a function which returns the blocks of a section.
 
     Parameters
     ----------
-    name : as ``report.sections`` has it
+    name : name in ``report.sections``
     page : ``run``, ``sweep``, ``accuracy`` or ``comparison``
-    title : its head
-    order : sections stand by it; the first screen has 0, what it takes to reproduce 90 and more
+    title : heading of the section; "" for none
+    order : position on the page, ascending: 0 is the first screen, 90 and more is how to reproduce
 
     Raises
     ------
@@ -107,7 +106,7 @@ def section(
 
 @cache
 def _load_sections() -> None:
-    """Import the modules of all pages, which register their sections."""
+    """Import the modules of all pages, which registers their sections."""
     for page in PAGES:
         package = importlib.import_module(f".{page}", __package__)
         for module in pkgutil.iter_modules(package.__path__):
@@ -121,12 +120,12 @@ def sections(page: str) -> list[PageSection]:
 
 
 def section_names() -> tuple[str, ...]:
-    """All names that ``report.sections`` may hold, each once."""
+    """All valid names for ``report.sections``, without duplicates."""
     return tuple(dict.fromkeys(s.name for page in PAGES for s in sections(page)))
 
 
 def names_on_page(page: str, wanted: Sequence[str]) -> list[str]:
-    """Those of some names that a page has: one scenario names sections of its run, sweep and check.
+    """The given section names that exist on a page; scenarios list names for several pages.
 
     >>> names_on_page("sweep", ["answer", "blame", "pareto"])
     ['answer', 'pareto']
@@ -136,14 +135,14 @@ def names_on_page(page: str, wanted: Sequence[str]) -> list[str]:
 
 
 def shown_sections(page: str, subject: Any, wanted: Sequence[str] = ()) -> list[ShownSection]:
-    """Sections of a page that have something to show, with their blocks.
+    """Sections of a page that have blocks to show.
 
     Parameters
     ----------
     page : one of :data:`PAGES`
-    subject : what the page is about
-    wanted : names, in this order; all there are unless said.  One that only other pages have says
-        where it is.
+    subject : input of the page
+    wanted : section names in display order; all sections if empty. A name of another page is
+        shown as a note on which page has it.
     """
     known = {s.name: s for s in sections(page)}
     visible = []
@@ -155,7 +154,7 @@ def shown_sections(page: str, subject: Any, wanted: Sequence[str] = ()) -> list[
 
 
 def _placeholder_section(name: str, page: str) -> PageSection:
-    """A placeholder section that says on which page a section is."""
+    """A placeholder section that says which page has the section."""
     other = next(p for p in PAGES if f"{p}.{name}" in SECTIONS)
     text = f"Not in the report of {PAGES[page]}: {WRITTEN_BY[other]}."
     title = name.replace("_", " ").capitalize()

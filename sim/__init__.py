@@ -1,1 +1,1 @@
-"""Simulation: graphs of ops, systems of components, two engines, results."""
+"""Discrete-event simulation: graphs of ops, systems of components, two engines, results."""

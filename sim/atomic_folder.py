@@ -1,7 +1,7 @@
-"""Folder that appears as a whole or not at all, whichever process is killed when.
+"""Atomic replacement of a folder: readers see the old folder or the complete new one.
 
-It is written beside its place and put there in one step.  What a killed writer leaves begins with a
-dot, and the next writer there takes it away.
+The new folder is written next to the target and moved there in one step.  If the writing process
+is killed, it leaves a folder whose name begins with a dot; the next writer removes it.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ PART = ".part"
 
 @contextmanager
 def replace_folder_on_success(target: Path) -> Iterator[Path]:
-    """Temporary folder to fill in a ``with`` block; replaces ``target`` on success only.
+    """Temporary folder to fill in a ``with`` block; replaces ``target`` only if the block succeeds.
 
     Raises
     ------
     OSError
-        Nothing can be written there.
+        The parent folder cannot be written.
 
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as home:
     ...     with replace_folder_on_success(Path(home) / "run") as new:
-    ...         _ = (new / "said").write_text("whole")
+    ...         _ = (new / "answer").write_text("complete")
     ...         print((Path(home) / "run").exists())
-    ...     (Path(home) / "run" / "said").read_text()
+    ...     (Path(home) / "run" / "answer").read_text()
     False
-    'whole'
+    'complete'
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned_folders(target.parent)
@@ -50,7 +50,7 @@ def replace_folder_on_success(target: Path) -> Iterator[Path]:
 
 
 def _new_part_folder(target: Path) -> tuple[Path, int]:
-    """New locked folder of this process beside the target."""
+    """Create a locked temporary folder next to the target; returns its path and file descriptor."""
     while True:
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=PART, dir=target.parent))
         held = os.open(part, os.O_RDONLY)
@@ -61,7 +61,7 @@ def _new_part_folder(target: Path) -> tuple[Path, int]:
 
 
 def remove_abandoned_folders(parent: Path) -> None:
-    """Remove unfinished folders that dead processes left."""
+    """Remove unfinished temporary folders of processes that no longer run."""
     for part in parent.glob(f".*{PART}"):
         with suppress(OSError):  # another process removed it, or it is not ours
             held = os.open(part, os.O_RDONLY | os.O_DIRECTORY)
@@ -73,7 +73,10 @@ def remove_abandoned_folders(parent: Path) -> None:
 
 
 def _lock_folder(held: int, *, wait: bool) -> bool:
-    """Lock an open folder; it is unlocked when its process ends, however it ends."""
+    """Lock an open folder; returns False if another process holds the lock.
+
+    The operating system releases the lock when the process ends, however it ends.
+    """
     import fcntl
 
     try:
@@ -84,7 +87,7 @@ def _lock_folder(held: int, *, wait: bool) -> bool:
 
 
 def _move_into_place(new: Path, target: Path) -> None:
-    """Move a folder to its place; readers see either the old one or the new one."""
+    """Move a folder to its target; readers see either the old folder or the new one."""
     try:
         os.rename(new, target)
     except OSError:  # the target exists and is not empty
@@ -94,7 +97,7 @@ def _move_into_place(new: Path, target: Path) -> None:
 
 
 def _exchange_folders(new: Path, target: Path) -> bool:
-    """Whether two folders changed places atomically; False where the system cannot."""
+    """Swap two folders atomically; returns False if the operating system cannot."""
     import ctypes
 
     rename = getattr(ctypes.CDLL(None), "renameat2", None)

@@ -1,19 +1,19 @@
-"""Tree of errors; every message is ``<place>: <what is wrong>; <what to do>``.
+"""Error classes; every message has the form ``<place>: <what is wrong>; <what to do>``.
 
 ::
 
     ForetraceError
-    ├─ ScenarioError            the scenario asks for something we cannot build
+    ├─ ScenarioError            the scenario cannot be built
     │  └─ PlanError              a parallel plan breaks a rule, or does not fit into memory
     ├─ TraceError               a trace file is malformed
     ├─ GraphError               ops cannot be scheduled (cycle, unknown place, bad weight)
-    ├─ BackendError             a backend gave an impossible answer
+    ├─ BackendError             a backend returned an impossible timing
     │  ├─ HardwareUnavailable   device absent, busy, or not permitted
-    │  │  └─ DriverFault        a driver or its agent failed, or gave an impossible answer
-    │  └─ RecordingError        a recording is damaged, foreign, or has not seen the op
+    │  │  └─ DriverFault        a driver or its agent failed, or returned an impossible value
+    │  └─ RecordingError        a recording is damaged, of other hardware, or lacks the op
     ├─ SimulationError          the run cannot go on (deadlock, starvation, time overflow)
-    ├─ NotKeptError             a result was asked what was not kept of its run
-    └─ RangeError               a time that no tick can hold
+    ├─ NotKeptError             a result was read for data that its run did not keep
+    └─ RangeError               a time does not fit into 64-bit ticks
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNBOUNDED = (
 
 
 class ForetraceError(Exception):
-    """Base of all errors that a user can cause and cure."""
+    """Base class of all errors that a user can cause and fix."""
 
 
 class ScenarioError(ForetraceError):
@@ -37,15 +37,15 @@ class ScenarioError(ForetraceError):
 
 
 class PlanError(ScenarioError):
-    """A parallel plan breaks a rule or does not fit into memory; says the nearest that works."""
+    """A parallel plan breaks a rule or does not fit into memory; names the nearest valid one."""
 
 
 class TraceError(ForetraceError):
-    """A trace file is malformed, or cannot be used for what was asked."""
+    """A trace file is malformed, or lacks what the request needs."""
 
 
 class GraphError(ForetraceError):
-    """Ops cannot be scheduled; ``ops`` are the rows at fault.
+    """Ops of a graph cannot be scheduled; ``ops`` are the rows that cause it.
 
     Examples
     --------
@@ -62,19 +62,19 @@ class GraphError(ForetraceError):
 
 
 class BackendError(ForetraceError):
-    """A backend gave an impossible answer, or was asked what it cannot know."""
+    """A backend returned an impossible timing, or cannot time an op."""
 
 
 class HardwareUnavailable(BackendError):  # noqa: N818  reads better in a message
-    """A device is absent, busy or not permitted; says what to bind instead."""
+    """A device is absent, busy or not permitted; the message says what to bind instead."""
 
 
 class DriverFault(HardwareUnavailable):
-    """A driver or its agent failed or answered the impossible; ``kind`` is the name of the fault.
+    """A driver or its agent failed, or returned an impossible value; ``kind`` names the fault.
 
-    ``missing denied unsupported broken busy`` say that a device cannot be used; ``died hung
+    ``missing denied unsupported broken busy`` mean that a device cannot be used; ``died hung
     protocol oversized`` that its agent failed; ``not-a-number negative absurd unrequested clock``
-    that an answer cannot be true.
+    that a measured value cannot be true.
 
     Examples
     --------
@@ -91,13 +91,13 @@ class DriverFault(HardwareUnavailable):
 
 
 class RecordingError(BackendError):
-    """A recording is damaged, of something else, or was asked what it has not seen."""
+    """A recording is damaged, of other hardware, or does not contain the op."""
 
 
 class SimulationError(ForetraceError):
-    """The run cannot go on; ``ops`` are the root, ``open_ops`` all that did not end.
+    """The run cannot go on; ``ops`` are the cause, ``open_ops`` all ops that did not end.
 
-    ``submitted`` are the ops and graphs that processes handed in by then, by process.
+    ``submitted`` gives, for each process, the number of ops and of graphs that it submitted so far.
 
     Examples
     --------
@@ -118,8 +118,8 @@ class SimulationError(ForetraceError):
 
 
 class RangeError(ForetraceError, OverflowError):
-    """A time is not a number, or beyond what ticks hold."""
+    """A time is not a number, or does not fit into 64-bit ticks."""
 
 
 class NotKeptError(ForetraceError):
-    """Result that was asked for one row per op, which was not kept of its run."""
+    """A result was read for rows of ops or aggregates that its run did not keep."""

@@ -1,4 +1,4 @@
-"""Registration of classes by the names that scenarios use."""
+"""Registration of classes under the names that scenarios use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ C = TypeVar("C", bound=type)
 def register(
     table: dict[str, Any], plural: str, name: str, attribute: str = ""
 ) -> Callable[[C], C]:
-    """Decorator that puts a class into a table; a reloaded class replaces its older self.
+    """Class decorator that adds a class to a table of named classes.
+
+    A reloaded class replaces its older version.
 
     Parameters
     ----------
-    plural : what the table holds, for messages
-    attribute : of the class, that is given the name; "" for none
+    plural : plural noun for the classes in the table, used in error messages
+    attribute : class attribute that is set to the name; "" sets none
 
     Raises
     ------

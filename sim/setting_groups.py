@@ -1,7 +1,7 @@
-"""Settings in groups: a constructor takes a dataclass where several settings belong together.
+"""Groups of settings: a constructor argument may be a dataclass of related settings.
 
-A file writes a group as a mapping.  Inside, settings that are not yet constructed are plain nested
-mappings, or flat with dotted names where a program counts them one by one, as a fit does.
+A file writes a group as a nested mapping.  A program that treats settings one by one, such as a
+fit, uses a flat mapping with dotted names instead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def group_in_annotation(annotation: Any) -> type | None:
-    """The dataclass that an annotation stands for, alone or as one alternative; None for none.
+    """Dataclass in a type annotation, alone or as a member of a union; None if there is none.
 
     >>> group_in_annotation(float | None) is None
     True
@@ -34,13 +34,13 @@ def group_in_annotation(annotation: Any) -> type | None:
 
 @cache
 def groups_by_argument(cls: type) -> Mapping[str, type]:
-    """Groups of a constructor by the name of the argument."""
+    """Dataclass of each constructor argument that is a group of settings, by argument name."""
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     return {name: group for name, hint in hints.items() if (group := group_in_annotation(hint))}
 
 
 def construct_with_groups(cls: type[T], settings: Mapping[str, Any]) -> T:
-    """Instance of a class from plain nested settings.
+    """Construct a class from plain nested settings; nested mappings become their dataclasses.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def with_current_names(cls: Any, settings: Mapping[str, Any], where: str) -> Map
 
 
 def merge_settings(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings with others laid over them.
+    """Merge nested settings; values of ``upper`` override those of ``lower``.
 
     >>> merge_settings({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"x": 4}})
     {'a': {'x': 4, 'y': 2}, 'b': 3}
@@ -109,7 +109,7 @@ def _are_mappings(a: Any, b: Any) -> bool:
 
 
 def flatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings as flat ones with dotted names.
+    """Flatten nested settings to one mapping with dotted names.
 
     >>> flatten_settings({"ll": {"launch": 1e-6}, "dispatch": 0.0})
     {'ll.launch': 1e-06, 'dispatch': 0.0}
@@ -126,7 +126,7 @@ def _leaves(settings: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]
 
 
 def unflatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat settings with dotted names as nested ones; the inverse of ``dotted``.
+    """Nest flat settings with dotted names; the inverse of ``flatten_settings``.
 
     >>> unflatten_settings({"ll.launch": 1e-6, "dispatch": 0.0})
     {'ll': {'launch': 1e-06}, 'dispatch': 0.0}

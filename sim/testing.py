@@ -1,4 +1,4 @@
-"""A check of one's own backend: does it keep the contract."""
+"""Contract check for backends, to use in the tests of a plug-in."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["check_backend"]
 
 
 def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
-    """Check that a backend keeps its contract on these ops; AssertionError where it does not.
+    """Check that a backend keeps its contract for the given ops; raises AssertionError otherwise.
 
-    Building it opens nothing; it has a source once open, answers finite times >= 0, answers the
-    same twice, and answers each row by itself: permuted and sliced tables get the same rows.
+    The contract: the constructor opens nothing; the backend has a source once it is open; times are
+    finite and not negative; a second call returns the same timings; and each op is timed by itself,
+    so that a permuted or sliced table gives the same rows.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def _require_that(kept: bool, otherwise: str) -> None:
 
 @contextmanager
 def _nothing_opened() -> Iterator[None]:
-    """Files, sockets and programs are out of reach."""
+    """Context in which opening a file, a socket or a program fails."""
     broken = AssertionError(
         "its constructor opened a file, a socket or a program; do that in open()"
     )
@@ -81,7 +82,7 @@ def _nothing_opened() -> Iterator[None]:
 
 
 def _timing_table(timing: Timing) -> dict[str, list[Any]]:
-    """A timing as lists with one entry an op."""
+    """Columns of a timing as Python lists, with one entry per op."""
     n = len(timing)
     found: dict[str, list[Any]] = {"fixed": timing.fixed.tolist()}
     for name, column in (("work", timing.work), ("limit", timing.limit)):

@@ -1,9 +1,8 @@
 """Units: SI floats inside, text with a unit at every border, integer ticks in the engines.
 
-A name in code carries no unit when its value is SI.  The aliases below say which unit a
-parameter has; the loader reads them from the annotation to check what a user wrote.  Two of one
-unit differ in what people write there, which is what a message suggests: a latency is so many
-us, a time limit so many s.
+A name in code has no unit suffix when its value is SI.  The type aliases below state the unit of
+a parameter; the scenario loader reads them to check what a user wrote.  Two aliases may have one
+unit and differ in the example that error messages show: a latency in us, a time limit in s.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ from .errors import RangeError
 
 @dataclass(frozen=True)
 class Unit:
-    """The SI unit of an annotated float, an example of how a user writes it, and its name.
+    """SI unit of an annotated float, with an example value and a name for error messages.
 
-    What is ``positive`` cannot be 0 either: nothing would ever end at such a rate.
+    If ``positive`` is true, zero is refused too, as for a rate at which nothing would ever end.
 
-    Part of an annotation, it makes pydantic read text with a unit; nothing else here knows
-    pydantic.
+    As part of a type annotation, it makes pydantic parse text with a unit.
     """
 
     text: str
@@ -83,7 +81,7 @@ MAX_TICK = 2**63 - 1
 
 
 def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
-    """Number of ticks in a second.
+    """Number of simulation ticks in a second.
 
     Raises
     ------
@@ -109,9 +107,9 @@ def ticks(seconds: float, tick: Seconds = ...) -> int: ...
 @overload
 def ticks(seconds: NDArray[np.float64], tick: Seconds = ...) -> NDArray[np.int64]: ...
 def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.int64]:
-    """Whole ticks of times in s, rounded half to even; the only place where time is rounded.
+    """Convert times in s to integer ticks, rounded half to even; time is rounded only here.
 
-    Whole nanoseconds that went through float seconds come back exactly up to 1,000 s.
+    Whole nanoseconds that were converted to float seconds convert back exactly, up to 1,000 s.
 
     Raises
     ------
@@ -137,7 +135,7 @@ def ticks(seconds: ArrayLike, tick: Seconds = PICOSECOND) -> int | NDArray[np.in
 
 
 def seconds(ticks: ArrayLike, tick: Seconds = PICOSECOND) -> NDArray[np.float64]:
-    """Ticks as SI seconds, for people.
+    """Convert ticks to seconds, as floats.
 
     >>> float(seconds(1_500_000))
     1.5e-06
@@ -199,16 +197,16 @@ COMMON: dict[str, dict[str, str]] = {  # by SI text: what people mostly write, a
 
 
 def quantity(written: object, unit: Unit | str) -> float:
-    """SI float of a text with a unit, rounded once.
+    """Parse a text with a unit into an SI float, rounded once.
 
-    Prefixes are SI (``GB`` = 1e9 B) or IEC (``GiB`` = 2**30 B), ``b`` is a bit, ``B`` a byte.
+    Prefixes are SI (``GB`` = 1e9 B) or IEC (``GiB`` = 2**30 B); ``b`` is a bit, ``B`` a byte.
     Only 0 and ratios may be bare numbers.
 
     Parameters
     ----------
     written : text or number
     unit : Unit, or the text of one
-        What the quantity must be, such as ``"B/s"``.
+        Expected unit, such as ``"B/s"``.
 
     Raises
     ------
@@ -241,7 +239,7 @@ def quantity(written: object, unit: Unit | str) -> float:
 
 
 def _split_quantity(written: object, wanted: Unit) -> tuple[Fraction, str]:
-    """Exact number and unit name of a text."""
+    """Exact number and unit name of a text such as ``80 GiB``."""
     found = NUMBER.fullmatch(str(written))
     if not found or not isinstance(written, int | float | str) or isinstance(written, bool):
         raise _wrong_unit_error(written, wanted)
@@ -258,7 +256,7 @@ def _wrong_unit_error(written: object, wanted: Unit) -> ValueError:
 
 @cache
 def _unit_registry() -> Any:
-    """Registry of our own units only: in pint's default ones, Gb is a gigagilbert."""
+    """Pint registry of this module's units only; by pint's default, Gb is a gigagilbert."""
     import pint
 
     registry: Any = pint.UnitRegistry(None, non_int_type=Fraction, cache_folder=None)
@@ -268,14 +266,17 @@ def _unit_registry() -> Any:
 
 @cache
 def _unit_factor(name: str, wanted: str) -> Fraction | None:
-    """Value of one ``name`` in SI; None where it measures something else, KeyError for no unit."""
+    """Conversion factor from a unit to an SI unit; None if it measures something else.
+
+    Raises KeyError if the unit is unknown.
+    """
     if common := COMMON.get(wanted, {}).get(name):
         return Fraction(common)  # importing pint takes as long as reading a scenario
     return _unit_factor_by_pint(name, wanted)
 
 
 def _unit_factor_by_pint(name: str, wanted: str) -> Fraction | None:
-    """Value of one ``name`` of any unit, by prefixes, products and quotients."""
+    """Conversion factor from any unit to an SI unit, computed by pint."""
     from pint.errors import DimensionalityError, UndefinedUnitError
 
     try:

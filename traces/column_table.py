@@ -1,4 +1,4 @@
-"""A table of columns: one NumPy array per column, columns as ``event_columns`` declares them."""
+"""Table of NumPy columns; ``event_columns`` declares the columns of each table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 
 
 class ColumnTable:
-    """A table of columns of equal length, by name: ``table["ts"]``.
+    """Table of columns of equal length, accessed by name: ``table["ts"]``.
 
     Examples
     --------
@@ -29,12 +29,14 @@ class ColumnTable:
 
     @classmethod
     def of(cls, kind: str, /, **columns: ArrayLike) -> ColumnTable:
-        """Make a table (``events``); scalars are repeated, other columns are "not recorded".
+        """Create a table of the given kind, such as ``events``.
+
+        Scalars are repeated. Columns that are not given hold the value for "not recorded".
 
         Raises
         ------
         TypeError
-            A name that is no column of this table.
+            This kind of table has no column of that name.
         """
         unknown = columns.keys() - TABLES[kind].keys()
         if unknown:
@@ -46,7 +48,7 @@ class ColumnTable:
 
     @staticmethod
     def concatenate(tables: Sequence[ColumnTable]) -> ColumnTable:
-        """Concatenation of tables; the inputs are emptied to save memory."""
+        """Concatenate tables; the inputs are emptied to save memory."""
         names = list(tables[0]._columns)
         return ColumnTable(
             tables[0].kind, {k: np.concatenate([t._columns.pop(k) for t in tables]) for k in names}
@@ -62,11 +64,11 @@ class ColumnTable:
         return f"<{self.kind}: {len(self)} rows>"
 
     def take(self, rows: NDArray[np.int64]) -> ColumnTable:
-        """A table of these rows, in this order."""
+        """Table of the given rows, in that order."""
         return ColumnTable(self.kind, {k: c[rows] for k, c in self._columns.items()})
 
     def replace(self, **columns: NDArray[Any]) -> ColumnTable:
-        """A copy with some columns replaced."""
+        """Copy of the table with some columns replaced."""
         return ColumnTable(self.kind, {**self._columns, **columns})
 
     @property

@@ -1,7 +1,7 @@
-"""Columns of a recorded trace's tables; code, files and documentation follow from them.
+"""Columns of the tables of a recorded trace; code, files and documentation are derived from them.
 
-Rows are events in the order of their file.  A value that was not recorded is -1 (0 where the
-column counts bytes or elements).
+Rows are events in the order of their file. -1 means "not recorded" (0 in columns that count bytes
+or elements).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ON_GPU = (Event.KERNEL, Event.COPY)
 
 
 class EventColumn(NamedTuple):
-    """One column: NumPy type, value that stands for "not recorded", and meaning."""
+    """One column: NumPy type, value for "not recorded", and meaning."""
 
     dtype: str
     absent: int

@@ -1,4 +1,4 @@
-"""Events of one or several ranks as the profiler recorded them: columns, texts, tracks, files.
+"""Recorded events of ranks as the profiler wrote them: columns, texts, tracks, files.
 
 Times are exact integers; nothing is inferred.
 """
@@ -17,7 +17,7 @@ from .column_table import ColumnTable
 
 
 class Track(NamedTuple):
-    """A track of events: a thread of a process, or a stream of a GPU."""
+    """Track of events: a thread of a process, or a stream of a GPU."""
 
     rank: int
     process: str
@@ -26,7 +26,7 @@ class Track(NamedTuple):
 
 
 class ProcessGroup(NamedTuple):
-    """A process group: the ranks that take part in its collectives."""
+    """Process group: the ranks that take part in its collectives."""
 
     name: str
     ranks: tuple[int, ...]
@@ -34,16 +34,16 @@ class ProcessGroup(NamedTuple):
 
 
 class FileHeader(NamedTuple):
-    """Header of one file: the process that it was recorded in.
+    """Header of one file: the process it was recorded in.
 
     Parameters
     ----------
     world : int
-        Ranks in the job; 0 where the file does not say.
+        Number of ranks of the job; 0 if the file does not say.
     device : str
-        Name of the GPU; "" where none was used.
+        Name of the GPU; "" if none was used.
     timed : bool
-        Whether times are recorded; without, only the order of events means something.
+        True if times are recorded. Otherwise only the order of events has a meaning.
     """
 
     rank: int
@@ -57,19 +57,19 @@ class FileHeader(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordedEvents:
-    """Events of one or several ranks as columns (``docs/trace-format.md``).
+    """Recorded events of one or several ranks, as columns (``docs/trace-format.md``).
 
     Parameters
     ----------
-    events, collectives, syncs, allocations : tables of ``event_columns``
-    strings : texts that columns point into
+    events, collectives, syncs, allocations : tables, declared in ``event_columns``
+    strings : texts that columns refer to by number
     tracks : threads and GPU streams
-    processes : one per rank, ascending
+    processes : one file header per rank, ascending
     origin : int
-        Ticks from the clock's own zero to time 0 of column ``ts``.
+        Ticks from the zero of the recording's clock to time 0 of column ``ts``.
     resolution : int
-        Ticks per second: 10^9, or 10^12 where a file has finer digits.
-    notes : remarks on the reading, e.g. that digits beyond a picosecond were rounded
+        Ticks per second: 10^9, or 10^12 if a file has finer digits.
+    notes : remarks from reading, such as that digits below a picosecond were rounded
 
     Examples
     --------
@@ -92,7 +92,7 @@ class RecordedEvents:
 
     @classmethod
     def of(cls, *, strings: Sequence[str] = (), **columns: ArrayLike) -> Self:
-        """Make events of rank 0 from columns; absent columns are "not recorded"."""
+        """Build events of rank 0 from columns; missing columns are "not recorded"."""
         events = ColumnTable.of("events", **{"rank": 0, "track": 0, **columns})
         return cls(events, tuple(strings), (Track(0, "0", "0"),), (FileHeader(0, ""),))
 
@@ -104,7 +104,7 @@ class RecordedEvents:
         return f"<{name}: {len(self)} events, rank{s} {', '.join(map(str, self.ranks))}>"
 
     def text(self, column: str, table: str = "events") -> NDArray[Any]:
-        """(n,) Texts of a column of text numbers; "" where not recorded."""
+        """Texts of a column of text numbers, shape (n,); "" if not recorded."""
         texts: NDArray[Any] = self._texts[getattr(self, table)[column]]
         return texts
 
@@ -117,12 +117,12 @@ class RecordedEvents:
         return np.asarray(ticks / self.resolution, np.float64)
 
     def absolute_start(self, row: int) -> int:
-        """Start of an event on the recording's own clock, ticks: exact, however large."""
+        """Exact start of an event on the recording's own clock, in ticks."""
         return self.origin + int(self.events["ts"][row])
 
     @property
     def timed(self) -> bool:
-        """Whether times were recorded; of a step that was not run they were not."""
+        """True if times were recorded; False for a step that was not run."""
         return all(p.timed for p in self.processes)
 
     @property

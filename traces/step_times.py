@@ -1,9 +1,9 @@
 """Step times of several process starts, measured without a profiler.
 
-A trace shows one process start, slowed by the profiler.  Starts of the same program on the same
-machine differ by more than the steps of one do (where memory lands, who the neighbours are), so
-what a step takes, and how much that varies, is read from steps that nobody traced, of several
-starts.  `trace capture` leaves their times beside every trace, and there they are looked for.
+A trace shows one process start, slowed by the profiler. Starts of one program on one machine differ
+more than the steps of one start do (memory layout, other load). So the step time and its variation
+come from untraced steps of several starts. `trace capture` writes their times next to every trace,
+and they are read from there.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class StepTimes:
 
     Parameters
     ----------
-    steps : for each start, (n,) s of its untraced steps, mean over its ranks
-    traced : for each start with any, (n,) s of its traced steps, mean over its ranks
-    files : that they were read from, by folder and name
+    steps : for each start, times of its untraced steps in s, shape (n,); mean over its ranks
+    traced : for each start that has traced steps, their times in s, shape (n,); mean over its ranks
+    files : files that they were read from, by folder and name
 
     Examples
     --------
@@ -51,16 +51,18 @@ class StepTimes:
 
     @property
     def medians(self) -> NDArray[np.float64]:
-        """(starts,) s: median step time of each."""
+        """Median step time of each start in s, shape (starts,)."""
         return np.array([np.median(s) for s in self.steps])
 
     @property
     def typical(self) -> Seconds:
-        """Geometric mean of the medians, s."""
+        """Geometric mean over starts of the median step times, in s."""
         return float(np.exp(np.log(self.medians).mean()))
 
     def cycle_means(self, steps: int) -> StepTimes:
-        """Mean step times of whole turns, where steps alternate: a median would be one mode's.
+        """Mean step time of each complete cycle of `steps` steps, if steps alternate.
+
+        The median of alternating steps would show only one kind of step.
 
         >>> StepTimes((np.array([35.0, 69.0, 36.0, 70.0, 35.0]),)).cycle_means(2).steps[0].tolist()
         [52.0, 53.0]
@@ -69,18 +71,18 @@ class StepTimes:
         return replace(self, steps=tuple(s for s in whole if len(s)))
 
     def without_starts(self, *left_out: int) -> StepTimes:
-        """Step times without those of some starts, given by position."""
+        """Copy of the step times without some starts, given by index."""
         kept = tuple(s for k, s in enumerate(self.steps) if k not in left_out)
         return replace(self, steps=kept)
 
 
 def read(folders: Iterable[Path]) -> StepTimes:
-    """Read the step times of folders that ``trace capture`` wrote, or of a table of several starts.
+    """Read step times from folders that ``trace capture`` wrote, or from a table of several starts.
 
     Raises
     ------
     TraceError
-        No table of step times, one that lacks columns, or no untraced step in it.
+        There is no table of step times, it lacks columns, or it has no untraced step.
     """
     tables: list[Path] = []
     for folder in folders:
@@ -98,9 +100,9 @@ def read(folders: Iterable[Path]) -> StepTimes:
 
 
 def tables_next_to(trace: Sequence[Path]) -> list[Path]:
-    """Tables of step times beside a trace: in its folder, or of each of its files; [] for none.
+    """Tables of step times that belong to a trace: in its folder, or next to its files; [] if none.
 
-    ``rank0.steps.csv`` is that of ``rank0.json.gz``; ``steps.csv`` that of all files of a folder.
+    ``rank0.steps.csv`` belongs to ``rank0.json.gz``, ``steps.csv`` to all files of its folder.
     """
     found: list[Path] = []
     for path in trace:
@@ -111,12 +113,12 @@ def tables_next_to(trace: Sequence[Path]) -> list[Path]:
 
 
 def read_next_to(trace: Sequence[Path]) -> StepTimes | None:
-    """Step times that lie beside a trace; None without a table, or without untraced steps in it.
+    """Read the step times next to a trace; None if there is no table or it has no untraced steps.
 
     Raises
     ------
     TraceError
-        A table that cannot be read.
+        A table cannot be read.
     """
     times = _read_tables(tables_next_to(trace))
     return times if times.steps else None
@@ -128,7 +130,7 @@ def _tables_in(folder: Path) -> list[Path]:
 
 
 def _read_tables(tables: Sequence[Path]) -> StepTimes:
-    """Step times of tables; a start that a table does not name is that of its folder."""
+    """Read step times from tables; if a table names no starts, its folder counts as one start."""
     found: dict[str, dict[str, dict[int, list[float]]]] = {UNTRACED: {}, TRACED: {}}
     for table in tables:
         for start, rank, phase, seconds in _recorded_steps(table):
@@ -142,7 +144,7 @@ def _read_tables(tables: Sequence[Path]) -> StepTimes:
 
 
 def _recorded_steps(file: Path) -> Iterator[tuple[str, int, str, Seconds]]:
-    """(start, rank, phase, duration) of every step in a table."""
+    """Yield (start, rank, phase, duration in s) of every step in a table."""
     rank = file.name.removeprefix("rank").split(".")[0]
     try:
         for row in csv.DictReader(file.read_text(encoding="ascii").splitlines()):
@@ -159,18 +161,20 @@ def _recorded_steps(file: Path) -> Iterator[tuple[str, int, str, Seconds]]:
 
 
 def _mean_over_ranks(ranks: dict[int, list[float]]) -> NDArray[np.float64]:
-    """(n,) s: each step, the mean of those ranks that have it."""
+    """Time of each step in s, mean over ranks, shape (n,), for the steps that all ranks have."""
     n = min(map(len, ranks.values()))
     return np.asarray(np.mean([times[:n] for times in ranks.values()], axis=0))
 
 
 def stretch_factor(graph: Graph, starts: StepTimes) -> float:
-    """Factor that makes the median recorded step as long as a typical untraced one.
+    """Factor by which recorded times are multiplied so that steps take as long as untraced ones.
+
+    It is the typical untraced step time over the median recorded one.
 
     Raises
     ------
     TraceError
-        The steps of the trace are not marked, or too few steps are untraced.
+        The steps of the trace are not marked, or there are too few untraced steps.
     """
     turn = _steps_of_cycle(graph)
     whole = starts.cycle_means(turn)
@@ -183,14 +187,14 @@ def stretch_factor(graph: Graph, starts: StepTimes) -> float:
 
 
 def require_same_recording(graph: Graph, beside: StepTimes) -> None:
-    """Refuse a table beside a trace whose traced steps are, of no start, those of the trace.
+    """Refuse a table of step times whose traced steps differ from those of the trace.
 
-    A table without traced steps says nothing of it.
+    A table without traced steps cannot be checked and is accepted.
 
     Raises
     ------
     TraceError
-        It is the table of another recording, or the steps of the trace are not marked.
+        The table belongs to another recording, or the steps of the trace are not marked.
     """
     files = ", ".join(beside.files)
     if not _has_marked_steps(graph):
@@ -211,10 +215,10 @@ def require_same_recording(graph: Graph, beside: StepTimes) -> None:
 
 
 def untraced_steps_summary(trace: Sequence[Path], graph: Graph | None) -> dict[str, Any]:
-    """What is known of untraced steps beside a trace, as plain data; {} without a table.
+    """Summary of the untraced steps next to a trace, as plain data; {} if there is no table.
 
-    ``files``; with untraced steps in them ``process_starts``, ``typical`` (s), and
-    ``times_multiplied_by`` in a run; where they cannot be used, ``problem``.
+    Keys: ``files``; ``process_starts``, ``typical`` (s) and ``times_multiplied_by`` if there are
+    untraced steps; ``problem`` if they cannot be used.
     """
     tables = tables_next_to(trace)
     if not tables:
@@ -243,7 +247,10 @@ def _steps_of_cycle(graph: Graph) -> int:
 
 
 def _recorded_median(graph: Graph) -> Seconds:
-    """Median recorded step of a trace, mean over its ranks; where steps alternate, of a turn."""
+    """Median recorded step time of a trace in s, mean over its ranks.
+
+    Of a cycle if steps alternate.
+    """
     if not _has_marked_steps(graph):
         raise TraceError(
             f"{graph.name}: its steps are not marked, so their times cannot be compared"
@@ -254,7 +261,7 @@ def _recorded_median(graph: Graph) -> Seconds:
 
 
 def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:
-    """A trace's graph with all times multiplied by `stretch_factor`, as in an untraced step.
+    """Copy of a trace's graph with all times multiplied by `stretch_factor`.
 
     Raises
     ------
@@ -268,11 +275,11 @@ def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:
 
 
 def without_overhead(graph: Graph, overhead: float) -> Graph:
-    """A trace's graph with all times as they were without a profiler that added so much.
+    """Copy of a trace's graph with the profiler's overhead removed from all times.
 
     Parameters
     ----------
-    overhead : what it added, over times without it
+    overhead : overhead of the profiler, as a fraction of the times without it
 
     Examples
     --------
@@ -287,7 +294,7 @@ def without_overhead(graph: Graph, overhead: float) -> Graph:
 
 
 def _with_times(graph: Graph, by: float, told: dict[str, object]) -> Graph:
-    """Graph with all times multiplied, which its facts say."""
+    """Copy of a graph with all times multiplied by `by`; the factor is recorded in its facts."""
     block = graph.explicit
     stretched = replace(
         block,

@@ -1,4 +1,4 @@
-"""A recorded trace, and what is asked of it: its dependency graph, and a description."""
+"""Recorded trace, with its dependency graph and its description."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .recorded_events import RecordedEvents
 
 @dataclass(frozen=True, repr=False)
 class Trace(RecordedEvents):
-    """Recorded events of one or several ranks; ``graph()`` infers what waits for what.
+    """Recorded events of one or several ranks; ``graph()`` infers their dependencies.
 
     Examples
     --------
@@ -28,25 +28,25 @@ class Trace(RecordedEvents):
         periods: Iterable[int] | None = None,
         communication: Iterable[str] = (),
     ) -> Graph:
-        """Infer the dependency graph: the ops of the trace, and what each waits for.
+        """Infer the dependency graph: the ops of the trace, and the ops that each waits for.
 
         Parameters
         ----------
-        missing_ranks : ``refuse``, ``like_recorded`` or ``recorded_waits``
-            What stands for ranks of the job that were not recorded: an error, copies of the
-            recorded ones, or the times that the recorded ones spent waiting for them.
+        missing_ranks : ``refuse``, ``like_recorded`` or ``recorded_waits`` What replaces ranks of
+            the job that were not recorded: an error, copies of recorded ranks, or the times that
+            recorded ranks spent waiting for them.
         serialise : bool
-            Whether ranks without dependency information may be run in recorded order, those with
-            it are not; and whether ops of a stream may overlap: each lasts from the end of the one
+            True runs ranks without dependency information in recorded order (False refuses them).
+            It also allows overlapping ops on a stream: each then lasts from the end of the one
             before it.
         periods : numbers of recorded steps to keep; all by default
-        communication : patterns of the names of kernels (``my_kernel*``) that exchange data with
-            other GPUs, beside those of the known libraries
+        communication : patterns of the names of further kernels (``my_kernel*``) that exchange data
+            with other GPUs, besides those of known libraries
 
         Raises
         ------
         TraceError
-            The trace does not hold what is needed; the message names file and event.
+            The trace lacks information that is needed; the message names file and event.
         """
         return dependencies.infer_graph(
             self,
@@ -61,5 +61,8 @@ class Trace(RecordedEvents):
         return trace_info.info(self)
 
     def info_and_graph(self) -> tuple[trace_info.TraceInfo, Graph | None]:
-        """Its description, and its graph in recorded order; None where it has none."""
+        """Description of the trace, and its graph in recorded order.
+
+        None if no graph can be inferred.
+        """
         return trace_info.info_and_graph(self)

@@ -1,4 +1,4 @@
-"""Checks of a trace that was read from a file: every number refers to something that exists."""
+"""Checks of a trace read from a file: every number must refer to something that exists."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST_RANKS = 2**20  # of one job; a larger number is damage
 
 
 def refuse_damaged(trace: RecordedEvents, place: str) -> None:
-    """Refuse a trace that holds a number out of range.
+    """Refuse a trace that contains a number out of range.
 
     Parameters
     ----------
-    place : names the trace in the message
+    place : prefix of the error message that names the trace
 
     Raises
     ------
@@ -44,7 +44,7 @@ def refuse_damaged(trace: RecordedEvents, place: str) -> None:
 
 
 def _column_bounds(trace: RecordedEvents) -> Iterator[tuple[str, str, int, int]]:
-    """(table, column, least, largest) of every column of bounded numbers."""
+    """Yield (table, column, minimum, maximum) for every column of bounded numbers."""
     yield "events", "track", 0, len(trace.tracks) - 1
     yield "events", "kind", 0, max(Event)
     yield "events", "ts", -LONGEST, LONGEST

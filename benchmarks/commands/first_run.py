@@ -1,6 +1,6 @@
-"""What a first answer costs from a clone, phase by phase, with pip and with uv; and the run alone.
+"""Cost of the first answer from a new clone, by phase, with pip and with uv; and of the run alone.
 
-Needs a package index.  CPU seconds are those of a phase and of all its processes.
+Needs a package index. The CPU seconds of a phase include all its processes.
 """
 
 import json
@@ -53,14 +53,14 @@ print(json.dumps(laps))
 
 
 def run_python(words: list[str], home: Path, cache: Path) -> tuple[float, float, str]:
-    """Wall and CPU seconds of one run of this Python, and what it said."""
+    """Wall seconds, CPU seconds and output of one run of this Python interpreter."""
     return process_times([sys.executable, *words], home, {"NUMBA_CACHE_DIR": str(cache)})
 
 
 def process_times(
     command: list[str], folder: Path, more: dict[str, str]
 ) -> tuple[float, float, str]:
-    """Wall and CPU seconds of one process and its own, and what it said."""
+    """Wall seconds, CPU seconds and output of one process and its children."""
     env = {**os.environ, **more}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's second run finds the bytecode of the first
     began = time.monotonic()
@@ -76,7 +76,7 @@ def process_times(
 
 
 def from_clone(path: str) -> dict[str, tuple[float, float]]:
-    """Wall and CPU seconds of each phase in a new clone with an empty home."""
+    """Wall and CPU seconds of each phase, in a new clone with an empty home folder."""
     with tempfile.TemporaryDirectory() as folder:
         clone, home = Path(folder) / "my-clone", Path(folder) / "home"
         home.mkdir()
@@ -86,15 +86,15 @@ def from_clone(path: str) -> dict[str, tuple[float, float]]:
 
 
 def without_uv() -> str:
-    """The path without the folders that have a uv."""
+    """The PATH without folders that contain uv."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(one for one in folders if not (Path(one) / "uv").exists())
 
 
 def report_clone(way: str, path: str, most: float) -> dict[str, object]:
-    """Print the phases of one way to install; its CPU seconds to the first answer, and their limit.
+    """Print the phases of one way to install; return CPU seconds to the first answer, and limit.
 
-    Wall seconds are printed only: they hang on the network.
+    Wall seconds are printed only, because they depend on the network.
     """
     phases = from_clone(path)
     for name, (wall, cpu) in phases.items():

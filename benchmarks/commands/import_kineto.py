@@ -1,10 +1,10 @@
-"""How fast traces are imported: gzip to dependencies, uncompressed JSON a CPU second.
+"""Speed of trace import, from gzip to dependencies, in uncompressed JSON per CPU second.
 
     python -m foretrace.benchmarks.commands.import_kineto [FILE ...]
 
-FILE : recorded traces beside the checkout unless given
+FILE : recorded traces; by default those stored next to the checkout
 
-The goal is 50 MB a CPU second for the whole import, over all files.
+The goal is 50 MB per CPU second for the complete import, over all files.
 """
 
 import os
@@ -25,7 +25,7 @@ def recorded():
 
 
 def measure(file):
-    """(MB, s to read, s to infer), the best of a few."""
+    """Size in MB, seconds to read and seconds to infer dependencies; the best of several runs."""
     best = (float("inf"), 0.0, 0.0)
     for _ in range(REPEAT):
         began = time.process_time()

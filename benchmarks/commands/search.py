@@ -1,15 +1,15 @@
-"""A search over 1,000 parallel plans, each simulated, on two processes; Calculon on the same plans.
+"""Search over 1,000 parallel plans, each simulated, on two processes; compared with Calculon.
 
-Every plan of GPT-3 13B on 32, 64 and 128 H100s (or 175B on 768) that keeps the rules; those that do
-not fit into memory are refused, and come on top.  Ranking the best ten with the errors of their
-parts, and the page, are in the time, which is then taken for 1,000.  Then ``foretrace run`` is
-asked for the ten, which must end at the same tick.
+The plans are all valid plans of GPT-3 13B on 32, 64 and 128 H100s (or of 175B on 768). Plans that
+exceed the memory are refused and not counted. The measured time includes the error intervals of
+the best ten plans and the page, and is scaled to 1,000 plans. Then ``foretrace run`` simulates the
+ten plans again and must give the same ticks.
 
 Usage: python -m foretrace.benchmarks.commands.search [--model gpt3-13b] [--nodes 4 8 16]
     [--calculon CHECKOUT]
 
-CHECKOUT : of github.com/calculon-ai/calculon (Isaev et al. 2023), which takes formulas; the same
-    plans on its description of an H100, times and rankings side by side
+CHECKOUT : of github.com/calculon-ai/calculon (Isaev et al. 2023), which uses closed formulas; it
+    times the same plans on its own description of an H100, for comparison
 """
 
 import argparse
@@ -119,12 +119,12 @@ def main(model: str, nodes: list[int], calculon: Path | None) -> None:
 
 
 class MeasuredPool(ProcessPool):
-    """Processes of a sweep, with what each took.
+    """Process pool of a sweep that measures each task.
 
     Parameters
     ----------
     each : CPU seconds of each point, by key
-    spent, memory : CPU seconds, and bytes at most, of each process
+    spent, memory : CPU seconds, and peak bytes of memory, of each process
     """
 
     def __init__(self, count: int):
@@ -144,7 +144,7 @@ class MeasuredPool(ProcessPool):
 
 
 def measured_point(task: dict) -> dict:
-    """Outcome of a point with what it took; in the first of a process kernels are loaded."""
+    """Result of a sweep point with its cost; a process's first point also loads the kernels."""
     began = time.process_time()
     outcome = evaluate_point(task)
     so_far = time.process_time()
@@ -159,7 +159,7 @@ def measured_point(task: dict) -> dict:
 
 
 def run_search(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
-    """The sweep, saved as the command saves it."""
+    """Run the sweep and save it, as the command does."""
     began, kept = time.monotonic(), outcome_store(folder, scenario)
     with kept:
         swept = SweepInProgress(scenario, kept, crew).try_all_points()
@@ -169,12 +169,12 @@ def run_search(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
 
 
 def iteration_and_end(values: Mapping[str, float]) -> tuple[float, float]:
-    """Iteration and end of a run."""
+    """Iteration time and makespan of a run."""
     return values["iteration_time.p50"], values["makespan"]
 
 
 def iteration_and_end_of_command(file: Path, settings: Settings) -> tuple[float, float]:
-    """The same, of these settings, by the command that takes one."""
+    """Iteration time and makespan of ``foretrace run`` with the given settings."""
     words = [w for k, v in settings.items() for w in ("--set", f"{k}={json.dumps(v)}")]
     command = ["-m", "foretrace", "run", str(file), "--quick", "--no-cache", "--json", *words]
     done = subprocess.run(
@@ -188,11 +188,11 @@ def iteration_and_end_of_command(file: Path, settings: Settings) -> tuple[float,
 def compare_with_calculon(
     checkout: Path, model: str, ours: list[tuple[Settings, float, float]]
 ) -> Facts:
-    """Times of both for the plans that both answer, and how their rankings agree.
+    """Iteration times in both tools for plans that both support, and agreement of the rankings.
 
     Parameters
     ----------
-    ours : settings, seconds of an iteration, and CPU seconds that the answer took
+    ours : settings, iteration time in s, and CPU seconds of the simulation, for each plan
     """
     ask = Calculon(checkout, model)
     both, refusals = [], Counter[str]()
@@ -231,10 +231,10 @@ def compare_with_calculon(
 
 
 def ranking_agreement(here: Numbers, there: Numbers) -> Facts:
-    """How two rankings of plans agree.
+    """Agreement of two rankings of plans.
 
-    ``place_there`` is where the other puts our best plan, and ``place_here`` the reverse;
-    ``longer_here`` by how much its best takes longer than ours, by what we say.
+    ``place_there`` is the rank of our best plan in the other tool, ``place_here`` the reverse.
+    ``longer_here`` is how much slower its best plan is than ours, in our simulation.
     """
     ours, theirs = int(np.argmin(here)), int(np.argmin(there))
     return {
@@ -248,12 +248,13 @@ def ranking_agreement(here: Numbers, there: Numbers) -> Facts:
 
 
 class Calculon:
-    """Its model and machine, asked for one plan after another.
+    """Calculon with its model and machine, run for one plan at a time.
 
     Parameters
     ----------
-    checkout : of its sources
-    model : in our words; its own file of GPT-3 13B is 5,140 wide, which eight cannot share
+    checkout : path of Calculon's sources
+    model : model in our description; Calculon's own GPT-3 13B has hidden size 5,140, which is not
+        divisible by 8
     """
 
     def __init__(self, checkout: Path, model: str):
@@ -273,7 +274,7 @@ class Calculon:
         self.machine = json.loads((checkout / "systems" / "h100_80g_nvl8.json").read_text())
 
     def seconds_of_iteration(self, settings: Settings) -> float | str:
-        """Seconds, or why there are none."""
+        """Iteration time in s, or the reason why Calculon gives none."""
         try:
             plan, system = self.llm(self.app, self.log), self.system(self.machine)
             words = calculon_settings(settings, self.batch)
@@ -285,7 +286,7 @@ class Calculon:
 
 
 def calculon_settings(settings: Settings, batch: int) -> Settings:
-    """Settings of a plan as Calculon takes them."""
+    """Settings of a plan in Calculon's names."""
     told = {path.rsplit(".", 1)[-1]: value for path, value in settings.items()}
     gpus, tensor, pipeline = 8 * told["nodes"], told["tensor"], told["pipeline"]
     data = gpus // (tensor * pipeline)

@@ -1,4 +1,4 @@
-"""What it costs to start: CPU seconds of fresh interpreters, side by side with a bare one."""
+"""Cost of start-up: CPU seconds of new interpreters, interleaved with an empty one."""
 
 import os
 import statistics
@@ -18,7 +18,7 @@ PROGRAMS = {
 
 
 def run_python(program: str) -> float:
-    """CPU seconds of one interpreter, user and system."""
+    """CPU seconds (user and system) of one interpreter that runs a program."""
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

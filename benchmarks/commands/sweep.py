@@ -1,6 +1,7 @@
-"""A sweep of 1,000 points of the bundled scenario on two processes; what a point costs.
+"""Cost of a sweep of 1,000 points of the bundled scenario on two processes.
 
-``--cost`` instead prints what ``foretrace plan`` estimates with: seconds and bytes an op.
+``--cost`` instead prints the constants that ``foretrace plan`` estimates with: seconds and bytes
+per op.
 """
 
 import os
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def run_sweep(scenario) -> tuple[float, float, float, float]:
-    """Wall seconds; CPU seconds here; bytes of all processes early and late."""
+    """Run a sweep: wall seconds, CPU seconds of this process, total memory early and late."""
     seen = {}
     count = 0
 
@@ -81,7 +82,7 @@ def run_sweep(scenario) -> tuple[float, float, float, float]:
 
 
 def resident_bytes() -> float:
-    """Bytes that this process and those below it have resident."""
+    """Resident memory of this process and its children, in bytes."""
     listed = subprocess.run(
         ["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True
     )
@@ -94,7 +95,7 @@ def resident_bytes() -> float:
 
 
 def cpu_seconds_per_point(scenario) -> tuple[float, float]:
-    """CPU seconds of a point beside its run, and in all; one process, the graph already built."""
+    """CPU seconds per point outside its run, and in total; one process, graph already built."""
     shared = shared_task_part(scenario)
     evaluate_point(make_task(shared, {}))
     alone, whole = [], []
@@ -116,14 +117,14 @@ def cpu_seconds_per_point(scenario) -> tuple[float, float]:
 
 
 def cost() -> None:
-    """Seconds and bytes an op, from runs of two sizes in processes of their own."""
+    """Seconds and bytes per op, from runs of two sizes in separate processes."""
     program = f"from {__spec__.name} import run_size; run_size(int(__import__('sys').argv[1]))"
     for ranks in (2, 8, 32, 64):
         subprocess.run([sys.executable, "-c", program, str(ranks)], check=True)
 
 
 def run_size(ranks: int) -> None:
-    """One size: CPU seconds and the largest resident bytes."""
+    """Run one size, and print its CPU seconds and peak resident bytes."""
     scenario = load("first", set=[
         "what_if=[]", "run.replicas=1", f"cluster.nodes={ranks}",
         f"workload.scale_to.parallel.data={ranks}", "sweep={vary: {cluster.nodes: [1]}}",

@@ -1,12 +1,12 @@
-"""A described training step, from its description to its answer: GPT-3 175B on 1,024 GPUs or more.
+"""Cost of a described training step from description to answer: GPT-3 175B on 1,024 or more GPUs.
 
-Tensor 8, pipeline 8, the rest copies; 17,900 ops a rank, all layers computed again.  Folded at
-alpha-beta, then with every op jittered, at alpha-beta and at flow level.  Building is counted:
-plan, programs, machine.
+Tensor parallel 8, pipeline 8, the rest data parallel; 17,900 ops per rank, full recomputation. The
+cases are folded at alpha-beta, and with jitter on every op at alpha-beta and at flow fidelity. The
+time includes building the plan, the programs and the machine.
 
 Usage: python -m foretrace.benchmarks.commands.training [copies] [which]
 
-which : folded, jittered, flow (any, joined by commas; all unless said)
+which : folded, jittered, flow (any of them, joined by commas; by default all)
 """
 
 import sys
@@ -50,7 +50,7 @@ GOALS = {
 
 @cache
 def with_jitter(base: type[Backend]) -> type[Backend]:
-    """A backend of whose ops every one varies."""
+    """Subclass of a backend that adds jitter to every op."""
 
     class Jittered(base):
         same_timing_per_shape = True
@@ -62,7 +62,7 @@ def with_jitter(base: type[Backend]) -> type[Backend]:
 
 
 def simulate(copies: int, which: str, batches: int = MICRO_BATCHES) -> Result:
-    """A step, its plan and machine made anew."""
+    """Simulate a training step, with its plan and machine built from scratch."""
     step_graph.cache_clear()
     gpt = model("gpt3-175b")
     plan = ParallelPlan(

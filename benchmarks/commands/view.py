@@ -1,10 +1,9 @@
-"""Ten million ops in ``foretrace view``: the first opening, every kind of view, searches, one op.
+"""Cost of ``foretrace view`` with ten million ops: opening, all kinds of views, search, single ops.
 
-The table is written as a run writes it: by ranks, as one that is simulated from templates has it,
-or by time, as one that was submitted as it went has it.  Beside it are places: each all-reduce has
-a wait, and a further place on the next rank.  Wall seconds, as whoever looks at the page
-waits for them: of each kind of view the worst of windows all over the run; and CPU seconds beside
-them, which a busy machine stretches less.
+The table is sorted by rank, as for simulated SPMD graphs, or by time, as for ops submitted during
+the run. It comes with a table of participants: each all-reduce has a wait, and a second participant
+on the next rank. The benchmark prints wall seconds, as a user experiences them: for each kind of
+view the slowest window of the run. It also prints CPU seconds, which depend less on other load.
 
 Usage: python -m foretrace.benchmarks.commands.view [ops] [rank|time]
 """
@@ -35,7 +34,7 @@ SEARCHES = ("layers.7.attn.out", "layers", "MLP.UP", "all-reduce", "no such op")
 
 
 def write_table(path: Path, ops: int, by: str) -> None:
-    """A table of layers of ops on the streams of ranks: jittered, some at once, gaps between."""
+    """Write a table of ops on streams of ranks, with jitter, overlaps and gaps."""
     rng = np.random.default_rng(7)
     each = ops // RANKS
     number = np.arange(each)
@@ -77,7 +76,7 @@ def write_table(path: Path, ops: int, by: str) -> None:
 
 
 class SlowestQueries:
-    """The longest that each kind of question took, wall and CPU seconds."""
+    """Slowest query of each kind, in wall and CPU seconds."""
 
     def __init__(self) -> None:
         self.wall: dict[str, float] = {}

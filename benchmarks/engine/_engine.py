@@ -1,4 +1,4 @@
-"""Run the compiled core alone: what is timed is handing in and running, not placing and asking."""
+"""Helpers that run only the compiled engine: submission and run are timed, placement is not."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from foretrace.sim.run.simulation import Session, Simulation
 
 
 class Durations(Backend):
-    """Every op lasts as long as its table says."""
+    """Backend whose ops take the duration in their table."""
 
     source = "benchmark: given durations"
     uniform = True
@@ -25,7 +25,7 @@ class Durations(Backend):
 
 
 def machine_of(ranks: int, slots: int | None) -> System:
-    """One GPU a rank; without slots the order of a stream is its program's, fixed."""
+    """System with one GPU per rank; without slots, streams keep the order of their program."""
     gpus = tuple(Component(f"node{i}.gpu0", "gpu", slots=slots) for i in range(ranks))
     return System(
         (*gpus, Component("fabric", "fabric")), tuple(g.name for g in gpus), fabric="fabric"
@@ -37,12 +37,12 @@ def simulation_of(ranks: int, slots: int | None) -> Simulation:
 
 
 def engine_graph(simulation: Simulation, graph: Graph) -> EngineGraph:
-    """The graph as the engine takes it."""
+    """The graph in the engine's form."""
     return Session(simulation, None).time_graph(graph).lowered
 
 
 def run(simulation: Simulation, graph: EngineGraph, ahead: bool = True) -> EngineColumns:
-    """One run of the engine; ``ahead`` lets it leave the queue out where the order is fixed."""
+    """Run the engine once; ``ahead`` lets it skip the event queue for statically ordered ops."""
     session = Session(simulation, None)
     session.machine.runs_ahead = ahead
     session.machine.submit(graph)
@@ -53,7 +53,7 @@ def run(simulation: Simulation, graph: EngineGraph, ahead: bool = True) -> Engin
 def prepared_run(
     simulation: Simulation, graph: Graph, ahead: bool = True
 ) -> Callable[[], EngineColumns]:
-    """The engine's part of a run, compiled and tried once."""
+    """Function that runs only the engine on a graph, compiled and run once before."""
     integers = engine_graph(simulation, graph)
     run(simulation, integers, ahead)
     return lambda: run(simulation, integers, ahead)

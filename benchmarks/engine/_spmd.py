@@ -1,9 +1,9 @@
-"""The workload W-3D: one training step with pipeline, tensor and data parallelism, as a template.
+"""Workload W-3D: an SPMD training step with pipeline, tensor and data parallelism.
 
-One program a pipeline stage (1F1B): a layer is 6 kernels and 2 tensor-parallel all-reduces forward,
-12 and 2 backward; stages pass activations and gradients on; each layer's gradients are all-reduced
-over the data-parallel group at the end.  With 12 layers a stage and 64 micro-batches a rank runs
-about 17,000 ops, and 256 x 8 x 8 ranks run 281 million.
+There is one program per pipeline stage (1F1B). A layer has 6 kernels and 2 tensor-parallel
+all-reduces forward, 12 and 2 backward. Stages send activations and gradients to each other. The
+gradients of each layer are all-reduced over the data-parallel group at the end. With 12 layers per
+stage and 64 micro-batches, a rank runs about 17,000 ops, and 256 x 8 x 8 ranks run 281 million.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ BACKWARD_KERNELS = _RNG.uniform(20e-6, 300e-6, 12).round(12)
 
 @dataclass
 class Stage:
-    """The program of one pipeline stage, written op by op."""
+    """Builder of the program of one pipeline stage, op by op."""
 
     stage: int
     stages: int
@@ -35,7 +35,7 @@ class Stage:
     rows: list[tuple[Kind, int, float]] = field(default_factory=list)
 
     def layer(self, kernels: np.ndarray) -> None:
-        """Two halves, each closed by an all-reduce of the tensor-parallel group."""
+        """Add a layer: two halves, each followed by a tensor-parallel all-reduce."""
         for half in np.split(kernels, 2):
             self.rows += [(Kind.COMPUTE, -1, t) for t in half.tolist()]
             self.rows.append((Kind.COLLECTIVE, TENSOR, ALL_REDUCE))
@@ -57,7 +57,7 @@ class Stage:
             self.rows.append((Kind.SEND, BACKWARD, MESSAGE))
 
     def program(self, batches: int) -> RankProgram:
-        """One forward, one backward: as many forwards ahead as there are stages behind."""
+        """Complete 1F1B program: one forward pass per later stage, then alternating passes."""
         ahead = min(batches, self.stages - self.stage - 1)
         for _ in range(ahead):
             self.forward()
@@ -80,7 +80,7 @@ class Stage:
 
 
 def template(data: int, stages: int, tensor: int, layers: int, batches: int) -> SpmdGraph:
-    """Rank ``(d x stages + s) x tensor + t`` is tensor-parallel member t of stage s of copy d."""
+    """SPMD graph; rank ``(d x stages + s) x tensor + t`` is tensor rank t of stage s of copy d."""
     d, s, t = (a.ravel() for a in np.indices((data, stages, tensor)))
     rank = np.arange(len(d))
     forward = np.where(s < stages - 1, rank + tensor, -1)
@@ -94,6 +94,6 @@ def template(data: int, stages: int, tensor: int, layers: int, batches: int) -> 
 
 
 def graph(data: int, stages: int, tensor: int, layers: int, batches: int) -> Graph:
-    """The step as a graph of one block."""
+    """Training step as a graph with one SPMD block."""
     name = f"W-3D({data}, {stages}, {tensor})"
     return Graph(name, (template(data, stages, tensor, layers, batches),))

@@ -1,9 +1,9 @@
-"""The workload W-DAG(ranks, ops a rank), and the lean SimPy program of the same graph.
+"""Workload W-DAG(ranks, ops per rank), and a lean SimPy program of the same graph.
 
-Every rank computes in periods of nine ops, and takes part in one collective a period, on a
-stream of its own: with its eight neighbours in even periods (tensor parallelism), with every
-eighth rank in odd ones (data parallelism).  The last op of a period waits for the collective of
-the period before: overlap.  Durations are whole ticks, so that both programs can be compared to
+Every rank computes in periods of nine ops and takes part in one collective per period, on a
+separate stream: with its eight neighbours in even periods (tensor parallelism), with every eighth
+rank in odd ones (data parallelism). The last op of a period waits for the collective of the period
+before, so communication overlaps. Durations are whole ticks, so both programs can be compared to
 the tick.
 """
 
@@ -24,14 +24,14 @@ COLLECTIVE = 5_000_000  # ticks
 
 @dataclass(frozen=True)
 class Wdag:
-    """Which ops there are; all numbering is here."""
+    """Definition of the W-DAG workload: the ops and their numbering."""
 
     ranks: int
     periods: int
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """(periods,) collectives in each period."""
+        """(periods,) number of collectives in each period."""
         even = np.arange(self.periods) % 2 == 0
         return np.where(even, self.ranks // NEIGHBOURS, NEIGHBOURS)
 
@@ -52,7 +52,7 @@ class Wdag:
         return (rank * self.periods + period) * COMPUTE + j
 
     def group(self, rank, period):
-        """Number of a rank's group in a period, and the rank's place in it."""
+        """Number of a rank's group in a period, and the rank's index in it."""
         even = period % 2 == 0
         return (
             np.where(even, rank // NEIGHBOURS, rank % NEIGHBOURS),
@@ -61,7 +61,7 @@ class Wdag:
 
     @cached_property
     def ticks(self) -> np.ndarray:
-        """(n,) duration of every op: exponential, and 5 % of jitter, so that no two are equal."""
+        """(n,) duration of every op: exponential with 5 % jitter, so that no two are equal."""
         rng = np.random.default_rng(7)
         base = np.tile(rng.exponential(1e6, self.periods * COMPUTE), self.ranks)
         made = base * (1 + 0.05 * rng.standard_normal(self.computes))
@@ -69,7 +69,7 @@ class Wdag:
         return np.concatenate([compute, np.full(len(self) - self.computes, COLLECTIVE)])
 
     def graph(self) -> Graph:
-        """As foretrace takes it: every dependency written out, program order too."""
+        """The workload as a foretrace graph, with all dependencies explicit, program order too."""
         rank, period = (
             a.ravel()
             for a in np.meshgrid(np.arange(self.ranks), np.arange(self.periods), indexing="ij")
@@ -121,10 +121,10 @@ class Wdag:
 
 
 class Peer:
-    """The same in SimPy, as one who knows it would write it.
+    """The same workload in plain SimPy, written for speed.
 
-    A process a stream, a bare timeout an op, an event only where streams meet, and no resource:
-    the order of a stream is the order of its program.
+    One process per stream, one timeout per op, events only where streams meet, and no resources:
+    the order of a stream is its program order.
     """
 
     def __init__(self, dag: Wdag):
@@ -136,7 +136,7 @@ class Peer:
         self.arrived = [[self.env.event() for _ in range(dag.periods)] for _ in range(dag.ranks)]
 
     def run(self) -> int:
-        """Tick of the last end."""
+        """Run the workload; returns the tick of the last end."""
         for rank in range(self.dag.ranks):
             self.env.process(self.compute(rank))
             self.env.process(self.communicate(rank))

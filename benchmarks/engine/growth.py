@@ -1,4 +1,4 @@
-"""How the cost of a run grows from 10^5 to 10^7 explicit ops.
+"""Growth of a run's cost from 10^5 to 10^7 explicit ops.
 
 Usage: python -m foretrace.benchmarks.engine.growth [largest]
 """
@@ -13,7 +13,7 @@ RANKS = 1000
 
 
 def ops_and_seconds(ops: int, ahead: bool) -> tuple[int, float]:
-    """Ops, and CPU seconds of the fastest of three runs."""
+    """Number of ops, and CPU seconds of the fastest of three runs."""
     dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
     go = prepared_run(simulation_of(RANKS, 1), dag.graph(), ahead)
     return len(dag), min(cpu(go) for _ in range(3))

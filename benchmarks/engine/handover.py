@@ -1,6 +1,6 @@
-"""What it costs to let Python decide: backends asked during the run, and processes woken.
+"""Cost of handing control to Python: online backends called during the run, and processes woken.
 
-Usage: python -m foretrace.benchmarks.engine.handover [ranks] [ops a rank]
+Usage: python -m foretrace.benchmarks.engine.handover [ranks] [ops per rank]
 """
 
 import sys
@@ -20,7 +20,7 @@ SHARES = (0.001, 0.1)
 
 
 def run(simulation: Simulation, graph: EngineGraph, wake: Sequence[int] = ()) -> EngineColumns:
-    """One run; a process waits for each of the ops in ``wake``, in the order of their ends."""
+    """Run the engine once; a process waits for each op in ``wake``, in the order of their ends."""
     session = Session(simulation, None)
     session.machine.runs_ahead = False
     session.machine.submit(graph)
@@ -36,7 +36,7 @@ def run(simulation: Simulation, graph: EngineGraph, wake: Sequence[int] = ()) ->
 
 
 def with_online_ops(graph: EngineGraph, rows: np.ndarray) -> EngineGraph:
-    """The same graph, with the times of some ops asked of Python when they start."""
+    """Copy of a graph in which some ops get their timing from Python when they start."""
     online = np.full(len(graph), -1, np.int16)
     online[rows] = 0
     fixed = graph.fixed.tolist()

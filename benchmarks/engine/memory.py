@@ -1,7 +1,7 @@
-"""Bytes an op: of the table, of the result, and of what a run allocates beyond them.
+"""Memory per op: of the op table, of the result, and of what a run allocates beyond them.
 
-A whole ``Simulation.run`` of a placed graph holds the engine's state and, of every op, what its
-backend said (26 bytes: when, how long in seconds and ticks, who and from where).
+``Simulation.run`` of a placed graph holds the engine's state and the backend timings of every op
+(26 bytes: duration in seconds and ticks, component and source).
 
 Usage: python -m foretrace.benchmarks.engine.memory [ops]
 """
@@ -23,19 +23,19 @@ MACHINE = Session.new_machine
 
 
 def engine_without_run_ahead(session: Session, parts: Any) -> Any:
-    """An engine that takes every op through its queue, whether it has to or not."""
+    """Engine that puts every op through the event queue, even if its order is static."""
     made: Any = MACHINE(session, parts)
     made.runs_ahead = False
     return made
 
 
 def nbytes(table: object) -> int:
-    """Bytes of the arrays in a record."""
+    """Total bytes of the arrays in a record."""
     return sum(getattr(column, "nbytes", 0) for column in vars(table).values())
 
 
 def bytes_per_op(ops: int, ahead: bool) -> tuple[int, float, float]:
-    """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
+    """Number of ops, bytes per op needed beyond graph and columns, bytes per op of columns."""
     Session.new_machine = MACHINE if ahead else engine_without_run_ahead  # type: ignore[method-assign]
     simulation = simulation_of(RANKS, 1)
     simulation.run(Wdag(16, 2).graph())  # compiled code is no state
@@ -49,7 +49,7 @@ def bytes_per_op(ops: int, ahead: bool) -> tuple[int, float, float]:
 
 
 def engine_alone(ops: int) -> float:
-    """Bytes an op of the engine's state where every op goes through its queue."""
+    """Bytes per op of the engine's state if every op goes through the event queue."""
     simulation = simulation_of(RANKS, 1)
     integers = engine_graph(simulation, Wdag(RANKS, max(2, ops // (RANKS * 10))).graph())
     tracemalloc.start()

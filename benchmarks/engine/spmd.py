@@ -1,8 +1,8 @@
-"""One training step of 16,384 ranks x 17,000 ops from templates: every op jittered; and folded.
+"""One training step of 16,384 ranks x 17,000 ops as an SPMD graph: with jitter, and folded.
 
-All of it through ``Simulation.run``, which keeps what each rank did.
+Everything goes through ``Simulation.run``, which keeps results per rank.
 
-Usage: python -m foretrace.benchmarks.engine.spmd [data] [stages] [tensor] [layers a stage]
+Usage: python -m foretrace.benchmarks.engine.spmd [data] [stages] [tensor] [layers per stage]
     [micro-batches]
 """
 
@@ -27,19 +27,19 @@ JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 
 
 def simulation(ranks: int) -> Simulation:
-    """One GPU a rank; every op varies, in replicas."""
+    """Simulation with one GPU per rank and jitter on every op."""
     return Simulation(machine_of(ranks, 1), {"*": Durations(JITTER)})
 
 
 def run_every_rank(of: Simulation, graph: Graph, replica: int | None) -> Result:
-    """Every rank run on its own."""
+    """Run every rank individually, without folding."""
     whole = SpmdRun.of(of, place(graph, of.system), graph.template, replica)
     kept = SpmdRun(of, whole.graph, whole.classes, None, replica).aggregates("ranks")
     return Result(of.system, of.parts, of.tick, "core", 0, summary=kept)
 
 
 def program_bytes_per_op(graph: Graph) -> float:
-    """Bytes that the engine keeps of an op of a program, whoever runs it."""
+    """Bytes that the engine stores per op of a program, independent of the number of ranks."""
     programs = graph.template.programs
     return sum(p.encoded.words.nbytes for p in programs) / sum(map(len, programs))
 

@@ -1,4 +1,4 @@
-"""What it costs to submit a small graph again and again, and what that leaves behind.
+"""Cost of submitting a small graph many times, and the memory that remains.
 
 Usage: python -m foretrace.benchmarks.engine.submissions [submissions]
 """
@@ -23,7 +23,7 @@ GPU = "node0.gpu0"
 
 
 class PerFlop(Backend):
-    """A picosecond a flop, with jitter of ranks and ops."""
+    """Backend with one picosecond per flop, and jitter per rank and op."""
 
     source = "benchmark"
     spread = Spread(np.linspace(0.9, 1.1, 11), np.linspace(0.8, 1.2, 21), np.empty(0))
@@ -33,7 +33,7 @@ class PerFlop(Backend):
 
 
 def step() -> Graph:
-    """Five kernels, one after the other."""
+    """Graph of five kernels in sequence."""
     build, last = Builder("step"), ()
     for i in range(OPS):
         last = (build.op(Kind.COMPUTE, flop=1e6 * (i + 1), bytes=0, after=last),)
@@ -45,7 +45,7 @@ def submit_steps(
     change: Callable[[int], dict[int, float]] | None,
     memory_samples: list[float] | None = None,
 ) -> None:
-    """One run that submits the step so often; notes what is resident after a sixth and at last."""
+    """Submit the step ``count`` times in one run; record memory after a sixth and at the end."""
 
     def serving(sim: Running) -> Iterator[simpy.Event]:
         prepared = sim.prepare(step())
@@ -61,12 +61,12 @@ def submit_steps(
 
 
 def change(i: int) -> dict[int, float]:
-    """Other flop for each row."""
+    """New flop values for every row, in the ``i``-th submission."""
     return {row: 1e6 * (1 + (i + row) % DISTINCT) for row in range(OPS)}
 
 
 def simpy_baseline(count: int) -> None:
-    """A process that waits as often, in SimPy alone."""
+    """Process in plain SimPy that waits as many times, for comparison."""
     env = simpy.Environment()
 
     def waiting() -> Iterator[simpy.Event]:
@@ -78,13 +78,13 @@ def simpy_baseline(count: int) -> None:
 
 
 def resident_bytes() -> float:
-    """Bytes of this process that are in memory now (Linux)."""
+    """Resident memory of this process in bytes (Linux)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096.0
 
 
 def main(count: int = 1_000_000) -> None:
-    """Time a part of them beside the floor, then look at memory over all of them."""
+    """Time some submissions against the SimPy baseline, then measure memory over all of them."""
     part, spent = min(count, 50_000), {}
     for work in (lambda n: submit_steps(n, None), lambda n: submit_steps(n, change)):
         work(2000)  # compile

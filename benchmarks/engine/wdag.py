@@ -1,6 +1,6 @@
-"""W-DAG against a lean SimPy program of the same graph: with fixed order, and with slot queues.
+"""W-DAG compared with a lean SimPy program of the same graph: static order, and slot queues.
 
-Usage: python -m foretrace.benchmarks.engine.wdag [ranks] [ops a rank]
+Usage: python -m foretrace.benchmarks.engine.wdag [ranks] [ops per rank]
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""What an op of a coupled run costs us, beside the device: asking, journalling, sharing.
+"""Our own cost per op of a coupled run, without the device: calls, journal and rate sharing.
 
     python -m foretrace.benchmarks.hil.coupled_cost
 
-CPU time of this process per op, the median of five runs; the device answers at once.  Then the
-same through an agent: one round trip of the protocol for each op.
+CPU time of this process per op, the median of five runs; the device returns immediately. Then the
+same through an agent, with one round trip of the protocol per op.
 """
 
 import time
@@ -27,7 +27,7 @@ OPS, RUNS = 2_000, 5
 
 
 class Instant(Driver):
-    """Answers at once."""
+    """Driver that returns immediately."""
 
     name, ops = "instant", ("host:idle",)
 

@@ -1,7 +1,8 @@
-"""What hardware in the loop costs: the protocol's round trip, reading clocks, and repeats.
+"""Cost of hardware in the loop: protocol round trips, clock reads, and repeated measurements.
 
-A driver in an agent is asked for the same op again and again: what a question costs next to what it
-measures, and whether the answer depends on how many repeats one question has (it must not).
+A driver in an agent measures the same op many times. The benchmark compares the cost of a request
+with the measured time, and checks that the result does not depend on the number of repeats per
+request.
 """
 
 import json

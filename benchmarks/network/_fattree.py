@@ -1,6 +1,7 @@
-"""Flows on a fat-tree of k-port switches: k^3/4 hosts, three levels, full bisection, 12.5 GB/s.
+"""Flows on a fat-tree of k-port switches: k^3/4 hosts, three tiers, full bisection, 12.5 GB/s.
 
-Routes go up by the destination's digits (D-mod-k), so flows to one host share their way down.
+Routes are chosen by the digits of the destination (D-mod-k), so flows to one host share their
+downward path.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ Table = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]  # from, 
 
 
 def derangement(hosts: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A permutation that sends nobody to itself."""
+    """Random permutation without fixed points: no host sends to itself."""
     order = rng.permutation(hosts)
     to = np.empty(hosts, np.int64)
     to[order] = np.roll(order, 1)
@@ -23,12 +24,12 @@ def derangement(hosts: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def flows(kind: str, k: int, seed: int = 3) -> Table:
-    """Who sends how much to whom.
+    """Traffic pattern: sender, receiver and size of each flow.
 
-    ``ring`` 64 MB to the next host; ``perm`` a permutation; ``incast`` groups of 32 to one;
-    ``rand4`` 4 random receivers a host; ``incastall`` everybody to host 0; ``a2a16`` all to all
-    in strided groups of 16, 8 MB each; ``thin`` as ``rand4``, for a tree whose links between
-    switches have a quarter of the rate (`rates`).  Sizes are 10 to 100 MB where not said.
+    ``ring``: 64 MB to the next host. ``perm``: a permutation. ``incast``: groups of 32 hosts to
+    one. ``rand4``: 4 random receivers per host. ``incastall``: all hosts to host 0. ``a2a16``:
+    all-to-all in strided groups of 16, 8 MB each. ``thin``: as ``rand4``, with links between
+    switches at a quarter of the rate (`rates`). Other sizes are 10 to 100 MB.
     """
     hosts, rng = k**3 // 4, np.random.default_rng(seed)
     everyone = np.arange(hosts)
@@ -77,14 +78,14 @@ def routes(
 
 
 def rates(kind: str, k: int) -> NDArray[np.float64]:
-    """B/s of every link of `routes`: those between switches are thin in ``thin``."""
+    """Rate of every link of `routes` in B/s; for ``thin``, links between switches are slower."""
     hosts = k**3 // 4
     between = RATE / 4 if kind == "thin" else RATE
     return np.repeat([RATE, between, between, between, between, RATE], hosts)
 
 
 def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int64], int, Table]:
-    """Everybody to one port, over a link of its own: (indptr, link numbers, links, flows)."""
+    """Traffic of all senders into one port over own links: (indptr, links, count, flows)."""
     everyone = np.arange(senders)
     size = np.random.default_rng(seed).integers(10_000_000, 100_000_000, senders)
     links = np.column_stack([everyone + 1, np.zeros(senders, np.int64)]).ravel()
@@ -97,7 +98,7 @@ def medium_input(
     rates: NDArray[np.float64],
     size: NDArray[np.int64],
 ) -> tuple[ComponentTable, Flows]:
-    """The same as the medium takes it."""
+    """Component table and flows in the form that the max-min medium takes."""
     links = len(rates)
     rate = np.rint(rates * 2**SCALE).astype(np.int64)
     slots = np.full(links, -1, np.int32)

@@ -1,13 +1,13 @@
-"""Collectives of 1,024 to 65,536 GPUs on a fat-tree of three tiers: time, memory, growth.
+"""Cost of collectives of 1,024 to 65,536 GPUs on a three-tier fat-tree: time, memory, growth.
 
 Usage: python -m foretrace.benchmarks.network.collectives_at_scale [GPUs ...]
 
-Each case runs in a process of its own, so that memory is its own, from building the machine to the
-end of the run; the engine is compiled before.  A ring is one activity on all its links (coupled),
-chains in machines below trees between them are written out as sends (expanded), an all-to-all is
-sprayed over all routes.  Experts get tokens as Zipf's law has it, the k-th most 1/k of the first:
-an all-to-all in unequal parts, sprayed and hashed.  Each runs again with the busiest link between
-switches 10 % slower.
+Each case runs in its own process, so that its memory can be measured from building the machine to
+the end of the run; the engine is compiled before. A ring is one activity on all its links
+(coupled). Chains in machines with trees between them are expanded to sends. An all-to-all is
+sprayed over all routes. For mixture of experts, token counts follow Zipf's law (the k-th expert
+gets 1/k of the first): an unequal all-to-all, sprayed and hashed. Each case runs again with the
+busiest link between switches 10 % slower.
 """
 
 import json
@@ -47,7 +47,7 @@ TOKENS = 1e5
 
 
 def machine(gpus: int, routing: str, slower: int | None = None) -> System:
-    """Machines of 8 below three tiers; a component that is ``slower`` has 0.9 of its rate."""
+    """Machines of 8 GPUs below a three-tier fat-tree; component ``slower`` has 0.9 of its rate."""
     switch = Switch(bandwidth=50e9, latency=5e-7, ports=64)
     system = cluster(gpus // 8, NODE, FabricSpec(switch, FatTree(routing=routing, tiers=3)))
     if slower is None:
@@ -58,7 +58,7 @@ def machine(gpus: int, routing: str, slower: int | None = None) -> System:
 
 
 def collective_name(case: str, gpus: int) -> str:
-    """The collective, in the parts that it is of."""
+    """Name of a case's collective, including split sizes if these are unequal."""
     if not case.startswith("experts"):
         return CASES[case][0]
     rank = np.random.default_rng(1).permutation(gpus) + 1
@@ -66,7 +66,7 @@ def collective_name(case: str, gpus: int) -> str:
 
 
 def busiest_uplink(case: str, gpus: int) -> int:
-    """The link between switches that carries most."""
+    """Link between switches that carries the most data in a case."""
     collective, algorithm, routing, _ = CASES[case]
     system, splits = (
         machine(gpus, routing),
@@ -86,7 +86,7 @@ def graph(gpus: int, collective: str) -> Graph:
 
 
 def run(case: str, gpus: int, slower: int | None = None) -> float:
-    """Makespan, s."""
+    """Run a case; returns its makespan in s."""
     _, algorithm, routing, _ = CASES[case]
     system, whole = machine(gpus, routing, slower), graph(gpus, collective_name(case, gpus))
     if "expanded" in case:
@@ -96,7 +96,7 @@ def run(case: str, gpus: int, slower: int | None = None) -> float:
 
 
 def print_case(case: str, gpus: int, slow: bool) -> None:
-    """Run one case, and print what it took."""
+    """Run one case, and print its cost."""
     run(case, 64)  # compile
     slower, found = busiest_uplink(case, gpus) if slow else None, {}
     seconds = cpu(lambda: found.update(makespan=run(case, gpus, slower)))
@@ -104,7 +104,7 @@ def print_case(case: str, gpus: int, slow: bool) -> None:
 
 
 def run_in_own_process(case: str, gpus: int, slow: bool) -> dict[str, float]:
-    """The same in a process of its own."""
+    """Run one case in its own process; returns its cost."""
     command = [sys.executable, "-m", __spec__.name, "--one", case, str(gpus), str(int(slow))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -1,12 +1,13 @@
-"""Flows that share links, the medium alone: cost against filling from scratch, and its growth.
+"""Cost of the max-min medium alone, compared with computing all rates from scratch, and its growth.
 
 Usage: python -m foretrace.benchmarks.network.flows [k]
 
-Growth is from k of 16, 1,024 hosts, to four times k, 65,536 hosts: a minute, and 2 GiB.  Of rates
-given, each flow counts whenever its rate changes, and when it gets its first.
+Growth is measured from k = 16 (1,024 hosts) to four times k (65,536 hosts); this takes a minute
+and 2 GiB. The number of rates computed counts each flow whenever its rate changes, and its first
+rate.
 
-What filling everything again at every change would cost is measured on the state as it is when
-all flows are under way, times the number of changes: it is not run to the end.
+The cost of computing all rates from scratch at each change is an estimate: one computation with
+all flows in flight, times the number of changes.
 """
 
 import sys
@@ -29,7 +30,7 @@ GROWTH = {"ring": 1.2, "perm": 1.2, "a2a16": 1.2, "rand4": 1.5, "thin": 1.5, "in
 
 @jit
 def simulate_flows(s: State, n: int, end: Array, out: Array) -> int:
-    """All flows start at 0; their ends, and how many ticks something ended at."""
+    """Run flows that all start at tick 0; store their ends, return the number of end ticks."""
     for f in range(n):
         join(s, f, 0)
     settle(s, 0)
@@ -46,7 +47,7 @@ def simulate_flows(s: State, n: int, end: Array, out: Array) -> int:
 
 @jit
 def fill_progressively(capacity: Array, indptr: Array, link: Array) -> int:
-    """Plain progressive filling of unit weights; the number of levels."""
+    """Plain progressive filling with unit weights; returns the number of levels."""
     room, open_on = capacity.copy(), np.zeros(len(capacity), np.int64)
     for c in link:
         open_on[c] += 1
@@ -78,7 +79,7 @@ def best(work: Callable[[], float], rounds: int = 5) -> float:
 
 
 class Case:
-    """One kind of traffic on one network."""
+    """One traffic pattern on one network."""
 
     def __init__(self, kind: str, k: int):
         source, to, size = flows(kind, k)
@@ -87,7 +88,7 @@ class Case:
 
     @classmethod
     def of(cls, indptr: Array, link: Array, size: Array) -> "Case":
-        """Routes from elsewhere."""
+        """Case from given routes and sizes."""
         case = cls.__new__(cls)
         case._ready(indptr, link, np.full(int(link.max()) + 1, RATE), size)
         return case
@@ -99,7 +100,7 @@ class Case:
         self.changes = self.rates_given = 0
 
     def run_seconds(self) -> float:
-        """CPU seconds from the first start to the last end; the tables are ready."""
+        """CPU seconds from the first start to the last end, with tables already built."""
         sharing, out = MaxMinMemory(self.parts), np.zeros(len(self.size), np.int64)
         sharing.add(self.flows)
         began = time.process_time()
@@ -109,9 +110,9 @@ class Case:
         return spent
 
     def refill_seconds(self) -> float:
-        """CPU seconds that filling from scratch at every change would take, at least.
+        """Lower bound of the CPU seconds if all rates were computed from scratch at every change.
 
-        Half of the first fill a change: flows become fewer, in the mean by half.
+        Each change counts half of the first computation, because the number of flows falls to zero.
         """
         began = time.process_time()
         fill_progressively(self.parts.rate, self.indptr, self.link)
@@ -119,7 +120,7 @@ class Case:
 
 
 def growth(kind: str, cases: Iterable[Case]) -> tuple[float, float, list[float]]:
-    """The exponents of seconds and of rates given in flows, and the CPU seconds of each case."""
+    """Growth exponents of CPU seconds and of computed rates over flows; seconds per case."""
     sizes, costs, given = [], [], []
     for case in cases:
         costs.append(best(case.run_seconds, 3))

@@ -1,4 +1,4 @@
-"""Many senders of different sizes into one port: every end changes every rate.
+"""Incast: many senders with different sizes into one port, so that every end changes all rates.
 
 Usage: python -m foretrace.benchmarks.network.incast [senders]
 """
@@ -21,7 +21,7 @@ RATE = 50e9  # B/s of every link
 
 
 class Fabric(Backend):
-    """A send uses the link of its sender and the port of the receiver."""
+    """Backend whose sends use the sender's link and the receiver's port."""
 
     source = "benchmark: two links a send"
 
@@ -34,7 +34,7 @@ class Fabric(Backend):
 
 
 def incast(senders: int) -> tuple[Simulation, Graph]:
-    """Every GPU but the last sends to the last."""
+    """Simulation and graph in which all GPUs send to the last one."""
     gpus = [Component(f"node{i}.gpu0", "gpu") for i in range(senders + 1)]
     links = [Component(f"node{i}.nic0", "nic", rate=RATE) for i in range(senders + 1)]
     rest = [Component("port", "link", rate=RATE), Component("fabric", "fabric")]

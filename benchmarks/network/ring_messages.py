@@ -1,11 +1,12 @@
-"""A ring all-reduce message by message, unfolded and folded, beside ASTRA-sim's analytical backend.
+"""Ring all-reduce message by message, expanded and folded, compared with ASTRA-sim (analytical).
 
 Usage: python -m foretrace.benchmarks.network.ring_messages [members ...]
 
-Members, 1 MiB, 50 GiB/s and 500 ns a hop are those for which ASTRA-sim 518bd51 was measured, on two
-cores like those of the other figures here: its messages a second are taken from there, since it has
-to be built from its sources (``astra_sim.py`` runs it where it is).  It charges each of the 2(n-1)
-steps a hop and the bytes of a message; so do we, to the nanosecond.
+Members, 1 MiB, 50 GiB/s and 500 ns per hop are the case measured with ASTRA-sim 518bd51, on two
+cores like those of the other benchmarks here. Its messages per second are taken from that
+measurement, because it must be built from source (``astra_sim.py`` runs it if available). Both
+tools charge one hop and the bytes of a message for each of the 2(n-1) steps, and agree to the
+nanosecond.
 """
 
 import sys
@@ -30,7 +31,7 @@ PEER = {64: 0.9e6, 256: 1.3e6, 1024: 0.82e6}
 
 
 def ring(n: int) -> Graph:
-    """Everyone sends to the next, then waits for what the one before sent: 2(n-1) times."""
+    """Graph of a ring all-reduce: 2(n-1) times, each rank sends and waits for the previous."""
     steps = 2 * (n - 1)
     ops = Ops.of(kind=[Kind.SEND, Kind.RECV] * steps, bytes=[SIZE / n, 0.0] * steps)
     program = RankProgram.chain(ops, [0] * len(ops))
@@ -48,7 +49,7 @@ def simulation(n: int) -> Simulation:
 
 
 class Runs:
-    """The ring of one size, asked once; what is timed is running it."""
+    """Ring of one size whose ops are timed once; only running it is measured."""
 
     def __init__(self, n: int):
         self.n, self.steps, self.machine = n, 2 * (n - 1), simulation(n)

@@ -1,15 +1,15 @@
-"""One training step of 17,000 ops a rank on a fat-tree whose links are shared, every op jittered.
+"""One training step of 17,000 ops per rank on a fat-tree with shared links and jitter on every op.
 
-The step is that of ``spmd.py``, with ring all-reduces: they and the messages share NVLink, NICs and
-hashed uplinks by max-min fairness, and nothing is written out.
+The step is that of ``spmd.py``, with ring all-reduces. All-reduces and messages share NVLink, NICs
+and hashed uplinks by max-min fairness, and nothing is expanded.
 
-Usage: python -m foretrace.benchmarks.network.spmd_network [data] [stages] [tensor] [layers a stage]
-    [micro-batches]
+Usage: python -m foretrace.benchmarks.network.spmd_network [data] [stages] [tensor]
+    [layers per stage] [micro-batches]
 
-``--written`` runs it written out too (small sizes only) and says how many numbers differ.
-``--folded`` runs it without jitter, one rank of each class, and beside that every rank; its uplinks
-are pools, since no two hashes are alike, unless ``--spray`` or ``--ecmp`` is said.  ``--slower``
-takes a tenth of the rate of one NIC; ``--alone`` leaves every rank out.
+``--written`` also runs the expanded graph (small sizes only) and prints how many numbers differ.
+``--folded`` runs without jitter, with one rank per class, and also with every rank. Uplinks are
+then pooled, because no two hashed routes are alike, unless ``--spray`` or ``--ecmp`` is given.
+``--slower`` reduces the rate of one NIC by a tenth. ``--alone`` leaves out the run of every rank.
 """
 
 import sys
@@ -48,14 +48,14 @@ SWITCH = Switch(bandwidth=50e9, latency=5e-7, ports=64)
 
 
 class Jittered(Fabric):
-    """The fabric with a factor for every op."""
+    """Fabric backend with a random factor for every op."""
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         return replace(super().timing(ops, now), spread=Coded.constant(JITTER, len(ops)))
 
 
 def simulation(ranks: int, fabric: type[Fabric] = Jittered, routing: str = "ecmp") -> Simulation:
-    """Machines of 8 GPUs below a fat-tree; a link of its own for every uplink, hashed, or pools."""
+    """Simulation of machines of 8 GPUs below a fat-tree with separate, hashed or pooled uplinks."""
     system = cluster(ranks // 8, NODE, FabricSpec(SWITCH, FatTree(routing=routing)))
     if "--slower" in sys.argv:
         system = with_slower(system, "node1.nic3.tx")
@@ -65,19 +65,19 @@ def simulation(ranks: int, fabric: type[Fabric] = Jittered, routing: str = "ecmp
 
 
 def with_slower(system: System, name: str) -> System:
-    """The machine with a component at 0.9 of its rate."""
+    """Copy of a system in which one component has 0.9 of its rate."""
     parts, at = list(system.components), system.number(name)
     parts[at] = replace(parts[at], rate=0.9 * (parts[at].rate or 0.0))
     return replace(system, components=tuple(parts))
 
 
 def timed(found: dict[str, object], name: str, work: Callable[[], object]) -> float:
-    """CPU seconds of some work, whose result is kept under a name."""
+    """CPU seconds of a function, whose result is stored in ``found`` under a name."""
     return cpu(lambda: found.update({name: work()}))
 
 
 def folded(whole: Graph, alone: bool) -> None:
-    """One rank of each class, from asking to kept numbers; beside it every rank."""
+    """Cost of one rank per class, from timing queries to stored results; also of every rank."""
     routing = next((r for r in ("spray", "ecmp") if f"--{r}" in sys.argv), "pool")
     machine, found = simulation(whole.ranks, Fabric, routing), {}
     seconds = {
@@ -121,7 +121,7 @@ def folded(whole: Graph, alone: bool) -> None:
 
 
 def count_differences(a: RunAggregates, b: RunAggregates) -> int:
-    """How many of the numbers that are kept of two runs differ."""
+    """Number of values that differ between the aggregates of two runs."""
     pairs = [(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "sources"]
     wrong = sum(int(np.sum(np.asarray(x) != np.asarray(y))) for x, y in pairs)
     return wrong + sum(a.sources[name] != ticks for name, ticks in b.sources.items())

@@ -1,4 +1,4 @@
-"""What it costs to build a large fabric of links of their own, and to lay an all-to-all on them."""
+"""Cost of building a large fabric with individual links, and of routing an all-to-all over it."""
 
 import numpy as np
 from foretrace.models.memory.memory import Memory
@@ -23,13 +23,13 @@ NODE = NodeSpec(
 
 
 def machine(gpus, routing, ports=128):
-    """GPUs in machines of 8, each with a NIC of its own, below a fat-tree of as few tiers as do."""
+    """Machines of 8 GPUs with one NIC each, below a fat-tree with as few tiers as possible."""
     switch = Switch(bandwidth=50e9, latency=5e-7, ports=ports)
     return cluster(gpus // 8, NODE, FabricSpec(switch, FatTree(routing=routing)))
 
 
 def all_to_all_routing_seconds(routing, splits=None):
-    """CPU seconds to lay an all-to-all of 1,024 GPUs on all links, routes included."""
+    """CPU seconds to route an all-to-all of 1,024 GPUs over all links."""
     system = machine(1_024, routing, 64)
     everyone, members = ALGORITHMS["all-to-all"]["grouped"].split(splits), system.numbers
     everyone.flows(1_024)  # steps of an algorithm are made once for each size of group

@@ -1,10 +1,10 @@
-"""Our Chakra files in ASTRA-sim's analytical backend, and the same graphs here: the makespans.
+"""Our Chakra files in ASTRA-sim's analytical backend, and the same graphs here: makespans.
 
 Usage: python -m foretrace.benchmarks.peers.astra_sim BINARY
 
 BINARY is ``AstraSim_Analytical_Congestion_Unaware`` or ``..._Aware``, built from ASTRA-sim's own
-sources (``build/astra_analytical/build.sh``).  Both sides know: a ring of eight, 50 GB/s (of 2^30
-bytes, as ASTRA-sim counts them) and 500 ns a hop, ring algorithms, one chunk, no endpoint delay.
+sources (``build/astra_analytical/build.sh``). Both sides use a ring of eight, 50 GB/s (of 2^30
+bytes, as in ASTRA-sim), 500 ns per hop, ring algorithms, one chunk and no endpoint delay.
 """
 
 import json
@@ -40,7 +40,7 @@ NETWORK = "topology: [ Ring ]\nnpus_count: [ 8 ]\nbandwidth: [ 50.0 ]\nlatency: 
 
 
 def steps(ways: tuple[str, ...], size: int, late: float = 1.0) -> Graph:
-    """Four steps of computing and then collectives; rank 3 computes ``late`` times as long."""
+    """Four steps of compute followed by collectives; rank 3 computes ``late`` times as long."""
     build = Builder("steps")
     before: list[tuple[int, ...]] = [()] * RANKS
     for _ in range(4):
@@ -57,7 +57,7 @@ def steps(ways: tuple[str, ...], size: int, late: float = 1.0) -> Graph:
 
 
 def foretrace_makespan(graph: Graph) -> float:
-    """Makespan, s."""
+    """Makespan in foretrace, in s."""
     nic = Nic(bandwidth=RATE, latency=HOP / 2, header=0)
     system = cluster(RANKS, NodeSpec(gpus=1, nics=1, nic=nic))
     backends = {"fabric": Fabric(algorithms="ring, pairwise"), "*": Recorded()}
@@ -65,7 +65,7 @@ def foretrace_makespan(graph: Graph) -> float:
 
 
 def astra_sim_makespan(binary: Path, graph: Graph, folder: Path) -> float:
-    """Makespan, s: the last rank's end, in cycles of 1 ns."""
+    """Makespan in ASTRA-sim, in s: the last rank's end, in cycles of 1 ns."""
     chakra.write(graph, folder, prefix="case")
     (folder / "network.yml").write_text(NETWORK)
     (folder / "system.json").write_text(json.dumps(SYSTEM))
@@ -88,7 +88,7 @@ def astra_sim_makespan(binary: Path, graph: Graph, folder: Path) -> float:
 
 
 def main(binary: Path) -> int:
-    """Print every case; 1 where one that should agree does not."""
+    """Print every case; returns 1 if one that should agree does not."""
     missed = 0
     # all-to-all crosses several hops of their ring, while our machines meet in a switch
     cases = {way: (steps((way,), 64 << 20), way != "all-to-all") for way in WAYS}

@@ -1,11 +1,11 @@
-"""The medium beside SimGrid on the same flows and routes: ratio of CPU time, difference of ends.
+"""The max-min medium compared with SimGrid on the same flows: CPU time ratio and end differences.
 
 Usage: python -m foretrace.benchmarks.peers.simgrid [k] [kind ...]
 
-k of 16 is 1,024 hosts, of 32 8,192.  Needs SimGrid and a C++ compiler (Debian: apt-get install g++
-libsimgrid-dev).  SimGrid runs its plain max-min model (CM02 without cross traffic, no latency); its
-routes are used for both.  It is stopped where it has taken longer than the goal allows it: then
-that the goal is met is known, and the ends are not compared.
+k = 16 means 1,024 hosts, k = 32 means 8,192. Needs SimGrid and a C++ compiler (Debian: apt-get
+install g++ libsimgrid-dev). SimGrid runs its plain max-min model (CM02 without cross traffic, no
+latency), and its routes are used for both. It is stopped once it has taken longer than the goal
+allows: then the goal is met, and the ends are not compared.
 """
 
 import math
@@ -31,7 +31,7 @@ BESIDE = 10  # CPU seconds for what SimGrid does beside running: its machine and
 
 
 def build(folder: Path) -> Path:
-    """Compile the peer."""
+    """Compile the SimGrid program."""
     compiler = shutil.which("g++")
     if compiler is None:
         sys.exit("no g++ here; install g++ and libsimgrid-dev")
@@ -42,13 +42,13 @@ def build(folder: Path) -> Path:
 
 
 def stop_at(seconds: float) -> Callable[[], None]:
-    """Let a process end itself once it has taken so many CPU seconds."""
+    """Function that limits a process to the given CPU seconds."""
     most = math.ceil(seconds)
     return lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
 
 class Peer:
-    """SimGrid's program and the files it talks by."""
+    """The SimGrid program, and the files for its input and output."""
 
     def __init__(self, folder: Path, k: int, kind: str):
         self.folder, self.k = folder, k
@@ -56,7 +56,7 @@ class Peer:
         self.table = np.column_stack(flows(kind, k)).astype(np.int64)
 
     def run(self, most: float) -> float:
-        """CPU seconds of the run; infinite where it was stopped after so many."""
+        """CPU seconds of the run; infinite if it was stopped at the limit."""
         files = [self.folder / name for name in ("problem", "routes", "ends")]
         files[0].write_bytes(np.int64(len(self.table)).tobytes() + self.table.tobytes())
         command = [self.program, str(self.k), *files, *CONFIG]
@@ -69,7 +69,7 @@ class Peer:
         return float(done.stdout.split()[-1])
 
     def case(self) -> Case:
-        """The same flows for us, on its routes, which it writes before it runs."""
+        """The same flows for our medium, on the routes that SimGrid writes before it runs."""
         words = np.fromfile(self.folder / "routes", np.int32)
         indptr, links, at = [0], [], 0
         for _ in range(len(self.table)):
@@ -79,14 +79,14 @@ class Peer:
         return Case.of(np.array(indptr), np.concatenate(links), self.table[:, 2])
 
     def ends(self) -> np.ndarray:
-        """End of each flow, s."""
+        """(flows,) end of each flow in s."""
         return np.fromfile(self.folder / "ends")
 
 
 def largest_end_difference(case: Case, ends: np.ndarray) -> float:
-    """Largest difference of an end, as a share of what is allowed.
+    """Largest difference of a flow's end, as a fraction of the tolerance.
 
-    That is 1e-9 of the end, 2 ticks for each instant at which rates changed, or SimGrid's own 1 ns.
+    The tolerance is 1e-9 of the end, 2 ticks per rate change, or SimGrid's own 1 ns.
     """
     rounding = max(2 * case.changes / PER_SECOND, 1e-9)
     allowed = np.maximum(1e-9 * ends, rounding)

@@ -1,13 +1,13 @@
-"""Attention as programs of 2023 had it, from steps that differ by the length of sequences alone.
+"""Fit attention kernels of 2023 to training steps that differ only in sequence length.
 
     python -m foretrace.calibration.fit.attention [--once]
 
-MPT was trained with the Triton program of the first flash attention (``attn_impl: triton``, the
-default of the source's ``submit_benchmarks.py``, one image for both GPUs).  What a token takes
-longer in longer sequences is attention: nothing else of a step grows with them.  Two constants a
-GPU, the shares of the peak that steps forward and backward take; which is which is told by models
-whose layers are computed again, so that attention forward runs twice.  Three of the eight sizes
-were set aside by the digest of their names before the first fit; ``--once`` scores them.
+MPT was trained with the Triton kernel of the first flash attention (``attn_impl: triton``, the
+default of the source's ``submit_benchmarks.py``, one image for both GPUs). The extra time per token
+in longer sequences is attention, since nothing else in a step grows with the length. Two constants
+per GPU are fitted: the fractions of the peak that forward and backward steps reach. Models with
+recomputation, whose attention runs forward twice, separate the two. Three of the eight sizes were
+set aside by the digest of their names before the first fit; ``--once`` scores them.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ TOKENS = 64 * K  # of a micro-batch: what it has of them cancels out, but for ro
 
 
 class Growth(NamedTuple):
-    """What a token takes longer in sequences of another length.
+    """Growth of the time per token from one sequence length to the next.
 
     Parameters
     ----------
-    size : of the model
-    twice : whether attention forward runs twice
-    short, long : tokens of a sequence
-    seconds : a token
+    size : size of the model
+    twice : True if attention runs forward twice (recomputation)
+    short, long : tokens per sequence
+    seconds : extra time per token in s
     """
 
     size: str
@@ -79,12 +79,12 @@ class Growth(NamedTuple):
 
 
 def set_aside() -> set[str]:
-    """Three sizes of the lowest digests."""
+    """Model sizes that are set aside: the three with the lowest digests."""
     return set(sorted(SIZES, key=lambda s: hashlib.sha256(f"mpt-{s}".encode()).hexdigest())[:3])
 
 
 def measured_growths(gpu: str) -> Iterator[Growth]:
-    """All of a GPU, from one length to the next that was measured."""
+    """Measured growths of a GPU, from each sequence length to the next."""
     for (where, size, twice), rates in RATES.items():
         if where == gpu:
             for short, long in pairwise(rates):
@@ -94,7 +94,7 @@ def measured_growths(gpu: str) -> Iterator[Growth]:
 def attention_seconds_per_token(
     gpu: str, families: dict[str, KernelFamily], size: str, twice: bool, length: int
 ) -> float:
-    """Of attention, forward and backward, of all layers."""
+    """Attention time per token in s, forward and backward, over all layers."""
     hidden, layers, heads = SIZES[size]
     operand = f" bf16[{TOKENS // length}x{heads}x{length}x{hidden // heads}]"
     told = 0.0
@@ -111,7 +111,7 @@ def attention_seconds_per_token(
 
 
 def predict(gpu: str, families: dict[str, KernelFamily], some: list[Growth]) -> np.ndarray:
-    """(n,) s that tokens take longer."""
+    """Predicted extra time per token in s, shape (n,)."""
     return np.array(
         [
             attention_seconds_per_token(gpu, families, g.size, g.twice, g.long)
@@ -122,7 +122,7 @@ def predict(gpu: str, families: dict[str, KernelFamily], some: list[Growth]) -> 
 
 
 def with_fitted_steps(known: dict[str, KernelFamily], q: np.ndarray) -> dict[str, KernelFamily]:
-    """Families with the steps of another program of attention."""
+    """Families with the step constants of attention replaced by ``q``."""
     forward, backward = (
         replace(known[name], first=value, again=value)
         for name, value in zip(("attention", "attention backward"), q, strict=True)
@@ -131,7 +131,7 @@ def with_fitted_steps(known: dict[str, KernelFamily], q: np.ndarray) -> dict[str
 
 
 def main() -> None:
-    """Print the constants, and the errors."""
+    """Print the fitted constants and the errors."""
     aside = set_aside()
     print("set aside:", *sorted(aside))
     for gpu in ("a100", "h100"):

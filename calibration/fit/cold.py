@@ -1,14 +1,14 @@
-"""What recorded steps say of products that measured ops cannot: cold starts, rows not aligned.
+"""Fit GEMM cold-start and alignment penalties to recorded training steps.
 
     python -m foretrace.calibration.fit.cold
 
-A table times one product again and again, so that its program and operands are at hand; in a step
-others run between.  Printed are, for each recorded trace of an NVIDIA GPU that is not set aside,
-the quickest call of each product against the catalog's roofline without both constants: of short
-aligned ones the difference, in cycles, whose median is ``cold``; of long ones on tensor cores, once
-that is taken off, how many times as long they take, of which ``unaligned`` is the ratio of both
-medians.  Of short elementwise kernels the difference is ``COLD`` of ``kernels.py``.  The
-quickest call, since others run beside kernels of other streams.
+A table of measured ops times one GEMM in a loop, so its code and operands are cached. In a training
+step other kernels run in between. For each recorded trace of an NVIDIA GPU that is not set aside,
+the fastest call of each GEMM is compared with the catalog's roofline without both constants. For
+short aligned GEMMs the median difference in cycles is ``cold``. For long tensor-core GEMMs, after
+subtracting it, the ratio of the median slowdowns of unaligned and aligned ones is ``unaligned``.
+The difference for short elementwise kernels is ``COLD`` in ``kernels.py``. The fastest call is used
+because kernels of other streams can slow down the others.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ FEWEST = 5
 
 
 def differences(trace: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Cycles that short aligned products take longer, times that long ones take, and the clock.
+    """Extra cycles of short aligned GEMMs, slowdown of long GEMMs, and the clock, for a trace.
 
-    Long ones are aligned in the first array of times, and not in the second.
+    The first array of slowdowns is for aligned GEMMs, the second for unaligned ones.
     """
     gpu, ops = gpu_roofline(machine(trace)), kernels(trace)
     gpu.cold, gpu.unaligned = 0.0, 1.0
@@ -57,9 +57,9 @@ def differences(trace: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
 
 
 def elementwise(trace: str) -> np.ndarray:
-    """Cycles that short elementwise kernels take longer than warm ones, as far as those are known.
+    """Extra cycles of short elementwise kernels compared with warm ones.
 
-    Constants of V100 are those of A100, whose own rows were profiled.
+    For V100 the constants of A100 are used, whose rows were profiled.
     """
     gpu, ops = gpu_roofline(machine(trace)), kernels(trace)
     ops = ops.take_with_placement(np.flatnonzero(gpu.knows(ops)))

@@ -2,18 +2,17 @@
 
     python -m foretrace.calibration.fit.collectives [--forms]
 
-``rows/nccl_rows.py`` says which rows are fitted and which judge.  A protocol is a line (launch,
-step, share of the line rate), the quickest is taken; in a ring a copy ends each lap.  Eight
-constants a generation of NVLink are fitted.  Not fitted: the steps of ll128 and simple, which rows
-of few members do not tell from their launch (two fits alike on their own rows said 1 and 30 us),
-and the rate of eight GPUs for which the switch reduces: those are NCCL's own figures; and what
-torch takes to call.
+``rows/nccl_rows.py`` defines the rows to fit and to judge. A protocol is a line (launch, step,
+fraction of the line rate), and the fastest protocol is used. In a ring, each lap ends with a copy.
+Eight constants per NVLink generation are fitted. Not fitted: the steps of ll128 and simple, which
+rows with few members cannot separate from launch (two equally good fits gave 1 and 30 us), the
+in-switch rate for eight GPUs (both use NCCL's own values), and torch's call time.
 
-Forms are compared by what 2-GPU rows say about 4 GPUs (``--forms``), never by what judges.  The
-copy was chosen so; that a call costs the host 20 to 30 us was found in how the curves were taken.
-All judging curves but those of ``unseen`` had been seen when this form was chosen, with the errors
-of three earlier ones.  Those of ``unseen`` were scored three times: with steps of ll128 and simple
-fitted too, from two starts, and as here.
+Model forms are compared by how well 2-GPU rows predict 4 GPUs (``--forms``), never by judging rows;
+so the copy was chosen. The host time of 20 to 30 us per call follows from how the curves were
+measured. All judging curves except those of ``unseen`` were known when this form was chosen, with
+the errors of three earlier forms. Those of ``unseen`` were scored three times: with the steps of
+ll128 and simple fitted too, from two starts, and as here.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ ONE_LINE = (20e-6, 1e-6, 0.7)  # the baseline: a ring, a start, a step, a rate
 
 
 class ProtocolLines(NamedTuple):
-    """(launch, step, share) of simple, ll128 and ll; what a copied byte costs of one sent."""
+    """(launch, step, rate fraction) of each protocol, and the copy time relative to sending."""
 
     protocols: list[tuple[float, float, float]]
     copy: float = 0.0
 
     @classmethod
     def of(cls, q: np.ndarray) -> ProtocolLines:
-        """From fitted values: one line, or all three with the copy or without."""
+        """Build from fitted values: one line, or all three, with or without the copy."""
         if len(q) == len(ONE_LINE):
             return cls([tuple(q)])
         simple, ll128 = ((q[i], s, q[i + 1]) for i, s in ((0, STEP["simple"]), (2, STEP["ll128"])))
@@ -64,7 +63,7 @@ DATASHEET = ProtocolLines([(0, 0, share) for share in PAYLOAD.values()])
 
 
 def predict(lines, collective, n, size, link):
-    """Seconds: the quickest of the protocols, and the switch's where it has one to itself."""
+    """Predicted time in s: the fastest protocol, or the switch if it has a line of its own."""
     rate, ring = LINK[link], ALGORITHMS[collective]["ring"]
     copied = 1 + lines.copy * ring.last_share_received(n) / ring.volume(n)
     ways = [
@@ -80,7 +79,7 @@ def predict(lines, collective, n, size, link):
 
 
 def predict_rows(lines, rows, link):
-    """Predictions for a list of rows."""
+    """Predicted time in s of a list of rows."""
     seconds = np.zeros(len(rows))
     for key in {(c, n) for c, n, _, _ in rows}:
         at = [i for i, r in enumerate(rows) if r[:2] == key]
@@ -89,7 +88,7 @@ def predict_rows(lines, rows, link):
 
 
 def fitted(link, ranks, start, **search):
-    """Fit lines to a link; returns them and the rows they were fitted on."""
+    """Fit protocol lines to a link; returns them and the rows of the fit."""
     rows = [row for gpu in GPUS[link] for row in table(gpu, ranks)]
     seconds = [r[3] for r in rows]
     q = fit_parameters(
@@ -104,7 +103,7 @@ def print_errors(name, guess, seconds, rows):
 
 
 def judge(curve, models):
-    """Errors up to 16 MiB and above, and with one constant fitted on the listed sizes."""
+    """Print errors up to and above 16 MiB, blind and with a constant from the listed sizes."""
     print(f"  {curve.name}, {curve.collective}")
     small, listed = curve.size <= LARGE, np.isin(curve.size, LISTED)
     for name, lines in models.items():
@@ -120,7 +119,7 @@ def judge(curve, models):
 
 
 def best_offset(alone, seconds):
-    """What each call takes longer: the value that makes the errors on these rows least."""
+    """Constant extra time per call that minimizes the errors on these rows, in s."""
     tried = np.linspace(0, 100e-6, 2001)
     wrong = np.abs(np.log((alone[:, None] + tried) / seconds[:, None])).mean(axis=0)
     return tried[np.argmin(wrong)]
@@ -146,7 +145,7 @@ def main():
 
 
 def compare_forms():
-    """Errors of lines fitted on 2 GPUs when they predict 4, without the copy and with it."""
+    """Print errors of 4-GPU predictions from 2-GPU fits, with and without the copy."""
     for link in GPUS:
         rows = [row for gpu in GPUS[link] for row in table(gpu, (4,))]
         for name, start in (("no copy", START[:-1]), ("copy", START)):

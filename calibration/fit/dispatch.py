@@ -1,18 +1,18 @@
-"""What a host thread takes to dispatch an operator, and an exchange, of recorded traces.
+"""Fit the host time to dispatch an operator and a collective, from recorded traces.
 
     FORETRACE_DATA=../shared/data python -m foretrace.calibration.fit.dispatch [--once]
 
-Launches of a trace are put in order of time, those of all its threads: autograd's has the turn
-while the main thread waits for it.  An operator is the innermost one around launches, an exchange
-one around NCCL's, and costs the time since the one before it: what Python, the dispatcher and
-operators that launch nothing take is in it, since ops of a described step are those that launch.
-Left out are waiting for the GPU and for data, and what lies outside step marks where there are any.
-Of each trace the constants are means, as a step is their sum; of several steps, and of several
-traces of a machine, the median.
+The launches of all threads of a trace are sorted by time; autograd's thread is active while the
+main thread waits for it. An operator is the innermost operator around its launches, and a
+collective the innermost around NCCL's. Its cost is the time since the previous one, including
+Python, the dispatcher and operators without launches, since the ops of a described step are those
+that launch kernels. Left out are waits for the GPU and for data, and time outside step marks, if
+there are any. Per trace the constants are means, because a step is a sum; over several steps, and
+several traces of a machine, they are medians.
 
-One trace of each kind of machine was set aside by hash before the first fit; ``--once`` scores it:
-the time of its dispatching, predicted from the counts of its operators.  ``CATALOG`` says which
-traces the catalog's entries were taken from afterwards.
+One trace per kind of machine was set aside by hash before the first fit; ``--once`` scores it: the
+dispatch time, predicted from its operator counts. ``CATALOG`` lists the traces from which the
+catalog's entries were taken afterwards.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Times = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class DispatchCosts(NamedTuple):
-    """Costs of one step: of operators, of all-reduces, and of other exchanges, s each."""
+    """Dispatch times of one step in s: of operators, of all-reduces, and of other collectives."""
 
     operators: Times
     all_reduces: Times
@@ -61,12 +61,12 @@ class DispatchCosts(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All of them."""
+        """Total dispatch time in s."""
         return float(sum(costs.sum() for costs in self))
 
 
 def is_set_aside(name: str) -> bool:
-    """Whether a trace is set aside: of a machine's the one with the lowest digest."""
+    """True if a trace is set aside: the one of its machine with the lowest digest."""
     for names in MACHINES.values():
         if name in names:
             return name == min(names, key=_digest)
@@ -78,7 +78,7 @@ def _digest(name: str) -> str:
 
 
 def dispatch_costs(file: Path) -> list[DispatchCosts]:
-    """Costs of all that the host of a trace dispatches, step by step."""
+    """Dispatch times of a trace, step by step."""
     with gzip.open(file) as opened:
         read = json.load(opened)
     threads: dict[Any, list[tuple[float, float, str, bool]]] = defaultdict(list)
@@ -105,7 +105,7 @@ def dispatch_costs(file: Path) -> list[DispatchCosts]:
 def _step(
     begin: float, end: float, launching: Sequence[Launch], waits: Sequence[Span]
 ) -> DispatchCosts:
-    """Costs of what is dispatched between two instants."""
+    """Dispatch times between two instants."""
     found: tuple[list[float], ...] = [], [], []
     at = begin
     for launched, name in (each for each in launching if begin <= each[0] <= end):
@@ -117,7 +117,7 @@ def _step(
 
 
 def _launching(calls: list[tuple[float, float, str, bool]]) -> list[Launch]:
-    """End of the last launch of each innermost operator of a thread, and its name."""
+    """Name of each innermost operator of a thread, and the end of its last launch."""
     inside: list[tuple[float, str, int]] = []
     last: dict[int, Launch] = {}
     for number, (begin, end, name, is_launch) in enumerate(
@@ -133,7 +133,7 @@ def _launching(calls: list[tuple[float, float, str, bool]]) -> list[Launch]:
 
 
 def _union(spans: Sequence[Span], since: float) -> list[Span]:
-    """Spans that end after an instant, those that overlap as one."""
+    """Union of spans that end after an instant, with overlapping spans merged."""
     joined: list[Span] = []
     for begin, end in sorted(span for span in spans if span[1] > since):
         if joined and begin <= joined[-1][1]:
@@ -144,20 +144,22 @@ def _union(spans: Sequence[Span], since: float) -> list[Span]:
 
 
 def constants(names: Iterable[str]) -> tuple[float, float]:
-    """Costs of an operator and of an all-reduce: the medians of traces; NaN where there is none."""
+    """Dispatch time of an operator and of an all-reduce in s: median over traces; NaN if there is
+    none.
+    """
     each = [_medians(dispatch_costs(TRACES / name)) for name in names]
     operator, exchange, _ = np.nanmedian(np.array(each), axis=0)
     return float(operator), float(exchange)
 
 
 def _medians(steps: Sequence[DispatchCosts]) -> list[float]:
-    """Of each kind the median of its steps' means; NaN where there is none."""
+    """Median of the step means for each kind of op; NaN if there is none."""
     means = [[float(np.mean(c)) if len(c) else np.nan for c in step] for step in steps]
     return [float(np.median(column)) for column in zip(*means, strict=True)]
 
 
 def main() -> None:
-    """Print constants of each trace and machine; with ``--once`` score those set aside."""
+    """Print constants of each trace and machine; with ``--once``, score traces set aside."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--once", action="store_true")
     once = parser.parse_args().once
@@ -174,7 +176,7 @@ def main() -> None:
 
 
 def _score(name: str, operator: float, exchange: float) -> None:
-    """Print how wrong constants are about a trace that was set aside."""
+    """Print the error of the constants on a trace that was set aside."""
     steps = dispatch_costs(TRACES / name)
     other = exchange if np.isfinite(exchange) else operator
     said = sum(

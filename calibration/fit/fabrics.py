@@ -1,10 +1,10 @@
-"""Fit collectives beyond ``collectives.py``: in the switch, all-to-all, and between machines.
+"""Fit other collectives than ``collectives.py``: in-switch, all-to-all, and between machines.
 
     python -m foretrace.calibration.fit.fabrics [--score]
 
-``rows/collective_rows.py`` says which rows are fitted and which judge; without ``--score`` none of
-the latter is read.  Constants that are not named below are those of the catalog (2 and 4 GPUs of
-other machines), the host's part excepted.
+``rows/collective_rows.py`` defines the rows to fit and to judge; judging rows are read only with
+``--score``. Constants not named below are those of the catalog (2 and 4 GPUs of other machines),
+without the host's part.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ US = 1e-6
 def machine(
     library: str, nodes: int, gpus: int, nics: int = 0, latency: float = 0.7e-6, rate: float = 25e9
 ):
-    """Nodes of GPUs on NVLink, and NICs of 200 Gb/s unless said."""
+    """System of nodes with GPUs on NVLink, and NICs (200 Gb/s by default)."""
     link = Link(bandwidth=NVLINK[library], latency=0.0)
     nic = Nic(bandwidth=rate, latency=latency) if nics else None
     return cluster(nodes, NodeSpec(gpus=gpus, gpu_link=link, nics=nics, nic=nic))
 
 
 def catalog(library: str, changed: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Settings of a catalog entry, some of them changed, by dotted name."""
+    """Settings of a catalog entry, with some changed, by dotted name."""
     return merge_settings(
         settings_before_fit("library", library, [], []).settings, unflatten_settings(changed)
     )
@@ -54,7 +54,7 @@ Named = str | dict[int, str]
 
 
 def predicted(times: LibraryTimes, changed: dict[str, float], collective: Named, rows: Rows):
-    """Seconds of rows, group by group."""
+    """Predicted time of rows in s, group by group."""
     seconds = np.zeros(len(rows.size))
     for n in np.unique(rows.members).tolist():
         mine = rows.members == n
@@ -64,7 +64,7 @@ def predicted(times: LibraryTimes, changed: dict[str, float], collective: Named,
 
 
 def fitted(times: LibraryTimes, start: dict[str, float], collective: Named, rows: Rows, also=dict):
-    """Values of the constants in ``start``, and of what follows from them, that fit rows best."""
+    """Best values of the constants in ``start``, and of constants derived from them."""
     names = list(start)
 
     def predict(values):
@@ -78,14 +78,14 @@ def fitted(times: LibraryTimes, start: dict[str, float], collective: Named, rows
 def print_errors(
     name: str, guess: np.ndarray, seconds: np.ndarray, rows: np.ndarray | None = None
 ) -> None:
-    """One line of errors."""
+    """Print the errors of a prediction in one line."""
     mine = np.ones(len(seconds), bool) if rows is None else rows
     if mine.any():
         print(f"    {name:40s} {PredictionErrors.of(guess[mine], seconds[mine])}")
 
 
 def constants(found: dict[str, float]) -> None:
-    """What was fitted, in one line."""
+    """Print the fitted constants in one line."""
     text = ", ".join(
         f"{k} {v / US:.3g} us" if v < 0.01 and "efficiency" not in k else f"{k} {v:.3g}"
         for k, v in found.items()
@@ -106,22 +106,22 @@ IN_SWITCH = 0.680
 
 
 def with_rate(found: dict[str, float]) -> dict[str, float]:
-    """Constants with the share that lets the largest rounds reach what NCCL counts on."""
+    """Constants with the efficiency at which the largest rounds reach NCCL's assumed rate."""
     share = 1 / (1 / IN_SWITCH - found["in_switch.round"] / FULL_ROUND)
     return {**found, "in_switch.efficiency": share}
 
 
 def local_scatter(rows: Rows) -> np.ndarray:
-    """(n,) how far each row is from the median of the eleven sizes around it, relative."""
+    """Relative distance of each row from the median of the eleven sizes around it, shape (n,)."""
     near = [np.median(rows.seconds[max(0, i - 5) : i + 6]) for i in range(len(rows.size))]
     return np.abs(rows.seconds / np.array(near) - 1)
 
 
 def in_switch(score: bool) -> None:
-    """Eight of eight H100, reduction in the switch.
+    """Fit and judge in-switch reduction on eight of eight H100.
 
-    Scored twice: with the rate in the switch fitted too, and as here, so that sizes beyond those
-    of the fit reach what NCCL counts on.
+    It was scored twice: with the switch rate fitted too, and as here, so that sizes beyond those of
+    the fit reach the rate that NCCL assumes.
     """
     print("all-reduce of 8 H100 in the switch (vidur h100_dgx)")
     rows, full, below, known = h100_dgx()
@@ -157,7 +157,9 @@ SENDS_START = {
 
 
 def grouped_sends(score: bool) -> None:
-    """All-to-all within a machine: fitted on 2 and 4 GPUs, judged on 8, and by the other GPUs'."""
+    """Fit all-to-all within a machine on 2 and 4 GPUs; judge on 8, and with the other GPU's
+    constants.
+    """
     for library, gpus in (
         ("nccl-nvlink3", ("a100_sxm",)),
         ("nccl-nvlink4", ("h100_sxm", "h200_sxm")),
@@ -183,7 +185,7 @@ def grouped_sends(score: bool) -> None:
 
 
 def left_out(times: LibraryTimes, own: Rows) -> np.ndarray:
-    """Seconds of each row by a fit to the sizes of which it is none of five parts."""
+    """Predicted time of each row in s, by a fit to the other four of five parts of the sizes."""
     fold = np.unique(own.size, return_inverse=True)[1] % 5
     guess = np.zeros(len(own.size))
     for k in range(5):
@@ -193,7 +195,9 @@ def left_out(times: LibraryTimes, own: Rows) -> np.ndarray:
 
 
 def on_another_machine(guess: np.ndarray) -> None:
-    """Errors on eight other A100, whose calls take longer: blind, and with one constant."""
+    """Print errors on another machine with eight A100 and longer calls: blind, and with one
+    constant.
+    """
     rows = other_all_to_all()
     listed, small = np.isin(rows.size, LISTED), rows.size <= 16 * MIB
     more = best_offset(guess[listed], rows.seconds[listed])
@@ -212,7 +216,7 @@ NODES_START = {
 
 
 def two_nodes(score: bool) -> None:
-    """Sixteen A100 in two machines."""
+    """Fit and judge collectives on sixteen A100 in two machines."""
     print("all-reduce of 2 x 8 A100 (vidur a100_dgx)")
     own, rest = a100_dgx()
     for choice in ("quickest", "nccl"):
@@ -227,7 +231,7 @@ def two_nodes(score: bool) -> None:
 
 
 def by_steps(own: Rows, rows: Rows) -> np.ndarray:
-    """Seconds of rings whose steps take what those of 16 GPUs do with as large parts."""
+    """Predicted time of rings in s, from the step time of 16 GPUs with equal parts."""
     sixteen = own.take(own.members == 16)
     part = rows.size / rows.members
     step = np.interp(part, sixteen.size / 16, sixteen.seconds / 30)
@@ -235,10 +239,11 @@ def by_steps(own: Rows, rows: Rows) -> np.ndarray:
 
 
 def across(score: bool) -> None:
-    """GH200 behind Slingshot, 4 to 32 GPUs.
+    """Fit and judge collectives on 4 to 32 GH200 with Slingshot.
 
-    That the host copies parts of up to 1 MiB is read off the fitted rows of 16 GPUs, and off runs
-    of the same authors with ``FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD``: of rings it changes those alone.
+    The host copy of parts up to 1 MiB follows from the fitted rows of 16 GPUs, and from runs of the
+    same authors with ``FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD``, which only affects those parts of
+    rings.
     """
     print("all-reduce across nodes of 4 GH200 (alps)")
     own, rest = alps()
@@ -291,7 +296,7 @@ def across(score: bool) -> None:
 
 
 def other_generation(score: bool) -> None:
-    """All-to-all of 8 GPUs of a generation by constants of the other, its links its own."""
+    """Judge all-to-all of 8 GPUs with constants of the other generation, and own links."""
     if not score:
         return
     print("all-to-all of 8 GPUs by another generation's constants")
@@ -317,7 +322,7 @@ EXPERTS_START = {"sends.low_latency.launch": 30 * US, "sends.low_latency.efficie
 
 
 def expert_rows(op: str) -> Rows:
-    """DeepEP's times on more than one machine of eight H800."""
+    """Times of DeepEP on several machines with eight H800."""
     with open(DATA / "ep-alltoall" / "deepep_v1_h800.csv") as lines:
         found = [r for r in csv.DictReader(lines) if r["kind"] == "lowlat" and int(r["ep"]) > 8]
     ep, us = np.array([(int(r["ep"]), float(r["latency_us"])) for r in found if r["op"] == op]).T
@@ -326,18 +331,19 @@ def expert_rows(op: str) -> Rows:
 
 
 def expert_times() -> LibraryTimes:
-    """Sends on 32 machines of eight GPUs behind NICs of 400 Gb/s."""
+    """Times of sends on 32 machines with eight GPUs and NICs of 400 Gb/s."""
     settings = catalog("nccl-nvlink4", {"algorithms": "grouped", "sends.ll.launch": None})
     return LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
 
 
 def experts(score: bool) -> None:
-    """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
+    """Fit DeepEP's low-latency kernels on 16 and 64 GPUs; judge on 32 to 256 (D9).
 
-    An all-to-all whose bytes within a machine do not cross its NICs, each GPU writing to each; a
-    start and a share of the NICs' rate for dispatch and combine alike.  The table is public and
-    short; all of it had been read before.  It does not tell how tokens fell on experts: parts are
-    taken for equal, and as they fall where 8 of 256 experts are drawn for each of 128 tokens.
+    The model is an all-to-all in which each GPU writes to each other one, and bytes within a
+    machine do not cross its NICs. Dispatch and combine share a start-up time and a fraction of the
+    NIC rate. The public table is short, and all of it had been read before. It does not state the
+    token distribution: equal parts are assumed, and parts as they result if 8 of 256 experts are
+    drawn for each of 128 tokens.
     """
     print("experts, low-latency (deepep_v1_h800)")
     each = {op: expert_rows(op) for op in EXPERT_WIDTH}
@@ -357,14 +363,14 @@ def experts(score: bool) -> None:
 
 
 def expert_name(ranks: int, drawn: bool) -> str:
-    """Low-latency all-to-all of equal parts, or of those that :func:`drawn_pairs` has."""
+    """Name of a low-latency all-to-all with equal parts, or with those of :func:`drawn_pairs`."""
     return all_to_all_name(pairs=drawn_pairs(ranks) if drawn else (), kernel=LOW_LATENCY)
 
 
 def drawn_pairs(
     ranks: int, tokens: int = 128, experts: int = 256, chosen: int = 8
 ) -> list[list[int]]:
-    """Tokens of each rank for each, where each token's experts are drawn for it."""
+    """Tokens from each rank to each rank, if each token's experts are drawn at random."""
     order = np.argsort(np.random.default_rng(1).random((ranks, tokens, experts)), axis=2)
     rank = (order[:, :, :chosen] * ranks // experts).reshape(ranks, -1)
     return [np.bincount(row, minlength=ranks).tolist() for row in rank]
@@ -381,7 +387,7 @@ PARTS = {
 
 
 def main() -> None:
-    """All parts, or those named."""
+    """Run all parts, or those named on the command line."""
     named = [a for a in sys.argv[1:] if not a.startswith("-")]
     for name in named or PARTS:
         PARTS[name]("--score" in sys.argv)

@@ -1,24 +1,24 @@
-"""Fit the roofline of three GPUs on measured GEMMs, with whole shapes held out.
+"""Fit the roofline of three GPUs on measured GEMMs, with complete shapes held out.
 
     python -m foretrace.calibration.fit.gpus [--table | --vidur]
 
-Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
-Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are
-held out by ``parameter_search.held_out_mask``, and with them every row of the largest m.
-Prints, for the held-out rows, the blind error (datasheet peaks, nothing fitted) and the error
-after the fit, and the values for ``models/catalog``.
+Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``. Rule,
+fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are held out by
+``parameter_search.held_out_mask``, and all rows with the largest m. Prints the blind error
+(datasheet peaks, nothing fitted) and the fitted error on held-out rows, and the values for
+``models/catalog``.
 
-A first form had three constants (two shares and a launch); sums and tiles cost nothing.  Its errors
-on the held-out rows had been seen.  What overlaps and what sums cost was found on another table, of
-A100 (vllm 0.14.0); what fp8 costs with errors on the held-out rows of H100 in view, so that only
-those of H200 judge it.  Tiles and rounds help bf16 of A100 and hurt that of H100, whose
-library shares out sums, so there are none for bf16.
+A first form had three constants (two efficiencies and a launch) and no cost of sums and tiles; its
+errors on the held-out rows were known. The cost of overlap and sums was found on another table, of
+A100 (vllm 0.14.0). The cost of fp8 was found with the held-out errors of H100 in view, so only
+those of H200 judge it. Tiles and rounds improve bf16 on A100 and worsen it on H100, whose library
+uses split-k, so bf16 does not use them.
 
-Weights of vllm's tables were never filled (``collect_gemm.py`` of aiconfigurator: memory as it was
-allocated), which takes less power: products of 13 ms reach 80 % of H100's peak there, and 69 % in
-sglang's, of random numbers.  bf16 of Hopper has two constants for that, seen on the same rows of
-H100 that are held out.  fp8 is of vllm still: of long products sglang's own kernels, random numbers
-too, reach 44 % of H100's peak, vllm's 49 and TensorRT-LLM's 66 %, which no one constant holds.
+Weights in vllm's tables were never initialized (``collect_gemm.py`` of aiconfigurator), which
+reduces power: GEMMs of 13 ms reach 80 % of H100's peak there, and 69 % in sglang's tables with
+random numbers. bf16 on Hopper has two constants for this, found on the same held-out rows of H100.
+fp8 still uses vllm: for long GEMMs sglang's own kernels reach 44 % of H100's peak (with random
+numbers), vllm's 49 % and TensorRT-LLM's 66 %, which no single constant describes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PROCESSORS = 132  # of H100 SXM and H200 SXM, which have fp8
 
 
 def rows(gpu: str, dtype: str) -> dict[str, np.ndarray]:
-    """Flop, bytes and seconds of each GEMM, and which rows are held out."""
+    """Flop, bytes and time of each GEMM, and the mask of held-out rows."""
     import duckdb
 
     path = DATA / "llm-opdb-nvidia" / "op" / gpu / "gemm" / GEMM[gpu, dtype] / "gemm_perf.parquet"
@@ -89,14 +89,14 @@ def rows(gpu: str, dtype: str) -> dict[str, np.ndarray]:
 
 
 def blind(gpu: str, dtype: str, table: dict[str, np.ndarray]) -> np.ndarray:
-    """Seconds by the datasheet."""
+    """Time of each row in s from the datasheet alone."""
     return np.maximum(table["product"] / PEAK[gpu][dtype], table["bytes"] / BANDWIDTH[gpu])
 
 
 def predict(q: np.ndarray, gpu: str, dtype: str, table: dict[str, np.ndarray]) -> np.ndarray:
-    """Seconds by the roofline; q is (efficiency, memory_efficiency, launch, exposed, join).
+    """Roofline time of each row in s; q is (efficiency, memory_efficiency, launch, exposed, join).
 
-    Of those under a power limit also (sustained, burst).
+    For GPUs with a power limit q also has (sustained, burst).
     """
     arithmetic = table["flop"] / (PEAK[gpu][dtype] * q[0])
     if len(q) > len(START):
@@ -108,15 +108,15 @@ def predict(q: np.ndarray, gpu: str, dtype: str, table: dict[str, np.ndarray]) -
 
 
 def split(table: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """(rows to fit on, rows held out)."""
+    """Rows to fit, and held-out rows."""
     aside = table["aside"]
     return {k: v[~aside] for k, v in table.items()}, {k: v[aside] for k, v in table.items()}
 
 
 def main() -> None:
-    """Five constants from bf16; for fp8 its own efficiency and launch, the others from bf16.
+    """Fit five constants on bf16; fp8 has its own efficiency and launch, and shares the others.
 
-    What memory the arithmetic hides is of a chip and its programs: H200 has that of H100.
+    The overlap of memory and compute depends on chip and kernels: H200 uses that of H100.
     """
     exposed = {}
     for gpu, peaks in PEAK.items():
@@ -152,7 +152,7 @@ def main() -> None:
 
 
 def interpolated() -> None:
-    """The table backend on the same rows: what is not fitted but looked up (minutes)."""
+    """Judge the table backend on the same rows: looked up in place of fitted (takes minutes)."""
     for gpu in PEAK:
         near, aside = split(rows(gpu, "bfloat16"))
         table = MeasuredPoints(
@@ -165,9 +165,9 @@ def interpolated() -> None:
 
 
 def vidur() -> None:
-    """The same form fitted to the products of another source, whole (n, k) of which are held out.
+    """Fit the same form to the GEMMs of Vidur, with complete (n, k) pairs held out.
 
-    Vidur's, fp16, of all its models that no fit of kernels set aside; times are whole microseconds.
+    It uses fp16 GEMMs of all models that no kernel fit set aside; times are integer microseconds.
     """
     for gpu in ("a100_sxm", "h100_sxm"):
         near, aside = split(vidur_rows(gpu))
@@ -181,7 +181,7 @@ def vidur() -> None:
 def vidur_rows(
     gpu: str, take: Callable[[str], bool] = lambda source: not set_aside("product", source)
 ) -> dict[str, np.ndarray]:
-    """As ``rows``, of Vidur's products; the median of those of one shape."""
+    """Same as ``rows`` for Vidur's GEMMs; the median of rows with equal shape."""
     found: dict[tuple[float, ...], list[float]] = {}
     for file in database_files(DATA / "vidur-opdb" / "compute" / gpu.partition("_")[0], "product"):
         for row in op_rows(file):
@@ -198,7 +198,7 @@ def vidur_rows(
 
 
 def shapes(table: dict[str, np.ndarray]) -> list[list[int]]:
-    """[m, n, k] of each row."""
+    """GEMM dimensions [m, n, k] of each row."""
     return np.stack([table[c] for c in "mnk"], axis=1).astype(int).tolist()
 
 

@@ -1,16 +1,15 @@
-"""Fit the machine that recorded the bundled traces: one core as accelerator, gloo over loopback.
+"""Fit the machine of the bundled traces: one core as accelerator, and gloo over loopback.
 
     python -m foretrace.calibration.fit.host
 
-Reads the bundled ``traces/data/compute.csv`` (one core at work) and ``all_reduce.csv``.
+Reads the bundled ``traces/data/compute.csv`` (one busy core) and ``all_reduce.csv``.
 
-Rule, fixed before the first fit: whole process starts are held out by ``held_out_mask``.
-A row is the median of one start's repeats at one size; of gloo the mean, over both ranks: a small
-message takes 0.3 or 3.7 ms, so that a median says how often it was which, and what a step waits
-for is a sum.  A first fit took every repeat for a row, so that small messages, repeated most,
-decided; a second, medians of gloo too; their errors had been seen.
-One core has four constants (peak, memory, cache, launch), gloo two (the latency of a step, the
-rate of the link).
+Rule, fixed before the first fit: complete process starts are held out by ``held_out_mask``. A row
+is the median of one start's repeats at one size. For gloo it is the mean over repeats and both
+ranks: a small message takes 0.3 or 3.7 ms, so a median would only reflect which is more frequent,
+and a step waits for the sum. A first fit used every repeat as a row, so that small messages, which
+are repeated most, dominated; a second fit also used medians for gloo; their errors were known. One
+core has four constants (peak, memory, cache, launch), gloo two (step latency, link rate).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ STEPS, VOLUME = 2, 1.0  # of a ring all-reduce of two
 
 
 def read(what, keys, middle=np.median):
-    """Typical seconds of each op over the repeats of all starts, and which are held out."""
+    """Typical time in s of each op over all starts, and the mask of held-out starts."""
     found = {}
     with open(DATA / f"{what.replace('-', '_')}.csv") as lines:
         for r in csv.DictReader(lines):
@@ -49,18 +48,18 @@ def column(rows, name):
 
 
 def core(q, flop, moved):
-    """Seconds of one core; q is (peak, memory, cache, launch)."""
+    """Time of an op on one core in s; q is (peak, memory, cache, launch)."""
     rate = np.where(moved <= CACHE, q[2], q[1])
     return q[3] + np.maximum(flop / q[0], moved / rate)
 
 
 def gloo(q, size):
-    """Seconds of an all-reduce of two; q is (step, rate)."""
+    """Time of an all-reduce of two ranks in s; q is (step, rate)."""
     return STEPS * q[0] + VOLUME * size / q[1]
 
 
 def report(aside, predicted, seconds, names):
-    """Print the error on what was held out, and by kind of op."""
+    """Print the held-out error, in total and by kind of op."""
     print(f"  held out: {PredictionErrors.of(predicted[aside], seconds[aside])}")
     for name in dict.fromkeys(names):
         at = aside & (np.array(names) == name)

@@ -1,16 +1,16 @@
-"""Fit families of kernels to measured ops, and judge them on sources that no fit saw.
+"""Fit kernel families to measured ops, and judge them on sources that no fit used.
 
     python -m foretrace.calibration.fit.kernels [--write] [--once]
 
-``rows/kernel_rows.py`` has the rows, and the rule by which sources are set aside.  A family has up
-to seven constants (``models/compute/kernels.py``); all sources weigh the same.  Its doubt is how
-the others' fit errs about each source (models of Vidur are sources), and other GPUs' fits about
-it.  A family that one database alone has knows nothing of other libraries: its doubt is widened by
-how much whole sources of products and of elementwise kernels differ, which several libraries
-measured. ``nvidia`` are the constants of all three GPUs together, for a GPU that nobody measured;
-its doubt is how two GPUs tell of the third, widened likewise.  Recorded steps that are not set
-aside count for half of every doubt.  ``--once`` scores what was set aside, ``--write`` writes
-``models/catalog/kernels``.
+``rows/kernel_rows.py`` has the rows, and the rule that sets sources aside. A family has up to seven
+constants (``models/compute/kernels.py``); all sources have the same weight. Its error interval
+comes from leave-one-source-out errors (Vidur's models are sources), and from the errors of other
+GPUs' fits. If only one database has a family, nothing is known about other libraries: the interval
+is widened by the differences between sources of GEMMs and of elementwise kernels, which several
+libraries measured. ``nvidia`` are the constants of all three GPUs together, for an unmeasured GPU;
+its interval comes from predicting each GPU from the other two, widened in the same way. Recorded
+steps that are not set aside count for half of every interval. ``--once`` scores what was set aside,
+``--write`` writes ``models/catalog/kernels``.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ _starts: Starts = {}
 
 
 def is_call_time(g: Group) -> bool:
-    """Whether whole calls were measured in a loop, and no kernels by a profiler."""
+    """True if a source timed complete calls in a loop, rather than kernels with a profiler."""
     return g.family in CALLED and library(g) != "vidur"
 
 
 def timing_context(g: Group) -> Beside:
-    """What a time holds beside its kernel."""
+    """Costs other than the kernel that a measured time includes."""
     return "call" if is_call_time(g) else "nothing"
 
 
 def known_starts(seen: list[Group]) -> Starts:
-    """Starts (cycles) that rows of a family alone cannot tell from what else they hold.
+    """Start-up times in cycles that the rows of a family cannot separate from other costs.
 
-    Attention was measured in calls only: its kernel starts no later than the shortest call of any
-    engine.  Layer norms were measured at one width, where steps look like a start: theirs is that
-    of norms.  Elementwise kernels of a GPU without profiled rows start like those of others, and
-    what a loop of theirs takes between two kernels, one of reductions takes too.
+    Attention was measured only as calls: its kernel starts no later than the shortest call of any
+    engine. Layer norms were measured at one width, where steps look like a start-up time, so they
+    use that of norms. Elementwise kernels of a GPU without profiled rows start like those of other
+    GPUs. The gap between two kernels in their loops also applies to reductions.
     """
     calls = [g for g in seen if g.family in CALLED[:2]]
     shortest = min(float(np.quantile(g.seconds, 0.01)) * CHIPS[g.gpu].clock for g in calls)
@@ -104,7 +104,7 @@ def seconds(family: KernelFamily, g: Group) -> np.ndarray:
 
 
 def fitted(name: str, some: list[Group]) -> KernelFamily:
-    """Constants that all groups together want, each with the same weight."""
+    """Fit the constants of a family to all groups, each with the same weight."""
     fixed = known_constants(name, some)
     keys = [k for k in CONSTANTS[name] if k not in fixed]
     keys += ["call"] if any(is_call_time(g) for g in some) and "call" not in fixed else []
@@ -133,7 +133,7 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
 
 
 def errors(family: KernelFamily, g: Group) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) ln(measured / predicted), and the number of each row's regime."""
+    """ln(measured / predicted) of each row, shape (n,), and the index of its regime."""
     parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak, timing_context(g))
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
@@ -142,13 +142,13 @@ Found = list[tuple[np.ndarray, np.ndarray]]
 
 
 def widened_errors(found: Found, wider: np.ndarray) -> Found:
-    """Errors with others added, as if by chance."""
+    """Errors with a random sample of other errors added."""
     rng = np.random.default_rng(1)
     return [(e + rng.choice(wider, len(e)), r) for e, r in found] if len(wider) else found
 
 
 def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
-    """Of errors by regime, each source with the same weight."""
+    """Quantiles of errors by regime, with the same weight for each source."""
     rng = np.random.default_rng(1)
     told = {}
     for number, regime in [*enumerate(REGIMES), (-1, "")]:
@@ -164,7 +164,7 @@ def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
 
 
 def leave_one_out_fits(name: str, some: list[Group], key: str) -> list[tuple[Group, KernelFamily]]:
-    """Each group with what those of other sources (or GPUs) say of it."""
+    """Each group with the constants fitted to the other sources (or GPUs)."""
     made = {}
     for value in sorted({getattr(g, key) for g in some}):
         others = [g for g in some if getattr(g, key) != value]
@@ -181,7 +181,7 @@ MANY = ("elementwise", "attention", "decode attention", "experts")  # that sever
 
 
 def source_effects(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
-    """Median errors of whole sources of products and of these families."""
+    """Median errors of complete sources, for GEMMs and for these families."""
     found = [
         np.median(roofline_errors(g.gpu, g)[0])
         for g in every if g.family == "product" and g.source != FITTED_ON[g.gpu]
@@ -193,7 +193,7 @@ def source_effects(every: list[Group], names: tuple[str, ...]) -> np.ndarray:
 
 
 def line(some: list[Group], judged: list[Group]) -> np.ndarray:
-    """ln(measured / a + b x) of bytes, the better of two honest fits: of times, of their ratios."""
+    """ln(measured / (a + b x)) for bytes x, from the better of an absolute and a relative fit."""
     x, t = (
         np.concatenate([v[:EACH] for v in vs])
         for vs in ([g.work[:, 5] for g in some], [g.seconds for g in some])
@@ -295,7 +295,7 @@ def main() -> None:
 
 
 def catalog_roofline(gpu: str, chip: str) -> Roofline:
-    """The catalog's roofline of products of one GPU, carried to another's datasheet."""
+    """GEMM roofline of one catalog GPU, applied to the datasheet of another."""
     entry = installed().entry("gpu", NAMES[gpu])
     share = {k: float(entry[k].value) for k in ("efficiency", "memory_efficiency", "exposed")}
     gemm = entry["gemm"]
@@ -323,7 +323,7 @@ def catalog_roofline(gpu: str, chip: str) -> Roofline:
 
 
 def roofline_errors(gpu: str, g: Group) -> tuple[np.ndarray, np.ndarray]:
-    """As ``errors``, of a roofline fitted to products of one GPU."""
+    """Same as ``errors``, for a roofline fitted to GEMMs of one GPU."""
     flop = np.maximum(g.work[:, 4], g.work[:, 0] * g.work[:, 2] * g.work[:, 3])
     texts = tuple(text(s) for s in g.shapes)
     ops = Ops.of(flop=flop, bytes=g.work[:, 5], signature=np.arange(len(flop)), signatures=texts)
@@ -332,7 +332,7 @@ def roofline_errors(gpu: str, g: Group) -> tuple[np.ndarray, np.ndarray]:
 
 
 def text(shape: OpShape) -> str:
-    """Signature of a product; of another op, its element type."""
+    """Signature of a GEMM; for another op, one with only its element type."""
     if shape.family != "product":
         return f"compute:{shape.family.replace(' ', '-')} {shape.dtype}[1]"
     b, m, n, k = (int(v) for v in shape.axes)
@@ -340,7 +340,7 @@ def text(shape: OpShape) -> str:
 
 
 def rows_of_types(g: Group, peaks: dict[str, float]) -> Group:
-    """Rows of element types that a GPU has."""
+    """Rows of the element types that a GPU supports."""
     at = np.array([s.dtype in peaks for s in g.shapes])
     shapes = [s for s in g.shapes if s.dtype in peaks]
     return g._replace(shapes=shapes, work=g.work[at], peak=g.peak[at], seconds=g.seconds[at])
@@ -350,7 +350,7 @@ FITTED_ON = {"a100": "sglang/0.5.10", "h100": "sglang/0.5.9", "h200": "sglang/0.
 
 
 def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found]) -> None:
-    """Doubt of products: sources that ``gpus.py`` did not see, and other GPUs."""
+    """Estimate GEMM error intervals from sources unused by ``gpus.py``, and other GPUs."""
     of = [g for g in seen if g.family == "product"]
     across = []
     for gpu in CHIPS:
@@ -394,9 +394,12 @@ STAND_IN = {
 
 
 def fill_missing_families(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
-    """Families without rows take another's constants; their doubt is how those that have rows err
-    with the constants of others.  The doubt of what has no family is how rooflines err about every
-    family, each with the same weight."""
+    """Give families without rows the constants of another family.
+
+    Their error interval comes from the errors of measured families with the constants of others.
+    The interval of ops without a family comes from the errors of rooflines on every family, with
+    the same weight for each.
+    """
     for gpu, families in made.items():
         of = [g for g in seen if gpu not in CHIPS or g.gpu == gpu]
         wrong = [
@@ -445,13 +448,13 @@ def fill_missing_families(made: dict[str, dict[str, KernelFamily]], seen: list[G
 
 
 def pooled(found: Found) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of all groups of a family as those of one."""
+    """Errors of several groups, concatenated."""
     errors_, regimes = zip(*found, strict=True)
     return np.concatenate(errors_), np.concatenate(regimes)
 
 
 def interval_ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:
-    """Ends that hold 90 %."""
+    """Ends of the 90 % interval of a regime."""
     at = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.interp([0.05, 0.95], at, told.get(regime, told[""]))
 
@@ -464,7 +467,7 @@ FEWEST = 20  # kernels of a trace that tell of a family
 
 
 def machine(trace: str) -> str:
-    """GPU of a recorded trace, by its file's name, else its folder's.
+    """GPU of a recorded trace, from its file name, or else its folder name.
 
     >>> machine("h100-mi300-pairs/bert-small.mi300.json.gz"), machine("ddp-A100x2/rank0.json.gz")
     ('mi300x-192g', 'a100-sxm4-80g')
@@ -476,9 +479,9 @@ def machine(trace: str) -> str:
 def recorded(
     made: dict[str, dict[str, KernelFamily]],
 ) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
-    """Errors on the recorded traces that are not set aside, by file of kernels and family.
+    """Errors on the recorded traces that are not set aside, by kernel file and family.
 
-    Steps have what microbenchmarks have not: strides, other shapes, caches that others used.
+    Training steps have strides, shapes and cache states that microbenchmarks do not cover.
     """
     found: dict[tuple[str, str], list] = {}
     for name, aside in traces().items():
@@ -506,7 +509,7 @@ def recorded(
 
 
 def gpu_roofline(name: str, **more: Any) -> Roofline:
-    """A GPU of the catalog, and more settings."""
+    """Roofline of a catalog GPU, with additional settings."""
     return construct_with_groups(Roofline, {**catalog_gpu(name).settings_for("roofline"), **more})
 
 
@@ -514,10 +517,10 @@ Told = dict[tuple[str, str], Found]
 
 
 def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Told) -> None:
-    """Doubts with the errors on recorded traces beside those on tables, half of each.
+    """Recompute error intervals from errors on recorded traces and on tables, half of each.
 
-    A family that neither a trace nor a table of these GPUs has gets the errors of all families
-    there; a GPU with tables and without a trace, those of the others with tables.
+    A family with neither a trace nor a table of these GPUs gets the errors of all families there. A
+    GPU with tables but no trace gets those of the other GPUs with tables.
     """
     for file, families in made.items():
         near = [file] if any(f == file for f, _ in told) else sorted(NAMES.values())
@@ -535,9 +538,10 @@ def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Tol
 
 
 def assumed_errors(family: KernelFamily) -> Found:
-    """Errors as wide as a family without rows doubts them, so that no one trace replaces them.
+    """Errors with the width of the interval of a family without rows.
 
-    They are about 0: how much other families are slower than their model says nothing of this one.
+    They keep a single trace from replacing the interval. They are centred at 0, since the slowdown
+    of other families does not apply to this one.
     """
     told = {r: np.array(q) - np.median(q) for r, q in family.evidence.quantiles.items()}
     return [(told[r], np.full(len(told[r]), i)) for i, r in enumerate(REGIMES) if r in told]
@@ -547,9 +551,9 @@ LEVELLED = "mi300x-192g"  # of which there are traces, and no tables
 
 
 def rescaled_to_traces(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelFamily]:
-    """Constants of other GPUs at the level of recorded traces, each trace weighing the same.
+    """Constants of other GPUs, scaled to the level of recorded traces with equal weight.
 
-    A family that no trace has gets the level of all; the doubt stays as wide.
+    A family without a trace gets the level of all traces; the error interval keeps its width.
     """
     of = {
         n: [float(np.median(e)) for e, _ in found] for (f, n), found in told.items() if f == "other"
@@ -575,7 +579,7 @@ def rescaled_to_traces(families: dict[str, KernelFamily], told: Told) -> dict[st
 def is_covered(
     told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """(n,) whether 90 % ends hold the error."""
+    """Mask of errors inside the 90 % interval, shape (n,)."""
     both = np.array([interval_ends(told, r) for r in REGIMES])
     error, regime = found
     return np.asarray((error >= both[regime, 0]) & (error <= both[regime, 1]))

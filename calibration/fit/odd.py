@@ -1,14 +1,13 @@
-"""What two recorded traces of an H100 say of products whose rows are an odd number of bf16.
+"""Fit the penalty of GEMMs with rows of an odd number of bf16, from two H100 traces.
 
     python -m foretrace.calibration.fit.odd FOLDER
 
-Rows that begin at no multiple of 4 B cannot be copied past registers (cp.async), so that cuBLAS
-takes programs of compute capability 7.5 there (``cutlass_75_tensorop_bf16_s1688gemm..._align1`` in
-both traces).  No table of ops has such a row; of the traces of ``judge/unseen_traces.py``, in
-``FOLDER``, two have: four products, of attention written out.  One trace was set aside by the hash
-of its name before the first fit.  Printed are, for each product, how many times as long as the
-arithmetic and bytes of aligned rows it takes, what the one trace gives as ``odd`` (the median), and
-the errors of the other by it.
+Rows that do not start at multiples of 4 B cannot be copied without registers (cp.async), so cuBLAS
+uses kernels of compute capability 7.5 (``cutlass_75_tensorop_bf16_s1688gemm..._align1`` in both
+traces). No op table has such rows. Of the traces of ``judge/unseen_traces.py`` in ``FOLDER``, two
+have them: four GEMMs of unfused attention. One trace was set aside by the hash of its name before
+the first fit. Printed are the slowdown of each GEMM relative to aligned rows, the value of ``odd``
+from one trace (the median), and the errors of the other trace with it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SHORT = 20e-6  # s; what is shorter is mostly its start
 
 
 def times(trace: Path) -> dict[str, float]:
-    """Of each odd product: times as long as the arithmetic and bytes of aligned rows."""
+    """Slowdown of each odd GEMM relative to the compute and memory time of aligned rows."""
     gpu, ops = gpu_roofline("h100-sxm5-80g"), kernels(str(trace.resolve()))
     gpu.unaligned = gpu.odd = 1.0
     found = {}

@@ -1,17 +1,17 @@
-"""What recorded steps say of kernels beside collectives: how many times as long they take.
+"""Measure how much collectives slow down concurrent kernels in recorded steps.
 
     python -m foretrace.calibration.fit.overlap [--more FOLDER] [--once]
 
-A kernel is compared with itself: the same program, grid, operands and place in the step, in steps
-in which a collective is in flight all the while and in those in which none is.  Left out are
-kernels beside other kernels or copies, beside more than one collective, and those of less than
-``SHORT`` alone, which a few microseconds more make several times as long.  Told apart are
-collectives that reduce and those that only send, products and all else.  Printed are times as long
-(the ratio of sums, and quantiles of places), and what that is of the multiprocessors that the
-collective's channels keep: its blocks, over the GPU's.
+A kernel is compared with itself (same program, grid, operands and position in the step), in steps
+with a collective in flight during all of it and in steps without one. Left out are kernels
+concurrent with other kernels, copies or several collectives, and kernels shorter than ``SHORT``,
+which a few microseconds slow down by a large factor. Reducing and sending collectives, and GEMMs
+and other kernels, are separated. Printed are slowdowns (ratio of sums, and quantiles), and the
+fraction of the multiprocessors that the collective's channels occupy (blocks / multiprocessors).
 
-Whole traces were set aside by the hash of their names before the first fit (``ASIDE``); ``--once``
-scores them, by what the others gave.  ``FOLDER`` has the two of another repository (``HTA``).
+Complete traces were set aside by the hash of their names before the first fit (``ASIDE``);
+``--once`` scores them with the results of the others. ``FOLDER`` has two traces of another
+repository (``HTA``).
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ Spans = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Run(NamedTuple):
-    """One run of a kernel.
+    """One execution of a kernel.
 
     Parameters
     ----------
-    what : program, grid, block, operands and place in the step
-    took : us
-    beside : share of it in which a collective is in flight; others: in which anything else is
-    kept : share of the multiprocessors that its channels keep; NaN where nobody says
-    kind : of the collective: ``reduces`` or ``sends``; "" for none
+    what : program, grid, block, operands and position in the step
+    took : duration in us
+    beside, others : fraction of it with a collective in flight, and with anything else in flight
+    kept : fraction of the multiprocessors that the channels occupy; NaN if unknown
+    kind : kind of the collective: ``reduces`` or ``sends``; "" for none
     """
 
     what: tuple[str, ...]
@@ -75,7 +75,7 @@ class Run(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A kernel at its place in the step, alone and beside a collective: us, means of steps."""
+    """Kernel at its position in the step: mean time in us, alone and next to a collective."""
 
     kind: str
     family: str
@@ -85,7 +85,7 @@ class Place(NamedTuple):
 
 
 def runs(file: Path) -> Iterator[Run]:
-    """Every run of a kernel in a step of a trace."""
+    """Executions of all kernels in the steps of a trace."""
     events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     operands = {
         e["args"]["External id"]: str(e["args"].get("Input Dims", ""))
@@ -138,13 +138,13 @@ def _blocks(event: dict[str, Any]) -> float:
 
 
 def _processors(event: dict[str, Any]) -> float:
-    """Multiprocessors, of what a trace says of a kernel's blocks."""
+    """Number of multiprocessors of the GPU, from a kernel's blocks in the trace."""
     each = event["args"].get("blocks per SM")
     return _blocks(event) / each if each else math.nan
 
 
 def places(files: Iterable[Path]) -> list[Place]:
-    """Kernels that ran both alone and beside one collective, at the same place of a step."""
+    """Kernels that ran both alone and next to one collective, at the same position in a step."""
     found = []
     for file in files:
         alone, beside = defaultdict(list), defaultdict(list)
@@ -162,19 +162,21 @@ def places(files: Iterable[Path]) -> list[Place]:
 
 
 def slowdown(some: list[Place]) -> float:
-    """Times as long, of all."""
+    """Total time next to a collective divided by total time alone."""
     return sum(p.beside for p in some) / sum(p.alone for p in some)
 
 
 def share_fitted(some: list[Place]) -> float:
-    """Extra time, over the share of multiprocessors that are kept, of all that say it."""
+    """Extra time divided by the occupied fraction of multiprocessors, over all runs with both
+    known.
+    """
     told = [p for p in some if not math.isnan(p.kept)]
     extra = sum(p.beside - p.alone for p in told)
     return extra / sum(p.kept * p.alone for p in told) if told else math.nan
 
 
 def show(name: str, some: list[Place], fitted: dict[str, float]) -> None:
-    """Print one line for each kind of collective, family and share kept."""
+    """Print one line per kind of collective, family and occupied fraction."""
     cells = {str(c): c for p in some if (c := (p.kind, p.family, round(p.kept, 3)))}
     for text, cell in sorted(cells.items()):
         mine = [p for p in some if str((p.kind, p.family, round(p.kept, 3))) == text]
@@ -188,13 +190,13 @@ def show(name: str, some: list[Place], fitted: dict[str, float]) -> None:
 
 
 def files(name: str, more: Path | None) -> list[Path]:
-    """Files of a trace; none where they are not at hand."""
+    """Files of a trace; empty if they are not available."""
     folder = more if name.startswith("hta-") else KINETO / name
     return [] if folder is None else [folder / part for part in TRACES[name]]
 
 
 def main() -> None:
-    """Print what the open traces give, and with ``--once`` the score of those set aside."""
+    """Print the results of the open traces; with ``--once``, the score of those set aside."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--more", type=Path, help=f"a folder with files of {HTA}")
     parser.add_argument("--once", action="store_true")

@@ -1,11 +1,11 @@
-"""How wrong values are that nobody measured, learnt from those that somebody did.
+"""Estimate error intervals of unmeasured values from values that were measured.
 
     python -m foretrace.calibration.fit.value_doubts
 
-Prints the constants of ``models/value_doubts.py``.  All is read from the catalog: what share of a
-datasheet's rate was reached where a fit or a measurement says so; how far the same constant (a
-share, a start) of one part is from that of another, which is what an assumption "as on that part"
-misses; and how much wider than its median the errors of a held-out family are.
+Prints the constants of ``models/value_doubts.py``, all from the catalog: the fraction of a
+datasheet rate that was reached, if a fit or measurement gives it; the ratio of the same constant
+(efficiency, start-up time) between two parts, which is the error of an assumption "as on that
+part"; and the width of the held-out errors of a family relative to their median.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIMES = (
 
 
 def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """(kind and name of the value, part, text) of the catalog's values that were measured."""
+    """Measured values of the catalog: (kind and name of the value, part, text)."""
     for file in sorted(CATALOG.glob("*.yaml")):
         for kind, parts in yaml.safe_load(file.read_text()).items():
             for part, settings in parts.items():
@@ -44,7 +44,7 @@ def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def bounds(logs: list[float], centred: bool) -> tuple[float, float, int]:
-    """Ends that hold 90 % of what comes next, by Student's t; and of how many pairs."""
+    """90 % prediction interval by Student's t, and the number of pairs."""
     n = len(logs)
     mean = 0.0 if centred else float(np.mean(logs))
     deviation = float(np.sqrt(np.sum((np.array(logs) - mean) ** 2) / (n - 1 + centred)))
@@ -54,7 +54,7 @@ def bounds(logs: list[float], centred: bool) -> tuple[float, float, int]:
 
 
 def log_ratios_of_pairs(names: tuple[str, ...]) -> list[float]:
-    """ln of the ratio of the same value of each pair of parts."""
+    """ln of the ratio of the same value between every two parts."""
     found: dict[str, list[float]] = {}
     for name, _, text in values(names):
         number = float(text) if name.partition(".")[2] in SHARES else quantity(text, "s")
@@ -63,8 +63,10 @@ def log_ratios_of_pairs(names: tuple[str, ...]) -> list[float]:
 
 
 def tail_to_median() -> tuple[float, int]:
-    """90 % quantile of absolute errors over their median: the median of families and regimes, and
-    of how many."""
+    """90 % quantile of absolute errors divided by their median: median over families and regimes.
+
+    The second number is the count of these.
+    """
     ratios = []
     for file in sorted((CATALOG / "kernels").glob("*.json")):
         for family in json.loads(file.read_text())["families"].values():

@@ -1,13 +1,13 @@
-"""Check D13 as a user asks it: 90 % intervals of sources that nobody saw, by `foretrace run`.
+"""Check D13 with `foretrace run`: 90 % intervals on measured sources that were not used.
 
     python -m foretrace.calibration.judge.ask_intervals [PART]
 
-Each source of measured ops on each GPU is left out in turn, as in ``intervals.py``: constants
-and doubts of the others are written as a file of kernels, which a catalog entry of the GPU names;
-the source's rows are a trace (``rows/asked.py``), of which a scenario says that ops were measured
-in loops (``caches: alone``).  The run's table of ops says between which factors each lies, and the
-run itself between which times their sum.  With ``PART`` only sources whose GPU or name holds it.
-Rows that no operator tells are counted as left out.
+Each source of measured ops on each GPU is left out in turn, as in ``intervals.py``. Constants and
+error intervals of the others are written to a kernel file, which a catalog entry of the GPU names.
+The source's rows become a trace (``rows/asked.py``), and the scenario states that ops were measured
+in loops (``caches: alone``). The run's op table gives the interval of each op, and the run the
+interval of their sum. With ``PART``, only sources whose GPU or name contains it. Rows without an
+equivalent operator count as left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEFT_OUT = ("memory", "power", "kernels")  # of a catalog entry
 
 
 class Source(NamedTuple):
-    """Rows of one source on one GPU, and what the others say of their families."""
+    """Rows of one source on one GPU, and the constants of their families from other sources."""
 
     gpu: str
     name: str
@@ -44,13 +44,13 @@ class Source(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a run said of a source.
+    """Result of a run for one source.
 
     Parameters
     ----------
-    judged : by family
-    whole : whether the run's interval holds the sum of its measured times
-    left : rows that no operator tells
+    judged : result by family
+    whole : True if the run's interval contains the sum of the measured times
+    left : number of rows without an equivalent operator
     """
 
     source: Source
@@ -60,7 +60,7 @@ class Result(NamedTuple):
 
 
 def sources(part: str = "", families: Iterable[str] = ()) -> Iterator[Source]:
-    """Sources whose GPU or name holds a part, with their unseen constants."""
+    """Sources whose GPU or name contains ``part``, with constants from other sources."""
     seen = [g for g in groups() if not g.aside]
     wanted = [g for g in seen if not families or g.family in families]
     found: dict[tuple[str, str], Source] = {}
@@ -75,13 +75,13 @@ def sources(part: str = "", families: Iterable[str] = ()) -> Iterator[Source]:
 
 
 def entry(gpu: str, file: Path) -> dict[str, Any]:
-    """Catalog entry of a GPU with other families of kernels."""
+    """Catalog entry of a GPU with another kernel file."""
     told = installed().entry("gpu", NAMES[gpu])
     return {k: told[k].value for k in told.mapping if k not in LEFT_OUT} | {"kernels": str(file)}
 
 
 def ask(source: Source) -> Result:
-    """Ask a run about all rows of a source, one family after another."""
+    """Run all rows of a source, one family after another."""
     told = [[operator(s) for s in g.shapes[:EACH]] for g in source.groups]
     rows = [np.flatnonzero([op is not None for op in ops]) for ops in told]
     took = [g.seconds[at] for g, at in zip(source.groups, rows, strict=True)]
@@ -101,7 +101,7 @@ def ask(source: Source) -> Result:
 
 
 def holds(found: RunTimes, measured: float) -> bool:
-    """Whether the interval of a run holds a sum, which the run adds gaps to."""
+    """True if a run's interval contains a measured sum; the run adds gaps to it."""
     assert found.interval is not None
     gaps = found.sum - found.seconds.sum()
     return bool(found.interval[0] <= measured + gaps <= found.interval[1])

@@ -1,16 +1,16 @@
-"""Check D10 as a user asks it: ops of a GPU of which nothing was measured, by `foretrace run`.
+"""Check D10 with `foretrace run`: ops on a GPU without any measurements.
 
     python -m foretrace.calibration.judge.ask_unseen_gpu
 
-The rows are those of ``unseen_gpu.py``, without the tenth that was looked at and the twenty that
-calibrate.  They become a trace of the nearest GPU (``rows/asked.py``).  The target is a catalog
-entry of one's own: datasheet of the target, constants of the nearest, starts in as many cycles;
-products hide all on Hopper, which loads without its threads.  *Copied* are the times of the nearest
-GPU. Each other column is one chain of a scenario: *peaks* and *carried* are ways of ``carried``,
-*model* is ``roofline`` with families of kernels alone.  *Blind* is the model for products of
-another generation, where other programs run, and *carried* for all else.  *With 20* is blind times
-one level a family, the median of twenty ops that were measured there; ``scale`` of a rule of
-``ops`` does that in a scenario, here it is multiplied.
+The rows are those of ``unseen_gpu.py``, without the tenth that was inspected and the twenty that
+calibrate. They become a trace of the nearest GPU (``rows/asked.py``). The target is a user's
+catalog entry: datasheet of the target, constants of the nearest GPU, start-up times with the same
+number of cycles; GEMMs overlap fully on Hopper, which loads without its threads. *Copied* are the
+times of the nearest GPU. Each other column is one chain of a scenario: *peaks* and *carried* are
+methods of ``carried``, *model* is ``roofline`` with kernel families only. *Blind* is the model for
+GEMMs of another generation, which have other kernels, and *carried* for everything else. *With 20*
+is blind times one level per family, the median of twenty ops measured on the target; a scenario
+does this with ``scale`` in a rule of ``ops``, here it is multiplied.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ BAR, BAR_WITH_20, COPYING_ERRS = 0.12, 0.06, 0.1
 
 
 class Asking(NamedTuple):
-    """Rows of one family that both GPUs measured, and how a run is asked about them.
+    """Rows of one family measured on both GPUs, prepared for a run.
 
     Parameters
     ----------
-    given : the twenty that calibrate
-    left : rows that no operator can tell
+    given : indices of the twenty calibration rows
+    left : number of rows without an equivalent operator
     """
 
     family: str
@@ -77,7 +77,7 @@ class Line(NamedTuple):
 
     Parameters
     ----------
-    errors : by column
+    errors : median error by column
     """
 
     family: str
@@ -87,19 +87,19 @@ class Line(NamedTuple):
 
     @property
     def blind_holds(self) -> bool:
-        """Whether the bar is met: also half of copying where that errs by more than 10 %."""
+        """True if the blind error meets the target (also half the copied error above 10 %)."""
         copied = self.errors["copied"]
         bar = BARS.get(self.family, BAR)
         return self.errors["blind"] <= (min(bar, copied / 2) if copied > COPYING_ERRS else bar)
 
     @property
     def calibrated_holds(self) -> bool:
-        """Whether twenty measured ops bring it to 6 %."""
+        """True if twenty measured ops reduce the error to 6 %."""
         return self.errors["with 20"] <= BAR_WITH_20
 
 
 def op_shape_of(family: str, row: np.ndarray) -> OpShape:
-    """Shape of a row of a table."""
+    """Op shape of a table row."""
     if family.startswith("gemm"):
         m, n, k = row.tolist()
         return OpShape("product", "fp8" if "fp8" in family else "bf16", (), (1.0, m, n, k))
@@ -119,7 +119,7 @@ def op_shape_of(family: str, row: np.ndarray) -> OpShape:
 
 
 def rows_of(family: str, source: str, target: str) -> Asking:
-    """Rows of a family that operators tell."""
+    """Rows of a family that have an equivalent operator."""
     shape, near, truth = common_shapes(family, source, target)
     ops = [operator(op_shape_of(family, row)) for row in shape]
     at = np.array([op is not None for op in ops])
@@ -134,9 +134,9 @@ def rows_of(family: str, source: str, target: str) -> Asking:
 
 
 def unseen(target: str, chain: str) -> dict[str, Any]:
-    """Catalog entry of the target, as one writes it who has the nearest GPU and a datasheet.
+    """Catalog entry of the target, from the nearest GPU and a datasheet.
 
-    The rows were timed in loops, so that a model alone starts none of them cold; a carried time has
+    The rows were timed in loops, so the model alone starts none of them cold. A carried time has
     the cold start of both GPUs in its ratio.
     """
     source = NEAREST[target]
@@ -154,7 +154,7 @@ def unseen(target: str, chain: str) -> dict[str, Any]:
 
 
 def answers(asking: list[Asking], target: str, chain: str) -> list[np.ndarray]:
-    """Seconds of each family's ops by one chain, all in one run."""
+    """Predicted time in s of each family's ops by one chain, all in one run."""
     found = asked(
         [op for one in asking for op in one.ops], np.concatenate([one.near for one in asking]),
         here=NAMES[NEAREST[target]], there="unseen", chain=chain,
@@ -170,7 +170,7 @@ def lines(
 
     Parameters
     ----------
-    ways : those that are asked, of them ``model`` and ``carried``
+    ways : chains to run, including ``model`` and ``carried``
     """
     source = NEAREST[target]
     some = [f for f in families if "fp8" not in f or "fp8" in GPUS[source].peaks]

@@ -1,13 +1,13 @@
-"""How carried times hold between GPUs of the catalog, by family of kernels and regime.
+"""Accuracy of times scaled between GPUs of the catalog, by kernel family and regime.
 
     python -m foretrace.calibration.judge.carried [models/compute/carried.json]
 
-An op's time on one GPU against its time on the other, for all ops that one source (engine and
-version, or model of Vidur) measured on both: times what the models of both say, times what the
-datasheets say, unchanged.  No model here saw the source that it is judged on: families are fitted
-again without it (a family of a single source is not judged), and products of the source that the
-catalog's constants come from are left out.  Median errors, all sources weighing the same;
-``carried`` takes the way with the least.  Below ``FEWEST`` rows nothing is judged.
+The time of an op on one GPU is compared with its time on the other, for all ops that one source
+(engine and version, or model of Vidur) measured on both. Methods: ratio of both models, ratio of
+both datasheets, unchanged. No model used the source on which it is judged: families are fitted
+again without it (a family of a single source is not judged), and GEMMs of the source of the
+catalog's constants are left out. Errors are medians with equal weight for all sources; ``carried``
+uses the method with the smallest. Fewer than ``FEWEST`` rows are not judged.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OpsOnBothGpus(NamedTuple):
 
 @cache
 def measured(gpu: str) -> Measured:
-    """Seconds of every shape by family and source; of one measured twice, the last."""
+    """Measured time of every shape in s, by family and source; the last one if measured twice."""
     found: Measured = {}
     for folder in (f"vidur-opdb/compute/{gpu}", f"llm-opdb-nvidia/op/{gpu}_sxm"):
         for file in database_files(DATA / folder) if (DATA / folder).is_dir() else ():
@@ -72,7 +72,7 @@ def measured(gpu: str) -> Measured:
 
 @cache
 def group(gpu: str, family: str, source: str) -> Group:
-    """Some rows of one source, chosen once."""
+    """Random sample of the rows of one source; cached."""
     told = measured(gpu)[family, source]
     at = np.random.default_rng(0).permutation(len(told))[:MOST].tolist()
     shapes = list(told)
@@ -82,7 +82,7 @@ def group(gpu: str, family: str, source: str) -> Group:
 
 
 def group_of_shapes(gpu: str, family: str, source: str, shapes: list[OpShape]) -> Group:
-    """These shapes of one source."""
+    """Group with these shapes of one source."""
     told = measured(gpu)[family, source]
     return Group(
         gpu, family, source, shapes, np.array([kernel_work(s) for s in shapes], float),
@@ -92,7 +92,7 @@ def group_of_shapes(gpu: str, family: str, source: str, shapes: list[OpShape]) -
 
 
 def pairs(family: str, here: str, there: str) -> list[OpsOnBothGpus]:
-    """What each source measured on both GPUs."""
+    """Ops that each source measured on both GPUs."""
     found = []
     for name, source in sorted(set(measured(here)) & set(measured(there))):
         if name != family:
@@ -111,7 +111,7 @@ def pairs(family: str, here: str, there: str) -> list[OpsOnBothGpus]:
 
 @cache
 def unseen(gpu: str, family: str, source: str) -> KernelFamily | None:
-    """Constants of a family from all sources but one; None where there is no other."""
+    """Constants of a family from all sources but one; None if there is no other."""
     others = [
         group(gpu, f, s)
         for f, s in measured(gpu)
@@ -122,7 +122,7 @@ def unseen(gpu: str, family: str, source: str) -> KernelFamily | None:
 
 
 def model_seconds(g: Group) -> np.ndarray | None:
-    """(n,) s of each row by a model that did not see its source; None where there is none."""
+    """Time of each row in s, by a model that did not use its source; None without one."""
     if g.family == "product":
         return None if g.source == FITTED_ON[g.gpu] else products(g).sum(axis=0)
     family = unseen(g.gpu, g.family, g.source)
@@ -134,7 +134,7 @@ def model_seconds(g: Group) -> np.ndarray | None:
 
 
 def products(g: Group) -> np.ndarray:
-    """(4, n) s of products, by the catalog's roofline."""
+    """Time parts of GEMMs in s, shape (4, n), by the catalog's roofline."""
     texts = tuple(text(s) for s in g.shapes)
     ops = Ops.of(
         flop=g.work[:, 4], bytes=g.work[:, 5], signature=np.arange(len(texts)), signatures=texts
@@ -143,7 +143,7 @@ def products(g: Group) -> np.ndarray:
 
 
 def regimes(g: Group) -> np.ndarray:
-    """(n,) number of each row's regime, as the catalog's constants tell it."""
+    """Regime index of each row, shape (n,), by the catalog's constants."""
     if g.family == "product":
         return products(g).argmax(axis=0)
     known = load_families(NAMES[g.gpu])[g.family]
@@ -151,13 +151,13 @@ def regimes(g: Group) -> np.ndarray:
 
 
 def datasheet_seconds(g: Group) -> np.ndarray:
-    """(n,) s by the slower of both datasheet roofs."""
+    """Time of each row in s, shape (n,), by the slower of both datasheet roofs."""
     flop = np.maximum(g.work[:, 4], g.work[:, 0] * g.work[:, 2] * g.work[:, 3])
     return np.maximum(flop / g.peak, g.work[:, 5] / CHIPS[g.gpu].bandwidth)
 
 
 def judged(here: str, there: str) -> list[dict[str, Any]]:
-    """Judgement of each family and regime from one GPU to another."""
+    """Accuracy of each family and regime from one GPU to another."""
     told = []
     for family in (*CONSTANTS, "product"):
         parts: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
@@ -187,7 +187,7 @@ def judged(here: str, there: str) -> list[dict[str, Any]]:
 def cell(
     parts: list[tuple[np.ndarray, dict[str, np.ndarray]]], number: int, **names: str
 ) -> list[dict[str, Any]]:
-    """Judgement of one regime, if it has rows enough; each source as often as the largest."""
+    """Accuracy in one regime if it has enough rows; all sources have the weight of the largest."""
     some = [{w: e[at == number] for w, e in wrong.items()} for at, wrong in parts]
     some = [one for one in some if len(one["unchanged"])]
     rows_ = sum(len(one["unchanged"]) for one in some)

@@ -1,9 +1,10 @@
-"""How wrong interpolation between measured ops is: rows of each family, asked of the others.
+"""Error of interpolation between measured ops, by leaving out rows of each family.
 
     python -m foretrace.calibration.judge.database
 
-Of each table of H100 (and Vidur's of A100) every tenth row, by hash, is taken out and interpolated.
-Prints the median and, for ``models/compute/op_database.py``, quantiles of ln(measured / answer).
+In each table of H100 (and Vidur's of A100) every tenth row, by hash, is removed and interpolated.
+Prints the median error and, for ``models/compute/op_database.py``, quantiles of
+ln(measured / interpolated).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MOST = 60  # rows that are asked of each table
 
 
 def between(table: OpDatabase, shape: OpShape) -> float:
-    """Seconds of an op by its neighbours, NaN where there are none."""
+    """Time of an op in s, interpolated between its neighbours; NaN without neighbours."""
     grid_point = shape_grid_point(shape)
     points = table.points(grid_point)
     if points is None:
@@ -40,7 +41,7 @@ def between(table: OpDatabase, shape: OpShape) -> float:
 
 
 def wrong(file: Path) -> dict[str, list[tuple[float, float]]]:
-    """By family, (measured, interpolated) of rows that were taken out."""
+    """(measured, interpolated) times of the removed rows, by family."""
     measured: dict = {}
     for row in measured_rows(file):
         measured.setdefault(row.shape, []).append(row.seconds)

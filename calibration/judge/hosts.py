@@ -1,13 +1,12 @@
-"""How much the same host ops differ between machines that recorded traces.
+"""Differences of equal host ops between machines that recorded traces.
 
     python -m foretrace.calibration.judge.hosts
 
-Of every two recorded traces of different machines: the ratio of what operators and launches that
-both have cost on the host.  Of each one its own time, without those that it calls, in the median,
-counts as often as the rarer of the two traces has it; calls that wait, copy or allocate are left
-out.  Libraries and profilers differ between most, as they do for who asks about a machine of
-somebody else.  Prints how many pairs are within the factor that a run assumes of host ops of
-another machine.
+For every two recorded traces of different machines: the ratio of the host times of their common
+operators and launches. Each op counts with its median self time, as often as in the trace where it
+is rarer. Calls that wait, copy or allocate are left out. Most pairs also differ in library and
+profiler versions, as they do for a user who predicts another machine. Prints how many pairs are
+within the factor that a run assumes for host ops of another machine.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Costs = dict[str, tuple[float, int]]  # own seconds in the median, calls; by ope
 
 
 def own_costs(file: Path) -> Costs:
-    """Own host time of each operator and launch of a trace."""
+    """Host self time of each operator and launch of a trace."""
     with gzip.open(file) as opened:
         read = json.load(opened)
     threads: dict[Any, list[tuple[float, float, str]]] = defaultdict(list)
@@ -54,7 +53,7 @@ def own_costs(file: Path) -> Costs:
 
 
 def own_times(calls: list[tuple[float, float, str]]) -> Iterator[tuple[str, float]]:
-    """Each call of a thread, with its duration less those of the calls inside it."""
+    """Self time of each call of a thread: its duration minus the calls inside it."""
     inside: list[list[Any]] = []  # end, name, own time
     for ts, duration, name in sorted(calls, key=lambda call: (call[0], -call[1])):
         while inside and ts >= inside[-1][0]:
@@ -66,13 +65,13 @@ def own_times(calls: list[tuple[float, float, str]]) -> Iterator[tuple[str, floa
 
 
 def machine(file: Path) -> str:
-    """Who recorded a trace: its folder, of a pair also its GPU."""
+    """Machine that recorded a trace: its folder name, and for a pair also its GPU."""
     folder = file.relative_to(TRACES).parts[0]
     return f"{folder} {file.name.split('.')[-3]}" if folder.endswith("-pairs") else folder
 
 
 def log_ratio(a: Costs, b: Costs) -> float | None:
-    """ln of what the common operators cost in ``b``, over ``a``; None where few are common."""
+    """ln of the time ratio of common operators, ``b`` over ``a``; None if few are common."""
     common = sorted(a.keys() & b.keys())
     if len(common) < FEWEST_OPERATORS:
         return None

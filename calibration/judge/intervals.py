@@ -1,12 +1,12 @@
-"""Coverage of intervals on sources of measured ops that neither fit nor doubt knew.
+"""Coverage of error intervals on measured sources that neither fit nor interval used.
 
     python -m foretrace.calibration.judge.intervals
 
-A judged group is one family of one source on one GPU.  Constants are fitted to, and quantiles of
-errors learnt from, all sources but that one, on any GPU; then its rows are asked.  Prints the table
-of docs/coverage.md: rows that 90 % ends hold, with a 95 % interval of the share (Wilson's, as if
-rows were independent; below 40 the count only); groups whose sum of times they hold, which is what
-a run adds up; and how wide they are.
+A judged group is one family of one source on one GPU. Constants and error quantiles come from all
+other sources, on any GPU; then the group's rows are predicted. Prints the table of
+docs/coverage.md: rows inside 90 % intervals, with a 95 % interval of that fraction (Wilson's, as if
+rows were independent; below 40 rows only the count); groups whose sum of times is inside, which is
+what a run adds up; and the width of the intervals.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ FEWEST = 40  # cases below which a share says nothing
 
 
 class Judged(NamedTuple):
-    """One group, asked of what never saw its source.
+    """Result for one group, predicted without its source.
 
     Parameters
     ----------
-    held : (n,) whether the ends hold the row
+    held : (n,) True for rows inside their interval
     wrong : (n,) absolute ln(measured / predicted)
-    width : (n,) ln of the upper end over the lower
-    together : whether the ends hold the sum of all rows
+    width : (n,) ln of the upper end divided by the lower end
+    together : True if the sum of all rows is inside its interval
     """
 
     family: str
@@ -75,7 +75,7 @@ Doubts = dict[str, tuple[float, ...]]  # quantiles by regime
 
 
 def unseen_families(seen: list[Group]) -> Iterator[tuple[Group, KernelFamily, Doubts]]:
-    """Each group of families with constants of their own; constants and doubts of the others."""
+    """Each group of families with own constants, with constants and intervals of other sources."""
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
         alone = len({library(g) for g in of}) == 1
@@ -95,27 +95,27 @@ def unseen_families(seen: list[Group]) -> Iterator[tuple[Group, KernelFamily, Do
 
 
 def kernels(seen: list[Group]) -> Iterator[Judged]:
-    """Groups of families that have constants of their own."""
+    """Results for groups of families with their own constants."""
     for g, family, told in unseen_families(seen):
         yield judged(g, told, errors(family, g), seconds(family, g))
 
 
 def unseen_products(seen: list[Group]) -> Iterator[tuple[Group, Doubts]]:
-    """Products of sources that no roofline was fitted to, each with the doubts of the others."""
+    """GEMM groups of sources without a fitted roofline, each with the intervals of the others."""
     of = [g for g in seen if g.family == "product" and g.source != FITTED_ON[g.gpu]]
     for g in of:
         yield g, quantiles([roofline_errors(o.gpu, o) for o in of if o.source != g.source])
 
 
 def products(seen: list[Group]) -> Iterator[Judged]:
-    """Products, by the roofline of their GPU."""
+    """Results for GEMMs, by the roofline of their GPU."""
     for g, told in unseen_products(seen):
         found = roofline_errors(g.gpu, g)
         yield judged(g, told, found, g.seconds / np.exp(found[0]))
 
 
 def line(name: str, some: list[Judged]) -> str:
-    """Row of the table."""
+    """Row of the printed table."""
     held = np.concatenate([j.held for j in some])
     wrong = np.concatenate([j.wrong for j in some])
     width = np.concatenate([j.width for j in some])

@@ -1,9 +1,9 @@
-"""Models against what the lab's real drivers did, from the committed recordings.
+"""Compare models with the lab's real drivers, from the committed recordings.
 
 Usage: python -m foretrace.calibration.judge.lab
 
-Blind numbers use nothing but packet formats and the settings of the bridge's ports; calibrated
-ones a constant or two from part of the recordings, and are scored on the rest.
+Blind predictions use only packet formats and the settings of the bridge's ports. Calibrated ones
+use one or two constants from part of the recordings, and are scored on the rest.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ FITTED = "10gbit"
 
 
 def transfer(rate: float, size: int, flows: int = 1, constant: float = 0.0) -> float:
-    """Seconds until the last of equal writes into one port has its acknowledgement.
+    """Time in s until the last of several equal writes into one port is acknowledged.
 
-    The sender's wire is unshaped; the port is, with the headers' share of its rate taken off.  A
-    message brings its own first header, and the answer comes back over a port of the same kind.
+    The sender's wire is not rate-limited; the port is, and headers reduce its payload rate. A
+    message includes its first header, and the acknowledgement returns over a port of the same kind.
     """
     once = (HEADER + FIRST + ANSWER) / rate + constant
     link = Link(bandwidth=1e15, latency=DELAY, overhead=once)
@@ -71,7 +71,7 @@ def _writes(name: str, rate: float, constant: float) -> list[Score]:
 
 
 def constant_of(rate: str = FITTED) -> float:
-    """What the packets of one rate alone leave unexplained: the median over its sizes, s."""
+    """Time in s that the packets of one rate do not explain: median over its sizes."""
     return float(np.median([s.measured - s.predicted for s in switch()[rate]]))
 
 
@@ -82,12 +82,12 @@ LEARNT = (64, 1024, 4096, 16384, 65536, 1 << 20)
 
 
 def path(size: np.ndarray) -> np.ndarray:
-    """What a write of that size makes the kernel do: start, packets, bytes."""
+    """Work of the kernel for a write of this size: start, packets, bytes."""
     return np.column_stack([np.ones(len(size)), np.ceil(size / MTU), size])
 
 
 def verbs(name: str) -> list[Score]:
-    """Held-out sizes of one op, from the sizes that the fit may see; errors count relatively."""
+    """Scores on held-out sizes of one op, fitted on the others; errors are relative."""
     found = {
         parts(signature)[2]: value
         for (signature, context), value in measured(bundled_recording("icount-verbs")).items()
@@ -103,7 +103,7 @@ def verbs(name: str) -> list[Score]:
 
 
 def first_use(name: str = "rdma-write") -> list[Score]:
-    """The first op of a fresh pair: a used one's time and what a first use of 64 B adds."""
+    """Scores of a new queue pair's first op: a used one plus the extra time at 64 B."""
     found = {
         (parts(signature)[2], context): value
         for (signature, context), value in measured(bundled_recording("icount-verbs")).items()
@@ -122,7 +122,7 @@ MOVED = (1, 16, 128)  # pages that the fit may see
 
 
 def migration(way: str) -> list[Score]:
-    """Moving so many pages: a call, and each page; sizes that the fit did not see."""
+    """Scores of moving pages (a cost per call and per page) on sizes unused by the fit."""
     found = {
         parts(signature)[2] // 4096: value
         for (signature, _), value in measured(bundled_recording("icount-cxl")).items()

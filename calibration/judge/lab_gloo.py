@@ -1,10 +1,11 @@
-"""gloo between ranks in virtual time, from what two ranks tell, against the lab's recordings.
+"""Predict gloo collectives in virtual time from two ranks, and compare with the lab's recordings.
 
 Usage: python -m foretrace.calibration.judge.lab_gloo
 
-Four predictions of the same ops: the bound of a ring, two constants of a ring fitted on two
-ranks, what two ranks took (a constant), and gloo's messages with one constant fitted on two
-ranks.  When the ranks called is an input, as recorded; how long it then took is what is judged.
+Four predictions of the same ops: the lower bound of a ring, a ring with two constants fitted on two
+ranks, the time of two ranks (a constant), and a message-level model of gloo with one constant
+fitted on two ranks. The call times of the ranks are inputs, as recorded; the duration after them is
+judged.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Op:
 
     Parameters
     ----------
-    size : B, of a step that of one bucket
-    forward, backward, update : s; an all-reduce alone has none
+    size : size in B; for a step, that of one bucket
+    forward, backward, update : times in s; an all-reduce alone has none
     """
 
     name: str
@@ -54,18 +55,18 @@ class Op:
 
     @property
     def computing(self) -> float:
-        """Seconds that the op sleeps in place of computing."""
+        """Time in s that the op sleeps in place of computing."""
         return self.forward + self.buckets * self.backward + self.update
 
     @property
     def label(self) -> str:
-        """Name of the op as a table shows it."""
+        """Name of the op in tables."""
         step = f"backward {self.backward * 1e6:g} us"
         return step if self.buckets else f"{self.size >> 10} KiB"
 
 
 def op_of(signature: str) -> Op:
-    """Op of a signature that the recording asked for."""
+    """Op described by a signature of the recording."""
     name, told, size = parts(signature)
     if name != "step":
         return Op(name, size)
@@ -77,7 +78,7 @@ def op_of(signature: str) -> Op:
 
 
 def messages(op: Op, call_times: Came, message: float) -> float:
-    """Seconds from the last rank's begin to the last rank's end, less the computing."""
+    """Time in s from the last rank's start to the last rank's end, without computing."""
     lan = Lan(len(call_times), PORT, WIRE, message)
     calls = [row[1:] for row in call_times] if op.buckets else call_times
     end = max(max(row) for row in all_reduce_end_times(lan, op.size, calls))
@@ -86,12 +87,12 @@ def messages(op: Op, call_times: Came, message: float) -> float:
 
 
 def arrivals(sample: Sample) -> list[Came]:
-    """Times at which each rank entered each call, s."""
+    """Time in s at which each rank entered each call."""
     return [[[at * 1e-9 for at in row] for row in call] for call in sample.facts["came_ns"]]
 
 
 def mechanism(ranks: int, message: float) -> Iterator[Score]:
-    """Every op, call by call; then the median of starts' medians, as of what was measured."""
+    """Scores of the message-level model for every op: median over starts of each start's median."""
     recording = bundled_recording(name_of(ranks))
     starts: dict[tuple[str, str], list[float]] = {}
     for sample in recording.samples:
@@ -103,7 +104,7 @@ def mechanism(ranks: int, message: float) -> Iterator[Score]:
 
 
 def message_of(ranks: int = 2) -> float:
-    """Readings of the clock that handling a message takes, in s: all-reduces alone of two ranks."""
+    """Handling time per message in s, fitted to all-reduces of two ranks."""
     truth = _bare_all_reduces(measured(bundled_recording(name_of(ranks))))
     at_once = [[0.0]] * ranks
 
@@ -119,14 +120,14 @@ def message_of(ranks: int = 2) -> float:
 
 @dataclass(frozen=True)
 class Ring:
-    """What a library adds to a ring: to each step, and to the time of the bytes."""
+    """Library costs of a ring: time per step, and fraction of the rate."""
 
     step: float = 0.0
     efficiency: float = 1.0
 
 
 def ring(ranks: int, op: Op, known: Ring) -> float:
-    """Seconds of an all-reduce, or of a step beyond its computing."""
+    """Time of an all-reduce in s, or of a step without its computing."""
     build, last = Builder("gloo"), [[] for _ in range(ranks)]
     before: list[int] = []
     for seconds in [op.forward + op.backward, *[op.backward] * (op.buckets - 1)]:
@@ -154,7 +155,7 @@ def _reduce(build: Builder, size: int, after: list[list[int]]) -> int:
 
 
 def ring_of(ranks: int = 2) -> Ring:
-    """What two ranks alone say: seconds a step, and the share of the rate."""
+    """Ring costs fitted to two ranks: time per step in s, and fraction of the rate."""
     truth = _bare_all_reduces(measured(bundled_recording(name_of(ranks))))
     sizes, times = np.array(list(truth), float), np.array(list(truth.values()))
     steps, share = 2 * (ranks - 1), 2 * (ranks - 1) / ranks
@@ -167,31 +168,31 @@ def ring_of(ranks: int = 2) -> Ring:
 
 
 def name_of(ranks: int) -> str:
-    """Name of the recording of so many ranks."""
+    """Name of the recording with this number of ranks."""
     return f"gloo-{ranks}x10gbit"
 
 
 def _bare_all_reduces(found: Mapping[tuple[str, str], tuple[float, float]]) -> dict[int, float]:
-    """Bytes and seconds of the all-reduces alone."""
+    """Time in s of all-reduces without computing, by size in B."""
     ops = {op_of(signature): seconds for (signature, _), (seconds, _) in found.items()}
     return {op.size: seconds for op, seconds in ops.items() if not op.buckets}
 
 
 def _score(op: Op, predicted: float, seconds: float, spread: float) -> Score:
-    """Of a step what its computing does not hide, and its spread as a share of that."""
+    """Score of an op; for a step, of the communication that its computing does not hide."""
     exposed = seconds - op.computing
     return Score(op.label, predicted, exposed, spread * seconds / exposed)
 
 
 def simple(ranks: int, predict: Callable[[Op], float]) -> Iterator[Score]:
-    """Every op by a prediction that knows nothing of when the ranks called."""
+    """Scores of a prediction that does not use the ranks' call times."""
     for (signature, _), (seconds, spread) in measured(bundled_recording(name_of(ranks))).items():
         op = op_of(signature)
         yield _score(op, predict(op), seconds, spread)
 
 
 def constant(op: Op) -> float:
-    """Seconds that two ranks took for the op, which a constant would predict for more."""
+    """Time in s that two ranks took, as a constant prediction for more ranks."""
     found = {
         op_of(s): seconds
         for (s, _), (seconds, _) in measured(bundled_recording(name_of(2))).items()
@@ -200,7 +201,7 @@ def constant(op: Op) -> float:
 
 
 def scores(ranks: int) -> dict[str, list[Score]]:
-    """Each prediction's scores: all-reduces alone by their size, steps by their backward."""
+    """Scores of each prediction: all-reduces by size, steps by their backward time."""
     fitted, message = ring_of(), message_of()
     return {
         "ring bound": list(simple(ranks, lambda op: ring(ranks, op, Ring()))),
@@ -212,19 +213,19 @@ def scores(ranks: int) -> dict[str, list[Score]]:
 
 
 def at_once(ranks: int, op: Op) -> Came:
-    """All ranks begin together, and every sleep takes its slack."""
+    """Call times if all ranks start together, and every sleep has its typical delay."""
     first = op.forward + op.backward + 2 * SLACK
     buckets = [first + k * (op.backward + SLACK) for k in range(op.buckets)]
     return [[0.0, *buckets]] * ranks
 
 
 def bare(found: list[Score]) -> list[Score]:
-    """Scores of the all-reduces without computing."""
+    """Scores of all-reduces without computing."""
     return [s for s in found if s.op.endswith("KiB")]
 
 
 def exposed(found: list[Score]) -> list[Score]:
-    """Scores of the communication that steps of computing and all-reduces do not hide."""
+    """Scores of the communication in steps that is not hidden by computing."""
     return [s for s in found if s not in bare(found)]
 
 

@@ -1,9 +1,9 @@
-"""Iteration times and peak memory of D7: plans of OPT-350M on GH200 nodes, from a layer profile.
+"""Judge iteration time and peak memory of D7: OPT-350M plans on GH200, from a layer profile.
 
-``profile.py`` predicts plans that are not set aside: blind, and each with one constant from
-the others (times on GPUs times a factor; memory beside tensors).  ``--once`` scores what
-``rows/sailor_rows.py`` set aside, with the constants of all others.  ``--ends`` says how many lie
-inside the intervals of ``foretrace run``.  What is assumed stands below ``SCENARIO``.
+``profile.py`` predicts plans that are not set aside: blind, and each with one constant fitted to
+the others (a factor on GPU times; memory in addition to tensors). ``--once`` scores the plans that
+``rows/sailor_rows.py`` set aside, with the constants of all others. ``--ends`` counts how many are
+inside the intervals of ``foretrace run``. Assumptions are below ``SCENARIO``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def scenario(plan: Plan, folder: Path, quick: bool = True) -> str:
 
 
 def run(plan: Plan, folder: Path, factor: float = 1.0) -> tuple[float, float]:
-    """Seconds of an iteration with times on GPUs times a factor, and B at the peak."""
+    """Iteration time in s with GPU times scaled by a factor, and peak memory in B."""
     slower = f'cluster.override={{"node*.gpu*": {{slowdown: {factor}}}}}'
     (point,) = build_variants(loads(scenario(plan, folder), set=[slower]))
     samples = point.workloads["main"].measure(point.run())
@@ -80,7 +80,7 @@ def run(plan: Plan, folder: Path, factor: float = 1.0) -> tuple[float, float]:
 
 
 def own_factor(plan: Plan, folder: Path) -> float:
-    """Factor on times on GPUs that the plan's own measured step asks for."""
+    """Factor on GPU times that reproduces the plan's own measured step."""
     step = f"workload.measured={{iteration_time: {plan.seconds} s}}"
     (point,) = build_variants(loads(scenario(plan, folder), set=[step]))
     calibration = point.calibration
@@ -88,12 +88,12 @@ def own_factor(plan: Plan, folder: Path) -> float:
 
 
 def geometric_median(factors: list[float]) -> float:
-    """Geometric median."""
+    """Median in logarithms."""
     return float(np.exp(np.median(np.log(factors))))
 
 
 def more_memory(short: np.ndarray, took: np.ndarray) -> float:
-    """B to add, so that the worst error is smallest, as the bars weigh over and under."""
+    """Memory in B to add that minimizes the largest error, weighting over- and underestimates."""
     tried = np.linspace(short.min(), short.max(), 401)
     error = (tried[:, None] - short) / took
     return float(tried[np.argmin(np.maximum(error / OVER, -error / UNDER).max(axis=1))])
@@ -105,7 +105,7 @@ def all_but_one(values: list[float], i: int) -> list[float]:
 
 
 def score(name: str, said: list[float], took: list[float]) -> None:
-    """Errors in words."""
+    """Print a summary of errors."""
     error = np.array(said) / np.array(took) - 1
     size = np.abs(error)
     pairs = [(i, j) for i in range(len(took)) for j in range(i)]
@@ -119,7 +119,7 @@ def score(name: str, said: list[float], took: list[float]) -> None:
 
 
 def judge(fitted: list[Plan], judged: list[Plan], folder: Path) -> None:
-    """Print each judged plan blind and with constants of the fitted ones, without itself."""
+    """Print each judged plan: blind, and with constants of the other fitted plans."""
     blind = {p.name: run(p, folder) for p in {*fitted, *judged}}
     factors = {p.name: own_factor(p, folder) for p in fitted}
     short = {p.name: p.memory - blind[p.name][1] for p in fitted}
@@ -145,7 +145,7 @@ def judge(fitted: list[Plan], judged: list[Plan], folder: Path) -> None:
 
 
 def ends(judged: list[Plan], folder: Path) -> None:
-    """Print the interval of each plan, what widens it, and how many hold."""
+    """Print the interval of each plan, its main cause, and how many contain the measurement."""
     inside = []
     for plan in judged:
         found = study(loads(scenario(plan, folder, quick=False))).summary

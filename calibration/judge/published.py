@@ -1,7 +1,7 @@
-"""Published training steps, predicted blind: the table of ``docs/training/accuracy.md``.
+"""Predict published training steps blind: the table of ``docs/training/accuracy.md``.
 
-``judge.published [--only NAME] [--set PATH=VALUE]``: ``--only`` takes rows whose name holds the
-word, ``--set`` changes a setting of all (an ablation).
+``judge.published [--only NAME] [--set PATH=VALUE]``: ``--only`` selects rows whose name contains
+the word, ``--set`` changes a setting of all rows (an ablation).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MACHINE = 8  # GPUs
 
 
 def scenario(step: PublishedStep) -> str:
-    """Scenario of a row: machines of eight, a NIC for each GPU."""
+    """Scenario of a row: machines with eight GPUs and one NIC per GPU."""
     ampere = step.gpu == A100
     nic = {"model": "connectx-7", "count": MACHINE} | ({"bandwidth": "200 Gb/s"} if ampere else {})
     link = "nvlink3" if ampere else "nvlink5" if step.gpu in (GB200, "b200-sxm-180g") else "nvlink4"
@@ -52,7 +52,7 @@ def scenario(step: PublishedStep) -> str:
 
 
 def seconds_published(step: PublishedStep, told: dict[str, float]) -> float:
-    """Seconds of an iteration that a published number stands for, by flop and tokens as counted."""
+    """Published iteration time in s, converted from the published metric."""
     if step.metric == "iteration_time":
         return step.value
     if step.metric == "tokens":
@@ -61,7 +61,7 @@ def seconds_published(step: PublishedStep, told: dict[str, float]) -> float:
 
 
 def share_of_all_scores(found: Study) -> float:
-    """Model flop as papers count it, with scores that the mask hides, over what ``mfu`` counts."""
+    """Model flop with masked scores, as papers count it, divided by the flop in ``mfu``."""
     (asked,) = found.measured[0].point.workloads.values()
     assert isinstance(asked, TrainingWorkload)
     every = replace(asked.model, attention=replace(asked.model.attention, causal=False))
@@ -69,7 +69,7 @@ def share_of_all_scores(found: Study) -> float:
 
 
 def answer(step: PublishedStep, set_: list[str]) -> dict[str, float]:
-    """Metrics of a row, with the ends of 90 % of ``iteration_time``."""
+    """Metrics of a row, with the 90 % interval of ``iteration_time``."""
     ran = study(loads(scenario(step), set=set_))
     found = ran.summary
     time = found.value("base", "iteration_time.p50")

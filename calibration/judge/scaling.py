@@ -1,10 +1,10 @@
-"""Step times of D6 at the larger scale of each pair, from the measured step at the smaller one.
+"""Predict steps of D6 at the larger scale of each pair, from the measured smaller one.
 
 Pairs are in ``mlperf_pairs.csv``: systems of one submitter in MLPerf Training (unverified, derived
-from MLPerf logs), with what is not described where that is so; how each system trained is in
-``mlperf_systems.csv``.  A pair is answered by ``measured``: one factor from the smaller system, as
-``foretrace run`` finds it.  Submitters that were set aside are scored with ``--aside`` alone.  With
-``--operator`` hosts of systems without CUDA graphs take so long to dispatch an op.
+from MLPerf logs), with a note if something is not described. ``mlperf_systems.csv`` has the
+training settings of each system. A pair is predicted with ``measured``: one factor from the smaller
+system, as ``foretrace run`` computes it. Submitters that were set aside are scored only with
+``--aside``. With ``--operator``, hosts of systems without CUDA graphs take that time per op.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ NO_LANGUAGE = ("stable_diffusion", "flux1", "gpt3")  # gpt3: the pair is of TPUs
 
 
 def main() -> None:
-    """Print each pair that is described, and how many are not."""
+    """Print each described pair, and the number of pairs that are not described."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--aside", action="store_true", help="those set aside, in their place")
     parser.add_argument("--operator", default="", help="of a host, 113 us say; else it is ahead")
@@ -103,13 +103,13 @@ def main() -> None:
 
 
 def table(name: str) -> list[dict[str, str]]:
-    """Rows of a table that lies beside this file."""
+    """Rows of a table next to this file."""
     with (ROWS / name).open() as lines:
         return list(csv.DictReader(lines))
 
 
 def systems() -> dict[tuple[str, str, str], dict[str, str]]:
-    """Systems by benchmark, submitter and name: what was measured, and how each trained."""
+    """Measurements and training settings of systems, by benchmark, submitter and name."""
     data = Path(os.environ["FORETRACE_DATA"]) / "mlperf-training"
     with (data / "llm_medians_dev.csv").open() as lines:
         found = {(r["benchmark"], r["submitter"], r["system"]): r for r in csv.DictReader(lines)}
@@ -119,7 +119,7 @@ def systems() -> dict[tuple[str, str, str], dict[str, str]]:
 
 
 def set_aside(pairs: Sequence[Row]) -> set[str]:
-    """Submitters in order of the sha256 of their names, until they have a third of the pairs."""
+    """Submitters in the order of their names' sha256 that together have a third of the pairs."""
     language = [p["submitter"] for p in pairs if p["benchmark"] not in NO_LANGUAGE]
     found: set[str] = set()
     for name in sorted(set(language), key=lambda s: sha256(s.encode()).hexdigest()):
@@ -130,14 +130,14 @@ def set_aside(pairs: Sequence[Row]) -> set[str]:
 
 
 def seconds(system: Row) -> float:
-    """Median step of a system: as logged, or its batch over the samples a second that were."""
+    """Median step of a system in s: as logged, or its batch divided by samples per second."""
     logged = system["step_s_median"]
     rate = system["throughput_median_samples_per_s"]
     return float(logged) if logged else int(system["global_batch_size"]) / float(rate)
 
 
 def shared(system: Row) -> str:
-    """How ranks share the model."""
+    """Parallelism of a system, in scenario notation."""
     tensor, context = system["tensor"], system["context"]
     return (
         f"{{tensor: {tensor}, context: {context}, pipeline: {system['pipeline']}, "
@@ -148,7 +148,7 @@ def shared(system: Row) -> str:
 def predicted(
     small: Row, large: Row, settings: Sequence[str] = (), operator: str = ""
 ) -> tuple[float, list[float], float]:
-    """Seconds of the larger system's step, their interval, and the factor of the smaller one."""
+    """Predicted step of the larger system in s, its interval, and the factor of the smaller one."""
     on = {
         "hosts": hosts(small, operator),
         "batch": small["global_batch_size"], "micro_batch": small["micro_batch"],
@@ -172,17 +172,17 @@ def predicted(
 
 
 def hosts(system: Row, operator: str) -> str:
-    """Whether ops are dispatched one by one, as without CUDA graphs, or replayed."""
+    """Host settings: ops dispatched one by one without CUDA graphs, otherwise replayed."""
     return "threads" if operator and system["graphs"] == "no" else "ahead"
 
 
 def count(system: Row) -> int:
-    """GPUs on one NVLink."""
+    """Number of GPUs on one NVLink domain."""
     return min(int(system["node"]), int(system["accelerators"]))
 
 
 def nodes(system: Row) -> int:
-    """Machines, or racks of an NVL72."""
+    """Number of machines, or of racks for an NVL72."""
     return int(system["accelerators"]) // count(system)
 
 

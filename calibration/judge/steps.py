@@ -1,13 +1,13 @@
-"""Coverage of whole steps: the same model recorded on two GPUs, each asked for from the other.
+"""Coverage of complete steps: one model recorded on two GPUs, each predicted from the other.
 
     python -m foretrace.calibration.judge.steps
 
-``foretrace run`` answers for a trace of one GPU on the other (``recorded_on`` and the cluster's GPU
-differ, so that who answers is what a user gets who binds nothing); what the other trace took there
-is read by ``foretrace trace info``: its median step, or all of it where steps are not marked.
-Prints whether the 90 % interval of the step, and of its GPU time as ``traces.py`` sums it,
-holds what was measured, and both counts with a 95 % interval of the share (Wilson's).  Hosts,
-libraries and numbers of ranks differ as they did when recorded: that is in the errors.
+``foretrace run`` predicts a trace of one GPU on the other, with the default backends
+(``recorded_on`` and the cluster's GPU differ). ``foretrace trace info`` gives the measured time on
+the other GPU: its median step, or all of it without step marks. Prints whether the 90 % intervals
+of the step, and of its GPU time as ``traces.py`` sums it, contain the measurement, and both counts
+with a 95 % interval of the fraction (Wilson's). Hosts, libraries and rank counts differ as
+recorded, which is part of the errors.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ TRACES = DATA / "kineto-traces"
 
 
 class Prediction(NamedTuple):
-    """A predicted time, and what was measured.
+    """Predicted time, and its measurement.
 
     Parameters
     ----------
-    low, high : ends of the 90 % interval, s; equal where there is none
+    low, high : ends of the 90 % interval in s; equal if there is none
     """
 
     predicted: float
@@ -61,7 +61,7 @@ class Prediction(NamedTuple):
 
     @property
     def inside(self) -> bool:
-        """Whether the interval holds what was measured."""
+        """True if the interval contains the measurement."""
         return self.low <= self.measured <= self.high
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Prediction(NamedTuple):
 
 
 def step(here: str, there: str) -> Prediction:
-    """Step of a trace on the other GPU, by the command line."""
+    """Step of a trace predicted on the other GPU, by the command line."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.yaml"
         file.write_text(
@@ -87,7 +87,9 @@ def step(here: str, there: str) -> Prediction:
 
 
 def gpu_time(here: str, there: str) -> Prediction:
-    """Sum of the kernels of a step; what nobody answers is copied, and doubted as assumed."""
+    """Sum of a step's kernels; ops without a prediction are copied, with the interval of an assumed
+    time.
+    """
     ops, truth = kernels(here), kernels(there)
     a, b = gpu(machine(here)), gpu(machine(there))
     chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model, Recorded.of_another_gpu())
@@ -100,7 +102,7 @@ def gpu_time(here: str, there: str) -> Prediction:
 
 
 def count(asked: list[Prediction]) -> str:
-    """How many are inside, with an interval of the share."""
+    """Text with the number of predictions inside, and an interval of the fraction."""
     held = sum(one.inside for one in asked)
     low, high = binomtest(held, len(asked)).proportion_ci(method="wilson")
     return f"{held} of {len(asked)} ({low:.0%} to {high:.0%})"

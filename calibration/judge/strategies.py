@@ -1,17 +1,16 @@
-"""Parallel plans of one model on one machine, ranked: D4 and D7, with a piece of the method off.
+"""Rank parallel plans of one model on one machine (D4 and D7), with parts of the method removed.
 
     python -m foretrace.calibration.judge.strategies [D4] [D7]
 
-The method is that of Huang et al. (2020, arXiv:2002.06790): times of ops that know nothing of the
-plan (D4: families fitted to other ops of that GPU; D7: a recorded profile of layers), collectives
-by the size of their messages, the graph written for the plan, and all of it simulated.  Blind:
-nothing is taken from a measured iteration.  *Sum*: what the ops of the mean rank take, one after
-the other, in place of the schedule.  *Peak*: collectives at the full rate of their links, without
-starts and steps, in place of times by size of message.
+The method is that of Huang et al. (2020, arXiv:2002.06790): op times independent of the plan (D4:
+families fitted to other ops of the GPU; D7: a recorded layer profile), collectives by message size,
+the graph of the plan, and a simulation of all of it. Blind: no measured iteration is used. *Sum*:
+the ops of the mean rank one after another, in place of the schedule. *Peak*: collectives at the
+full rate of their links, without start-up and step times, in place of times by message size.
 
-Prints each plan's error in the three ways, and for the plans of one machine and batch that differ
-by more than a tenth how many pairs come out in the wrong order.  Rows that were set aside had been
-scored before (``training.py``, ``profile.py``); no choice was made here on any.
+Prints the error of each plan in the three ways. For plans of one machine and batch that differ by
+more than a tenth, it prints how many pairs are in the wrong order. Rows that were set aside had
+been scored before (``training.py``, ``profile.py``); nothing was chosen on them here.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ DIFFER = 0.10  # plans that take so much longer than another
 
 
 class Judged(NamedTuple):
-    """One plan.
+    """Result for one plan.
 
     Parameters
     ----------
-    name : of it
+    name : name of the plan
     among : machine and batch, within which plans are ranked
-    measured : s of an iteration
-    predicted : (3,) s, in each of ``WAYS``
-    doubted : whether its measurement breaks its neighbours' trend
+    measured : iteration time in s
+    predicted : (3,) predicted time in s, in each of ``WAYS``
+    doubted : True if its measurement is inconsistent with its neighbours
     """
 
     name: str
@@ -61,14 +60,14 @@ class Judged(NamedTuple):
 
 
 def seconds(text: str) -> tuple[float, float, float]:
-    """Seconds of an iteration of a scenario, in each of ``WAYS``."""
+    """Iteration time of a scenario in s, in each of ``WAYS``."""
     replayed, summed = _replayed(text)
     peak, _ = _replayed(text, PEAK)
     return replayed, summed, peak
 
 
 def _replayed(text: str, *set_: str) -> tuple[float, float]:
-    """An iteration, and the sum of the times of the ops of the mean rank, s."""
+    """Iteration time in s, and the sum of the mean rank's op times."""
     (point,) = build_variants(loads(text, set=set_))
     told = {name: float(of[0]) for name, of in samples_of(point, point.run()).items()}
     took = told["iteration_time"]
@@ -93,7 +92,7 @@ def of_sailor(folder: Path) -> Iterator[Judged]:
 
 
 def inverted(some: Sequence[Judged], way: int) -> tuple[int, int]:
-    """Pairs that differ by more than a tenth: in the wrong order, and all.
+    """Pairs that differ by more than a tenth: number in the wrong order, and total number.
 
     >>> quick, slow = (Judged("", (1, 1), t, (2 - t, t, t)) for t in (0.5, 1.0))
     >>> inverted([quick, slow], 0), inverted([quick, slow], 1)
@@ -109,7 +108,7 @@ def inverted(some: Sequence[Judged], way: int) -> tuple[int, int]:
 
 
 def score_line(some: Sequence[Judged], way: int) -> str:
-    """Errors and ranking in one of ``WAYS``, in words."""
+    """Text with errors and ranking in one of ``WAYS``."""
     error = np.array([plan.predicted[way] / plan.measured - 1 for plan in some])
     wrong, of = inverted(some, way)
     return (

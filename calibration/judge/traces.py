@@ -1,16 +1,16 @@
-"""Recorded GPU traces, answered by models alone: how much of their kernels' time, and how well.
+"""Predict the kernels of recorded GPU traces with models only: coverage and accuracy.
 
     python -m foretrace.calibration.judge.traces [--once] [--blind]
 
-Every trace's kernels on the roofline of its own GPU, ``recorded`` left out: share of kernel time
-that is answered, error of the sum, median error of a kernel weighted by its time, and whether the
-sum lies inside its 90 % interval, of what is answered.  Kernels of a family are wrong together, by
-one quantile of its doubt; families are wrong apart.  Pairs are the same work on two GPUs: the
-chain ``carried``, ``roofline`` for the other GPU against what was recorded there, beside recorded
-times copied and times the ratio of both datasheets.  Gaps that a trace does not explain are no
-kernels.  ``rows/kernel_rows.py`` says which traces are set aside; ``--once`` scores those, else the
-others. ``--blind`` takes constants of other GPUs where those of the catalog are at the level of
-recorded traces of the same GPU.
+The kernels of every trace are predicted with the roofline of its own GPU, without ``recorded``.
+Printed are the fraction of kernel time that is predicted, the error of the sum, the median error of
+a kernel weighted by time, and whether the sum is inside its 90 % interval. Errors of kernels in a
+family are fully correlated; those of different families are independent. Pairs are the same work on
+two GPUs: the chain ``carried``, ``roofline`` for the other GPU is compared with its recording, next
+to copied times and times scaled by datasheet ratio. Unexplained gaps of a trace are not kernels.
+``rows/kernel_rows.py`` defines which traces are set aside; ``--once`` scores only those.
+``--blind`` uses constants of other GPUs if those of the catalog were scaled to recorded traces of
+the same GPU.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ PAIRS = {  # the same work, recorded twice
 
 
 class Score(NamedTuple):
-    """How some kernels were answered.
+    """Prediction accuracy for a set of kernels.
 
     Parameters
     ----------
-    answered : share of their time
+    answered : fraction of their time that is predicted
     sum : relative error of the sum
-    median : of the relative errors, weighted by time
-    low, high : ends of the sum's 90 % interval, over what was recorded
+    median : median relative error, weighted by time
+    low, high : ends of the sum's 90 % interval, relative to the recording
     """
 
     answered: float
@@ -74,7 +74,7 @@ class Score(NamedTuple):
 
 @cache
 def kernels(trace: str) -> Ops:
-    """Kernels of a trace, in its whole periods where it has several."""
+    """Kernels of a trace, in its complete periods if it has several."""
     graph = autodetect.read(DATA / "kineto-traces" / trace).graph(missing_ranks="recorded_waits")
     ops = graph.ops
     mine = (ops.kind == Kind.COMPUTE) & (ops.duration > 0) & (ops.signature >= 0)
@@ -82,7 +82,7 @@ def kernels(trace: str) -> Ops:
 
 
 def score(ops: Ops, who: Backend) -> Score:
-    """Score of kernels, against what they took."""
+    """Score of predicted kernels against their recorded times."""
     known = who.knows(ops)
     some = ops.take_with_placement(np.flatnonzero(known))
     if not len(some):
@@ -100,7 +100,7 @@ def score(ops: Ops, who: Backend) -> Score:
 
 
 def interval(seconds: np.ndarray, doubts: list[Doubt | None]) -> np.ndarray:
-    """90 % ends of a sum: each family is wrong by one quantile, drawn for all of it."""
+    """90 % interval of a sum, with one random quantile per family."""
     cells = sorted({(d.family, d.regime) for d in doubts if d is not None})
     rng = np.random.default_rng(1)
     level = {family: rng.uniform(size=DRAWS) for family in sorted({f for f, _ in cells})}
@@ -120,7 +120,7 @@ def gpu(name: str) -> GpuModel:
 
 
 def by_family(ops: Ops) -> dict[str, np.ndarray]:
-    """Rows of each family, that with most time first; "" where operands do not tell one."""
+    """Rows of each family in descending order of time; "" if operands do not determine it."""
     names = np.array([*(family_of(text) for text in ops.signatures), ""])[ops.signature]
     rows = {name: np.flatnonzero(names == name) for name in set(names.tolist())}
     return dict(sorted(rows.items(), key=lambda item: -ops.duration[item[1]].sum()))
@@ -167,7 +167,7 @@ def pairs(names: list[str]) -> None:
 
 
 def line(chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: float) -> str:
-    """Share that is answered, and errors of the sum."""
+    """Text with the predicted fraction, and errors of the sum."""
     share, *errors = carried_errors(chain, a, b, ops, truth, per)
     return f"{share:9.1%}" + "".join(f"{error:+9.1%}" for error in errors)
 
@@ -175,9 +175,9 @@ def line(chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: floa
 def carried_errors(
     chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: float
 ) -> tuple[float, ...]:
-    """Share that is answered; errors of the sum by the chain, copied, and by the ratio of peaks.
+    """Predicted fraction; errors of the sum by the chain, copied, and by the ratio of peaks.
 
-    What nobody answers is copied in all.
+    Kernels without a prediction are copied in all three.
     """
     known = chain.knows(ops)
     seconds = ops.duration.copy()
@@ -195,7 +195,7 @@ def periods(ops: Ops) -> int:
 
 
 def settings(name: str) -> dict[str, Any]:
-    """What a roofline of a GPU of the catalog takes."""
+    """Roofline settings of a catalog GPU."""
     taken = backend_settings_model("roofline").model_fields
     told = {k: v for k, v in catalog_gpu(name).settings.items() if k in taken}
     return told | ({"kernels": "other"} if "--blind" in sys.argv and name == LEVELLED else {})

@@ -1,12 +1,12 @@
-"""Iteration times of D4 and D4b: training configurations on A100s, predicted from descriptions.
+"""Predict iteration times of D4 and D4b: training configurations on A100, from descriptions.
 
-``training.py`` predicts rows that are not set aside, blind: nothing of the truth is used.
-``--once`` scores what ``rows/megatron_rows.py`` set aside; ``--composed`` is D4b, of which
-``--every N`` takes each N-th row.  ``--calibrated`` fits two constants on six rows (of D4b one on
-rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs; with ``--hosts
-threads`` two, on GPUs and on hosts); ``--ends`` says how
-many rows lie inside the intervals of ``foretrace run``; ``--without`` runs the ten worst rows once
-more for each thing that takes no time then.  What is assumed stands below ``SCENARIO``.
+``training.py`` predicts rows that are not set aside, blind: nothing of the measurement is used.
+``--once`` scores the rows that ``rows/megatron_rows.py`` set aside. ``--composed`` is D4b, of which
+``--every N`` uses each N-th row. ``--calibrated`` fits two constants on six rows (for D4b one
+constant on rows with hidden 1024 and up to four GPUs, judged on hidden 2048 and eight GPUs; with
+``--hosts threads`` two, for GPUs and hosts). ``--ends`` counts rows inside the intervals of
+``foretrace run``. ``--without`` repeats the ten worst rows with each cost set to zero in turn.
+Assumptions are below ``SCENARIO``.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ activations would not fit otherwise, as of all rows of D4 but not of D4b."""
 
 
 class Constants(NamedTuple):
-    """Factor on times on GPUs, share of a NIC's rate that collectives reach, us of a launch.
+    """Factor on GPU times, fraction of the NIC rate of collectives, launch time in us, host factor.
 
-    And a factor on what hosts take to dispatch, where they have threads.
+    The host factor applies to dispatch times, if hosts have threads.
     """
 
     factor: float = 1.0
@@ -85,18 +85,18 @@ MACHINE = 8  # GPUs
 
 
 def fills_pipeline(row: Row) -> bool:
-    """Whether a row has as many micro-batches as stages, without which a plan is refused."""
+    """True if a row has at least as many micro-batches as stages, as plans require."""
     s = row.settings
     return s["batch"] // (s["micro_batch"] * s["data"]) >= s["pipeline"]
 
 
 def small(some: list[Row]) -> list[Row]:
-    """Rows of D4b that a constant may be fitted on."""
+    """Rows of D4b for the fit of a constant."""
     return [r for r in some if r.settings["hidden"] == 1024 and r.settings["gpus"] <= 4]
 
 
 def large(some: list[Row]) -> list[Row]:
-    """Rows of D4b that are judged then."""
+    """Rows of D4b that judge it."""
     return [r for r in some if r.settings["hidden"] == 2048 or r.settings["gpus"] == 8]
 
 
@@ -117,7 +117,7 @@ def scenario(row: Row, recompute: str, folder: Path, hosts: str = "ahead") -> st
 
 
 def predicted(text: str, by: Constants = BLIND, free: Collection[str] = ()) -> float:
-    """Seconds of an iteration, where the ops that ``free`` means take no time."""
+    """Predicted iteration time in s, with the ops named by ``free`` taking no time."""
     set_ = [f"ops=[{', '.join(f'{{where: {where}, scale: 0.0}}' for where in free)}]"]
     slower = {"node*.gpu*": by.factor, "node*.host": by.host}
     slowed = ", ".join(f'"{part}": {{slowdown: {f}}}' for part, f in slower.items())
@@ -131,7 +131,7 @@ def predicted(text: str, by: Constants = BLIND, free: Collection[str] = ()) -> f
 
 
 def own_factor(text: str, seconds: float) -> float:
-    """Factor on times on GPUs that a row's measured iteration asks for; NaN where none does."""
+    """Factor on GPU times that reproduces a row's measured iteration; NaN if none does."""
     step = f"workload.measured={{iteration_time: {seconds} s}}"
     try:
         (variant,) = build_variants(loads(text, set=[step]))
@@ -142,7 +142,7 @@ def own_factor(text: str, seconds: float) -> float:
 
 
 def fitted(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
-    """Constants: the factor of rows whose layers stay on a machine, then the network of others."""
+    """Fit the GPU factor on rows within a machine, then the network constant on the others."""
     inside = [r for r in some if r.settings["tensor"] <= MACHINE]
     factors = [own_factor(text_of(r), r.seconds) for r in inside]
     factor = float(np.exp(np.nanmedian(np.log(factors))))
@@ -160,9 +160,9 @@ def fitted(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
 
 
 def fitted_launch(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
-    """The launch of rows whose hosts do not run ahead of their GPUs: the median of each row's own.
+    """Fit the launch time on rows whose hosts do not run ahead: median of each row's own value.
 
-    Time grows in proportion to it where every kernel waits for its host.
+    Iteration time is proportional to it if every kernel waits for its host.
     """
     low, high, found = 2.0, 102.0, []
     for row in some:
@@ -173,7 +173,7 @@ def fitted_launch(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
 
 
 def fitted_hosts(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
-    """Factors on times on GPUs and on hosts with which rows err least in the mean of |ln|."""
+    """Factors on GPU and host times that minimize the mean of |ln(predicted / measured)|."""
 
     def loss(logs: Sequence[float]) -> float:
         gpu, host = np.exp(logs)
@@ -189,7 +189,7 @@ def fitted_hosts(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
 
 
 def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
-    """Print the interval of each row, what widens it, and how many hold."""
+    """Print the interval of each row, its main cause, and how many contain the measurement."""
     inside = []
     for row in chosen:
         found = study(loads(text_of(row))).summary
@@ -206,7 +206,7 @@ def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
 def ablate(
     chosen: list[Row], said: list[float], text_of: Callable[[Row], str], by: Constants
 ) -> None:
-    """Print, of the worst rows, how the error changes with each thing that takes no time."""
+    """Print how the error of the worst rows changes if each kind of cost is removed."""
     found = zip(chosen, said, strict=True)
     worst = sorted(found, key=lambda p: -abs(p[1] / p[0].seconds - 1))
     for row, took in worst[:WORST]:
@@ -221,7 +221,7 @@ def ablate(
 
 
 def score(said: np.ndarray, took: np.ndarray) -> str:
-    """Errors and ranking, in words."""
+    """Text with errors and ranking."""
     error = said / took - 1
     size = np.abs(error)
     n = len(took)

@@ -1,20 +1,19 @@
-"""Op times on a GPU of which nothing was measured, or twenty ops (check D10): A100 to H100 to H200.
+"""Predict op times on a GPU with no, or twenty, measurements (check D10): A100 to H100 to H200.
 
     python -m foretrace.calibration.judge.unseen_gpu [--looked]
 
-``rows/op_rows.py`` has the tables and says which twenty.  The roofline's five constants are fitted
-to a family on the nearest GPU at hand; peaks, bandwidth, multiprocessors and clock are those of the
-target's datasheet.  What takes cycles (starts, joins) takes as many.  Hopper feeds its tensor cores
-without threads, so products, of which libraries have programs for each generation, hide all there.
+``rows/op_rows.py`` has the tables and selects the twenty. The roofline's five constants are fitted
+to a family on the nearest GPU; peaks, bandwidth, multiprocessors and clock come from the target's
+datasheet. Costs in cycles (start-up, joins) keep their number of cycles. Hopper feeds its tensor
+cores without threads, so GEMMs, which have kernels for each generation, overlap fully there.
 
-*Roofline* is that alone.  *Carried* is what an op took on the nearest GPU, times what the roofline
-says of both.  *Blind* is carried, but for products on another generation: there other programs
-run, and what one of them lost on a shape says nothing of the other.  *With 20* refits the target's
-shares of both roofs and its launch on twenty ops of the family.  Baselines: *copied*, the nearest
-GPU's times; *peaks*, times what the datasheets alone say.
+*Roofline* is only that. *Carried* is the time on the nearest GPU times the ratio of both rooflines.
+*Blind* is carried, except for GEMMs on another generation: other kernels run there, so the losses
+of one do not apply. *With 20* refits both efficiencies and the launch of the target on twenty ops
+of the family. Baselines: *copied*, the nearest GPU's times; *peaks*, scaled by datasheet ratio.
 
-Regimes: what takes up to 20 us on the target, and above that what its datasheet says.  Every tenth
-shape, by hash, was looked at while this was chosen (``--looked``); the others judge.
+Regimes: ops up to 20 us on the target, and longer ones by what limits them on its datasheet. Every
+tenth shape, by hash, was inspected while this was chosen (``--looked``); the others judge.
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ from ..rows.op_rows import Rows, measured, rows
 
 
 class Datasheet(NamedTuple):
-    """What a datasheet says of a GPU.
+    """Datasheet values of a GPU.
 
     Parameters
     ----------
     clock : Hz
-        Its peak of fp32 over what its multiprocessors do in a cycle.
-    asynchronous : whether its tensor cores are fed without threads (Hopper's TMA and wgmma)
+        Its fp32 peak divided by the flop of its multiprocessors per cycle.
+    asynchronous : True if its tensor cores are fed without threads (Hopper's TMA and wgmma)
     """
 
     bandwidth: float
@@ -70,7 +69,7 @@ PROGRAMS = ("gemm", "gemm fp8")  # of which libraries have others for each gener
 
 
 class OpDemands(NamedTuple):
-    """What ops ask of any GPU."""
+    """Flop, bytes and signatures of ops, independent of the GPU."""
 
     flop: np.ndarray
     bytes: np.ndarray
@@ -92,7 +91,7 @@ def products(shape: np.ndarray, dtype: str) -> OpDemands:
 
 
 def context(shape: np.ndarray) -> OpDemands:
-    """Causal: half of all pairs of tokens."""
+    """Demands of causal attention: half of all token pairs."""
     batch, length, heads, shared, width = shape.T
     flop = 2 * batch * heads * length**2 * width
     moved = 2 * batch * length * width * (2 * heads + 2 * shared)
@@ -100,7 +99,7 @@ def context(shape: np.ndarray) -> OpDemands:
 
 
 def decode(shape: np.ndarray) -> OpDemands:
-    """One token against all before it."""
+    """Demands of decode attention: one token against all earlier ones."""
     batch, length, heads, shared, width = shape.T
     flop = 4 * batch * heads * length * width
     moved = 2 * batch * width * (2 * length * shared + 2 * heads)
@@ -108,7 +107,7 @@ def decode(shape: np.ndarray) -> OpDemands:
 
 
 def moe(shape: np.ndarray) -> OpDemands:
-    """Three products of each token with its experts; weights of the experts that get one."""
+    """Demands of experts: three GEMMs per token and expert; weights of used experts."""
     tokens, hidden, inner, top, experts, tensor, parallel = shape.T
     pairs, inner, experts = tokens * top / parallel, inner / tensor, experts / parallel
     weights = np.minimum(experts, pairs) * 3 * hidden * inner
@@ -117,7 +116,7 @@ def moe(shape: np.ndarray) -> OpDemands:
 
 
 def roofline(gpu: str, q: np.ndarray) -> Roofline:
-    """One GPU with fitted constants."""
+    """Roofline of one GPU with fitted constants."""
     bandwidth, peaks, processors, *_ = GPUS[gpu]
     return Roofline(
         bandwidth=bandwidth,
@@ -131,7 +130,7 @@ def roofline(gpu: str, q: np.ndarray) -> Roofline:
 
 
 def seconds(gpu: str, q: np.ndarray, of: OpDemands) -> np.ndarray:
-    """Seconds of each op by the fitted roofline."""
+    """Time of each op in s by the fitted roofline."""
     ops = Ops.of(
         flop=of.flop, bytes=of.bytes, signature=np.arange(len(of.flop)), signatures=of.signatures
     )
@@ -139,7 +138,7 @@ def seconds(gpu: str, q: np.ndarray, of: OpDemands) -> np.ndarray:
 
 
 def datasheet(gpu: str, of: OpDemands) -> np.ndarray:
-    """Seconds of each op by the slower of both datasheet roofs, nothing fitted."""
+    """Time of each op in s by the slower of both datasheet roofs."""
     bandwidth, peaks, *_ = GPUS[gpu]
     peak = peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
     return np.maximum(of.flop / peak, of.bytes / bandwidth)
@@ -157,7 +156,7 @@ def fitted(gpu: str, of: OpDemands, took: np.ndarray) -> np.ndarray:
 
 
 def moved(q: np.ndarray, source: str, target: str, family: str) -> np.ndarray:
-    """Constants on another GPU."""
+    """Constants converted to another GPU."""
     cycles = GPUS[source].clock / GPUS[target].clock
     hides = family in PROGRAMS and GPUS[target].asynchronous > GPUS[source].asynchronous
     return q * [1.0, 1.0, cycles, 0.0 if hides else 1.0, cycles]
@@ -166,7 +165,7 @@ def moved(q: np.ndarray, source: str, target: str, family: str) -> np.ndarray:
 def common_shapes(
     family: str, source: str, target: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(shapes that both have, seconds on the source, on the target)."""
+    """Shapes measured on both GPUs, and their times in s on the source and on the target."""
     here, there = rows(family, source), rows(family, target)
     known = {tuple(s): t for s, t in zip(here.shape.tolist(), here.seconds, strict=True)}
     both = np.array([tuple(s) in known for s in there.shape.tolist()])
@@ -205,7 +204,7 @@ def compare(family: str, source: str, target: str, looked: bool) -> None:
 
 
 def regimes(target: str, of: OpDemands, truth: np.ndarray) -> dict[str, np.ndarray]:
-    """Masks of the rows by regime: all, short ops, bound by arithmetic, bound by memory."""
+    """Masks of rows by regime: all, short, compute-bound, memory-bound."""
     sheet, small = GPUS[target], truth <= SMALL
     peak = sheet.peaks["fp8" if "fp8" in of.signatures[0] else "bf16"]
     arithmetic = of.flop / peak > of.bytes / sheet.bandwidth
@@ -218,7 +217,7 @@ def regimes(target: str, of: OpDemands, truth: np.ndarray) -> dict[str, np.ndarr
 
 
 def refitted(gpu: str, q: np.ndarray, of: OpDemands, took: np.ndarray) -> np.ndarray:
-    """The shares of both roofs and the launch, from few measured ops."""
+    """Both efficiencies and the launch, refitted to a few measured ops."""
     found = fit_parameters(lambda p: seconds(gpu, np.array([*p, *q[3:]]), of), q[:3], took, ROUGH)
     return np.array([*found, *q[3:]])
 

@@ -1,14 +1,14 @@
-"""Recorded GPU traces that nobody here had seen, scored once.
+"""Score recorded GPU traces from other projects that had not been seen, once.
 
     python -m foretrace.calibration.judge.unseen_traces FOLDER [LIST.csv]
 
-``unseen_traces/traces.csv`` names them (repository, commit, path, sha256, GPU), ``FOLDER`` holds
-the files; none of them is part of this project.  GPUs that the catalog lacks are described in
-``unseen_traces/gpus``.  Measures are those of ``traces.py``; of GPUs whose kernels are at
-the level of recorded traces of the same GPU *blind* is scored too.  Each trace is also asked of
-``foretrace trace info``, and run with a chain on its own GPU and two others.  What is refused is a
-row and a failure; what is no error of foretrace's own is told as a traceback.  Pairs are the same
-work on two GPUs.
+``unseen_traces/traces.csv`` lists them (repository, commit, path, sha256, GPU), and ``FOLDER``
+holds the files; none is part of this project. GPUs that the catalog lacks are described in
+``unseen_traces/gpus``. Measures are those of ``traces.py``; for GPUs whose kernels were scaled to
+recorded traces of the same GPU, *blind* is scored too. Each trace is also read by ``foretrace trace
+info``, and run with a chain on its own GPU and two others. An error is a row and a failure; an
+error that is not one of foretrace's own is shown as a traceback. Pairs are the same work on two
+GPUs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ backends: {{node*.gpu*: [carried, roofline, recorded], node*.gpu*.dma: [copy, re
 
 
 class TraceResult(NamedTuple):
-    """What is said of one trace; ``refused`` is a message, "" where there is none."""
+    """Result for one trace; ``refused`` is an error message, or ""."""
 
     file: str
     gpu: str
@@ -83,7 +83,10 @@ class TraceResult(NamedTuple):
 
     @property
     def bars(self) -> str:
-        """Whether sum (15 or 35 %), median (20 %; measured GPUs) and share (90 %) hold."""
+        """Verdict on the targets, "pass" or "fail".
+
+        The targets are: sum (15 or 35 %), median (20 %, measured GPUs), predicted share (90 %).
+        """
         s = self.blind or self.score
         if s is None or not s.answered >= ENOUGH:
             return "fail"
@@ -93,14 +96,14 @@ class TraceResult(NamedTuple):
 
 
 def refusal(error: BaseException) -> str:
-    """Message of an error; a traceback is called one."""
+    """Message of an error; an unexpected exception is marked as a traceback."""
     ours = isinstance(error, ForetraceError | SystemExit)
     kind = "" if ours else f"TRACEBACK {type(error).__name__}: "
     return kind + " ".join(str(error).split())[:400]
 
 
 def score_trace(folder: Path, row: dict[str, str]) -> TraceResult:
-    """All of one trace."""
+    """Compute all results of one trace."""
     path = (folder / row["file"]).resolve()
     if hashlib.sha256(path.read_bytes()).hexdigest() != row["sha256"]:
         raise SystemExit(f"{path}: is not the file of the list (sha256)")
@@ -142,7 +145,7 @@ def score_trace(folder: Path, row: dict[str, str]) -> TraceResult:
 
 
 def refusals(path: Path, on: str) -> Iterable[str]:
-    """What ``foretrace trace info`` refuses."""
+    """Error messages of ``foretrace trace info`` for a trace."""
     words = [sys.executable, "-m", "foretrace", "trace", "info", str(path), "--json", "--on", on]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -150,19 +153,19 @@ def refusals(path: Path, on: str) -> Iterable[str]:
 
 
 def blind_gpu(name: str) -> GpuModel:
-    """GPU with the constants of other GPUs."""
+    """GPU model with the constants of other GPUs."""
     return GpuModel.of(name, settings(name) | {"kernels": "other"})
 
 
 def share(what: str, of: list[TraceResult], holds: list[TraceResult]) -> None:
-    """One count, with Wilson's 95 % interval."""
+    """Print one count, with Wilson's 95 % interval."""
     if of:
         low, high = binomtest(len(holds), len(of)).proportion_ci(method="wilson")
         print(f"{what:66s}{len(holds):3d} of {len(of):2d} ({low:.0%} to {high:.0%})")
 
 
 def counts(every: list[TraceResult]) -> None:
-    """The counts of the page, of what nobody had noticed before."""
+    """Print the counts of the documentation page."""
     some = [one for one in every if one.counts]
     enough = [t for t in some if t.score and t.score.answered >= ENOUGH]
     own = [t for t in some if t.gpu in MEASURED]
@@ -189,7 +192,7 @@ def inside(one: Score | None) -> bool:
 
 
 def pairs(folder: Path, rows: dict[str, str]) -> None:
-    """The same work on the other GPU."""
+    """Predict the same work on the other GPU, and print the errors."""
     print(
         f"\n{'pairs: error of the sum':46s}{'answered':>9s}{'chain':>9s}{'copied':>9s}{'peaks':>9s}"
     )
@@ -209,7 +212,7 @@ def pairs(folder: Path, rows: dict[str, str]) -> None:
 
 
 def steps(folder: Path, rows: dict[str, str]) -> None:
-    """The step, and its sum of kernels, on the other GPU, as ``steps.py`` asks them."""
+    """Predict the step and its kernel sum on the other GPU, as in ``steps.py``, and print them."""
     asked_steps, sums = [], []
     for here, there in PAIRS:
         if here in rows and there in rows:

@@ -1,4 +1,4 @@
-"""Small GPT, ResNet and mixture of experts: as torch modules, and as descriptions."""
+"""Small GPT, ResNet and mixture of experts, as torch modules and as model descriptions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXPERTS: dict[str, Any] = {
 
 
 class Described(NamedTuple):
-    """A model as a module, what a batch of it is, and its description."""
+    """Model as a torch module, its batch, and its description."""
 
     module: Callable[[], nn.Module]
     batch: Callable[[], tuple[torch.Tensor, torch.Tensor]]
@@ -70,7 +70,7 @@ MODELS = {
 
 
 def plan(of: Described, ranks: int = 1) -> ParallelPlan:
-    """Plan of a step: data-parallel ranks, a micro-batch each, everything in fp32."""
+    """Plan of a step: data-parallel ranks with one micro-batch each, all in fp32."""
     return ParallelPlan(
         batch=of.samples * ranks, sequence=of.sequence, micro_batch=of.samples, data=ranks,
         precision=PRECISIONS["fp32"], bucket=BUCKET // 4, loss="written", reducer="ddp",
@@ -78,7 +78,7 @@ def plan(of: Described, ranks: int = 1) -> ParallelPlan:
 
 
 def make_step(of: Described, ranks: int = 1) -> Callable[[], Callable[[], None]]:
-    """What makes a training step: gradients, their norm, Adam as one op."""
+    """Function that creates a training step: gradients, their norm, Adam as one op."""
 
     def make() -> Callable[[], None]:
         torch.manual_seed(0)

@@ -1,11 +1,11 @@
-"""What DistributedDataParallel costs a process that has nobody to reduce with.
+"""Measure the cost of DistributedDataParallel in a single process.
 
     python calibration/record/training_steps.py launch 1 calibration/local/ddp_alone.py HOW MODULE …
 
 HOW is ``plain`` or ``ddp``.
 
-MODULE is ``foretrace.traces.zoo.gpt`` or ``.resnet50``, arguments as ``record/training_steps.py``
-has them. Prints the median step, ms, of those after the first six.
+MODULE is ``foretrace.traces.zoo.gpt`` or ``.resnet50``, with the arguments of
+``record/training_steps.py``. Prints the median step in ms, without the first six.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ WARM_UP = 6
 
 
 def wrap_in_ddp(model: nn.Module, args: argparse.Namespace) -> nn.Module:
-    """Model wrapped in DDP as two processes have it, in one process."""
+    """Wrap a model in DDP as for two processes, in a single process."""
     dist.init_process_group("gloo")
     return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=args.bucket_mb)
 
 
 def main(how: str, module: str, *arguments: str) -> None:
-    """Train, and time from one ``zero_grad`` to the next."""
+    """Train, and measure the time from one ``zero_grad`` to the next."""
     began, plain = [], torch.optim.Optimizer.zero_grad
 
     def timed(self: torch.optim.Optimizer, *args: bool) -> None:

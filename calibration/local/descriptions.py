@@ -1,13 +1,13 @@
-"""Descriptions of a small GPT, ResNet and mixture of experts, beside what torch does of them here.
+"""Compare descriptions of a small GPT, ResNet and mixture of experts with torch on this machine.
 
     python -m foretrace.calibration.local.descriptions ops|memory|time [MODEL …] [--ranks 2]
 
 ``ops``: the description's ops against those that torch's profiler captures: kind, operands, flop,
-bytes; of several ranks those of each, and collectives in their order.  ``memory``: peak of the
-description, of the step that is not run (``--meta``), and of torch's allocator from the process's
-beginning.  ``time``: an iteration from families and cache costs that were fitted to recordings
-without the model, of the description and of the step that is not run, beside CPU and wall times of
-several process starts here, and how far these lie apart (A/A).  Needs torch.
+bytes; with several ranks those of each, and the order of collectives. ``memory``: peaks of the
+description, of a meta-device step (``--meta``), and of torch's allocator since the start of the
+process. ``time``: an iteration of the description and of the meta-device step, from families and
+cache costs fitted to recordings without the model, next to CPU and wall times of several process
+starts here, and their A/A spread. Needs torch.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ LISTS = ("cat",)  # of whose operands the profiler tells no more than thirty: co
 
 
 class Op(NamedTuple):
-    """An op as it is compared: two are the same where all of it is equal."""
+    """Op in a comparable form: two ops are equal if all fields are."""
 
     kind: str
     operands: str
@@ -86,7 +86,7 @@ class Op(NamedTuple):
 
 
 def comparable_op(of: Described, signature: Signature, flop: float, moved: float) -> Op:
-    """An op of a signature; tokens of all sequences are rows, and products may be transposed."""
+    """Comparable form of an op: sequences are flattened to rows, and transposed GEMMs are equal."""
     name = signature.op.removeprefix("aten::").removesuffix("_")
     if name in LISTS:
         return Op(name, "", 0.0, 0.0)
@@ -99,13 +99,13 @@ def comparable_op(of: Described, signature: Signature, flop: float, moved: float
 
 
 def _rows(of: Described, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape with the tokens of all sequences as rows, as a description has them."""
+    """Shape with the tokens of all sequences flattened to rows, as in a description."""
     tokens = (of.samples, of.sequence)
     return (math.prod(tokens), *shape[2:]) if of.sequence > 1 and shape[:2] == tokens else shape
 
 
 def described_ops(of: Described, ranks: int = 1, rank: int = 0) -> list[Op]:
-    """Ops of a rank of a description, in order."""
+    """Ops of one rank of a description, in order."""
     block = step_graph(of.model, plan(of, ranks)).ops
     rows = np.flatnonzero((block.kind == Kind.COMPUTE) & (block.rank == rank)).tolist()
     return [
@@ -214,9 +214,10 @@ def _is_workspace(name: str, operand: Operand) -> bool:
 
 
 def captured_ops(of: Described, trace: Trace) -> list[Op]:
-    """Ops that torch's profiler captured of a step, in order.
+    """Ops of a step captured by torch's profiler, in order.
 
-    It tells no more than thirty shapes of a list; those of all weights are the module's.
+    The profiler lists at most thirty shapes of a tensor list; shapes of all weights come from the
+    module.
     """
     weights = sum(p.numel() for p in of.module().parameters())
     found = []
@@ -232,7 +233,7 @@ def captured_ops(of: Described, trace: Trace) -> list[Op]:
 
 
 def profiled(of: Described, path: Path) -> Trace:
-    """Trace of the second step of one process."""
+    """Profiler trace of the second step of one process."""
     step = make_step(of)()
     step()
     with torch.profiler.profile(
@@ -244,7 +245,7 @@ def profiled(of: Described, path: Path) -> Trace:
 
 
 def compare(said: list[Op], seen: list[Op]) -> dict[str, Any]:
-    """Ops that both have, with flop and bytes, and what only one has."""
+    """Common ops with flop and bytes, and ops that only one side has."""
     here, there = Counter(said), Counter(seen)
     told = [float(np.nansum([op.flop for op in ops])) for ops in (said, seen)]
     return {
@@ -255,7 +256,7 @@ def compare(said: list[Op], seen: list[Op]) -> dict[str, Any]:
 
 
 def _format_ops(rest: Counter[Op]) -> dict[str, int]:
-    """Ops that only one has: kind and operands, flop and bytes where they are known, how many."""
+    """Counts of ops that only one side has, by kind, operands, and known flop and bytes."""
     found = Counter[str]()
     for op, count in rest.items():
         work = "" if math.isnan(op.bytes) else f" | {op.flop:.0f} flop {op.bytes:.0f} B"
@@ -264,7 +265,7 @@ def _format_ops(rest: Counter[Op]) -> dict[str, int]:
 
 
 def judge_ops(name: str, folder: Path, ranks: int) -> None:
-    """Print how ops of a description are those captured; of several ranks all, and collectives."""
+    """Print how a description's ops match the captured ones; with ranks, also collectives."""
     of = MODELS[name]
     if ranks == 1:
         found = compare(described_ops(of), captured_ops(of, profiled(of, folder / "rank0.json")))
@@ -280,7 +281,7 @@ def judge_ops(name: str, folder: Path, ranks: int) -> None:
 
 
 def described_collectives(of: Described, ranks: int) -> list[str]:
-    """Collectives of a description, in order: kind and operand; rank 0's."""
+    """Collectives of rank 0 of a description, in order: kind and operand."""
     ops = step_graph(of.model, plan(of, ranks)).ops
     rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.rank == 0)).tolist()
     return [ops.signature_text(i).removeprefix("collective:") for i in rows]
@@ -291,7 +292,7 @@ TYPES = {"float": "fp32", "long int": "int64"}
 
 
 def collectives(trace: Trace) -> list[str]:
-    """Collectives of a captured step, in the order in which they were asked for."""
+    """Collectives of a captured step, in call order."""
     name, shapes, dtypes = (trace.text(column) for column in ("name", "shapes", "dtypes"))
     types = {}  # gloo's own thread tells the element type
     asked = []
@@ -307,7 +308,7 @@ def collectives(trace: Trace) -> list[str]:
 
 
 def judge_memory(name: str, folder: Path) -> None:
-    """Print peaks of memory; torch's in a process of its own, from its beginning."""
+    """Print memory peaks; torch's is measured in a separate process from its start."""
     of = MODELS[name]
     path = folder / "rank0.json"
     command = [sys.executable, "-m", NAME, "peak", name, "--out", str(path)]
@@ -321,7 +322,7 @@ def judge_memory(name: str, folder: Path) -> None:
 
 
 def record_peak(name: str, out: Path) -> None:
-    """Trace of two steps with every allocation since the module was made."""
+    """Record a trace of two steps with all allocations since the module was created."""
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
     ) as profiler:
@@ -332,7 +333,7 @@ def record_peak(name: str, out: Path) -> None:
 
 
 def fitted_families(out: Path) -> Path:
-    """Families of ops on a core, and its caches, fitted to recordings of no judged model."""
+    """Fit op families of a core, and its caches, to recordings without the judged models."""
     data = measured_rows([f"foretrace:torch-{name}-epyc" for name in ("shapes", "rare")])
     caches = fit_cache_model(CACHES)
     told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "", caches=caches)
@@ -341,7 +342,7 @@ def fitted_families(out: Path) -> Path:
 
 
 def predicted(workload: dict[str, object], families: Path, ranks: int) -> float:
-    """Iteration that a scenario predicts, s."""
+    """Predicted iteration time of a workload in s."""
     scenario = {
         "foretrace": 1, "name": "here", "workload": workload,
         "cluster": {
@@ -367,7 +368,7 @@ def predicted(workload: dict[str, object], families: Path, ranks: int) -> float:
 
 
 def description_file(name: str, folder: Path) -> Path:
-    """A description as the scenario reads it."""
+    """Write a description in the form that scenarios read."""
     if name == "resnet":
         data = json.loads((ZOO / "resnet-50.json").read_text())["model"] | {"image": IMAGE}
     else:
@@ -378,7 +379,7 @@ def description_file(name: str, folder: Path) -> Path:
 
 
 def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
-    """Print iterations as predicted, blind, beside those of process starts here."""
+    """Print blind predictions of iterations next to process starts measured here."""
     of, ranks, families = MODELS[name], args.ranks, folder / "families.json"
     if not families.exists():
         fitted_families(families)
@@ -417,7 +418,7 @@ def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
 
 
 def record_exchange(name: str, ranks: int, folder: Path) -> None:
-    """Trace of a step of each rank, once DDP has its buckets in the order of the gradients."""
+    """Record a trace of a step of each rank, after DDP has reordered its buckets."""
     torch.distributed.init_process_group("gloo")
     step = make_step(MODELS[name], ranks)()
     step()
@@ -432,7 +433,7 @@ def record_exchange(name: str, ranks: int, folder: Path) -> None:
 
 
 def run_ranks(what: str, name: str, ranks: int, *words: str) -> list[str]:
-    """What all ranks of a job print."""
+    """Output of all ranks of a job."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -450,7 +451,7 @@ def run_ranks(what: str, name: str, ranks: int, *words: str) -> list[str]:
 
 
 def measured(name: str, ranks: int, steps: int) -> dict[str, float]:
-    """Median step of one start of all ranks, s: by CPU and by wall time."""
+    """Median step of one start of all ranks in s, by CPU and by wall time."""
     said = run_ranks("start", name, ranks, "--steps", str(steps))
     told = [json.loads(text.splitlines()[-1]) for text in said]
     return {clock: float(np.mean([t[clock] for t in told])) for clock in ("cpu", "wall")}
@@ -472,7 +473,7 @@ def start(name: str, ranks: int, steps: int) -> None:
 
 
 def main() -> None:
-    """Judge what is asked for."""
+    """Run the requested comparisons."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=[*JUDGED, "peak", "start", "exchange"])
     parser.add_argument("models", nargs="*", default=list(MODELS))

@@ -1,12 +1,11 @@
-"""Whole training steps from fitted families of ops, beside the median of eight untraced starts.
+"""Predict training steps from fitted op families, next to the median of eight untraced starts.
 
     python -m foretrace.calibration.local.steps_from_families
 
-Every op of a family that was fitted lasts as its line says, host ops and gaps as recorded.  Twice:
-lines of all recordings (two thirds of a model's shapes are among what was fitted, the rest not),
-and lines of recordings without the model that is judged, so that none of its shapes was.  The
-interval is the run's own: each family as wrong as what was held out of its fit.  Each with caches
-as an op alone finds them, and as those before it in the step leave them.
+Every op of a fitted family takes the time of its linear model; host ops and gaps are as recorded.
+Two fits: one to all recordings (which include two thirds of a model's shapes), and one to
+recordings without the judged model. The interval is that of the run, with the held-out error of
+each family. Each is run with warm caches for every op, and with caches as previous ops leave them.
 """
 
 import json
@@ -47,7 +46,7 @@ backends: {{"node*.gpu*": {{use: families, file: {file}, others: recorded, cache
 
 
 def lines(names: list[str], out: Path) -> Path:
-    """A file of families, fitted to those recordings."""
+    """Write a file of families fitted to these recordings."""
     data = measured_rows([RECORDINGS[n] for n in names])
     told = families_file(
         fit_families(data, "shapes", draws=2), data, "shapes", "", caches=fit_cache_model(CACHES)
@@ -57,7 +56,7 @@ def lines(names: list[str], out: Path) -> Path:
 
 
 def step(name: str, file: Path, caches: str) -> tuple[float, Sequence[float]]:
-    """Predicted step and its interval, s."""
+    """Predicted step and its interval, in s."""
     value = study(loads(SCENARIO.format(name=name, file=file, caches=caches))).summary.value(
         "base", "iteration_time.p50"
     )

@@ -1,8 +1,8 @@
-"""Do ops that were measured one by one add up to a real training step?
+"""Check whether ops measured one by one add up to a real training step.
 
-From the bundled recordings, start by start: the ops of the recorded step warm and alone, in their
-place (after what precedes them there), and done in order, each over the step of the same start.
-Nothing is fitted.
+From the bundled recordings, per process start: the ops of the step warm and alone, in context
+(after their predecessors), and in order, each divided by the step of the same start. Nothing is
+fitted.
 """
 
 import json
@@ -17,7 +17,7 @@ MODELS = ("gpt", "resnet50")
 
 
 def medians(recording: Recording, start: int, warm: bool) -> dict[str, float]:
-    """ns of each op in one start of the process."""
+    """Median time of each op in ns, in one process start."""
     found: dict[str, list[float]] = {}
     for sample in recording.samples:
         if sample.start == start and sample.good and (sample.context == WARM) == warm:
@@ -26,7 +26,7 @@ def medians(recording: Recording, start: int, warm: bool) -> dict[str, float]:
 
 
 def ratios(recording: Recording, name: str, start: int) -> dict[str, float]:
-    """Predicted over measured step, less one, in one start."""
+    """Predicted step divided by measured step, minus one, for one process start."""
     alone, place = (medians(recording, start, warm) for warm in (True, False))
     graph, step = recording.spec["graphs"][name], alone[f"compute:step {name}"]
     found = {

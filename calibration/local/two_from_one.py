@@ -1,19 +1,20 @@
-"""The step of two processes predicted from a recording of one, beside local + all-reduce.
+"""Predict the step of two processes from a recording of one, next to local step + all-reduce.
 
     python -m foretrace.calibration.local.two_from_one [once | seen]
 
-Blind: nothing of a two-process step goes in, only durations of the one-process trace and how its
-untraced steps and starts differ, DDP's bucket rule, and all-reduces as they were measured on that
-wire: how long they take alone, and what they take of a core beside a thread that computes, by a
-line through their times each.  *Local + all-reduce* adds those of the same buckets, as measured,
-to the local step.  The truth is the untraced steps in `traces/data/ddp-*/steps.csv`.
+Blind: no two-process step is used. Inputs are the durations of the one-process trace, the variation
+of its untraced steps and starts, DDP's bucket rule, and all-reduces measured on that wire: their
+time alone, and their use of a core next to a computing thread, each as a fitted line. *Local +
+all-reduce* adds the measured all-reduces of the same buckets to the local step. The measurement is
+the untraced steps in `traces/data/ddp-*/steps.csv`.
 
-Sittings are told apart.  Errors of the first had been seen while the form was sought; starts from
-`ONCE` on were scored once, when it was final.  What one and two processes take is of one sitting.
+Measurement sessions are separated. Errors of the first session were known while the form was
+chosen; starts from `ONCE` on were scored once, when it was final. One- and two-process times are of
+the same session.
 
-Calibrated: one constant each that multiplies what all-reduces take, fitted on every other start of
-all variants and judged on the rest.  Intervals: 90 % of the errors when starts are drawn again,
-those of one process and of two.
+Calibrated: one constant factor on all-reduce times, fitted on every other start of all variants and
+judged on the rest. Intervals: 90 % of the errors if the starts of one and of two processes are
+resampled.
 """
 
 from __future__ import annotations
@@ -73,13 +74,13 @@ Way = Callable[..., float]  # variant, sitting, constant
 
 @dataclass(frozen=True)
 class Variant:
-    """One two-process run, and what it is predicted from.
+    """One two-process run, and the inputs of its prediction.
 
     Parameters
     ----------
     one, two : names of the recordings of one and of two processes
-    bucket : MiB, as ``record/training_steps.py`` tells the script
-    table : of all-reduces alone, on that wire
+    bucket : bucket size in MiB, as passed by ``record/training_steps.py``
+    table : table of all-reduces alone on that wire
     """
 
     one: str
@@ -105,7 +106,7 @@ def rows(table: Path) -> list[dict[str, str]]:
 
 @cache
 def starts(configuration: str, once: bool) -> frozenset[str]:
-    """Names of the process starts of a sitting."""
+    """Names of the process starts of a session."""
     told = [*rows(DATA / "starts.csv"), *rows(DATA / "variants.csv")]
     mine = [row for row in told if row["configuration"] == configuration]
     return frozenset(row["start"] for row in mine if (row["date"] >= ONCE) == once)
@@ -113,7 +114,7 @@ def starts(configuration: str, once: bool) -> frozenset[str]:
 
 @contextmanager
 def sitting(configuration: str, once: bool) -> Iterator[Path]:
-    """A folder with the steps of those starts.
+    """Folder with the steps of a session's starts.
 
     Raises
     ------
@@ -134,20 +135,20 @@ def sitting(configuration: str, once: bool) -> Iterator[Path]:
 
 @cache
 def measured(configuration: str, once: bool) -> np.ndarray:
-    """Median untraced step of every process start, s (mean of its ranks)."""
+    """Median untraced step of every process start in s (mean over ranks)."""
     with sitting(configuration, once) as folder:
         return read([folder]).medians
 
 
 @cache
 def drawn(variant: Variant, once: bool, shared: bool = True, times: float = 1.0) -> np.ndarray:
-    """The step of two processes, s, in each replica: starts, steps and ranks differ as recorded.
+    """Step of two processes in s, per replica; starts, steps and ranks vary as recorded.
 
     Parameters
     ----------
-    once : whether of the starts that were scored once
-    shared : whether they slow each other's memory
-    times : what all-reduces take, over what they took alone
+    once : True for the starts that were scored once
+    shared : True if the processes slow down each other's memory accesses
+    times : factor on all-reduce times
     """
     with tempfile.TemporaryDirectory() as folder, sitting(variant.one, once) as local:
         library, rate = (
@@ -163,19 +164,19 @@ def drawn(variant: Variant, once: bool, shared: bool = True, times: float = 1.0)
 
 
 def predicted(variant: Variant, once: bool, shared: bool = True, times: float = 1.0) -> float:
-    """Predicted step: the median of the replicas, s."""
+    """Predicted step in s: the median of the replicas."""
     return float(np.median(drawn(variant, once, shared, times)))
 
 
 @cache
 def line(table: str) -> tuple[float, float]:
-    """What an all-reduce alone costs, s, and B/s beside that, as ``fit`` has it."""
+    """Fixed time of an all-reduce alone in s, and its rate in B/s, as ``fit`` computes them."""
     return _line(alone(table))
 
 
 @cache
 def core(table: str) -> tuple[float, float]:
-    """What it takes of each core beside a thread that computes: s, and B/s beside that."""
+    """Core time of an all-reduce next to a computing thread: fixed time in s, and rate in B/s."""
     found: dict[int, list[float]] = {}
     for row in rows(DATA / table.replace("all_reduce", "all_reduce-beside")):
         if row["busy"] == "1" and row["threads"] == "1":
@@ -192,7 +193,7 @@ def _line(found: dict[int, list[float]]) -> tuple[float, float]:
 
 @cache
 def alone(table: str) -> dict[int, list[float]]:
-    """Seconds of every all-reduce that was measured by itself, by size."""
+    """Time in s of every all-reduce that was measured alone, by size."""
     found: dict[int, list[float]] = {}
     for row in rows(DATA / table):
         found.setdefault(int(row["bytes"]), []).append(int(row["duration_ns"]) * 1e-9)
@@ -200,7 +201,7 @@ def alone(table: str) -> dict[int, list[float]]:
 
 
 def gloo(table: str, times: float, folder: Path) -> str:
-    """The catalog's gloo with the times of that table; its name."""
+    """Catalog entry of gloo with the times of a table; returns its name."""
     source = (
         "{kind: assumed, where: calibration/local/two_from_one.py, date: 2026-11-21, error: null}"
     )
@@ -214,7 +215,7 @@ def gloo(table: str, times: float, folder: Path) -> str:
 
 
 def all_reduces(variant: Variant) -> float:
-    """Seconds of the all-reduces of one step, as measured alone, one after the other."""
+    """Time in s of the all-reduces of one step, measured alone, one after another."""
     found = alone(variant.table)
     mean = [float(np.mean(x)) for x in found.values()]
     return float(np.interp(bucket_sizes(variant), list(found), mean).sum())
@@ -222,7 +223,7 @@ def all_reduces(variant: Variant) -> float:
 
 @cache
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
-    """B of each bucket of a step."""
+    """Size in B of each bucket of a step."""
     from foretrace.scenarios.workloads.trace_files import open_trace
     from foretrace.traces.infer.ranks.gradients import gradients
 
@@ -233,12 +234,12 @@ def bucket_sizes(variant: Variant) -> tuple[float, ...]:
 
 
 def summed(variant: Variant, once: bool, times: float = 1.0) -> float:
-    """Local + all-reduce, s."""
+    """Local step + all-reduce, in s."""
     return float(np.median(measured(variant.one, once))) + times * all_reduces(variant)
 
 
 def modelled(variant: Variant, once: bool, times: float = 1.0) -> float:
-    """The model's step, s, between runs on a grid of constants."""
+    """Model's step in s, interpolated between runs on a grid of constants."""
     if times == 1.0:
         return predicted(variant, once)
     steps = [predicted(variant, once, times=t) for t in GRID.tolist()]
@@ -246,13 +247,13 @@ def modelled(variant: Variant, once: bool, times: float = 1.0) -> float:
 
 
 def truth(variant: Variant, once: bool) -> float:
-    """The step of two processes as measured, s."""
+    """Measured step of two processes, in s."""
     return float(np.median(measured(variant.two, once)))
 
 
 @cache
 def constant(how: Way, once: bool) -> float:
-    """That which fits every other start of all variants best."""
+    """Constant that best fits every other start of all variants."""
 
     def loss(times: float) -> float:
         steps = [(how(v, once, times), measured(v.two, once)[::2]) for v in VARIANTS.values()]
@@ -262,13 +263,13 @@ def constant(how: Way, once: bool) -> float:
 
 
 def calibrated(how: Way, variant: Variant, once: bool) -> float:
-    """The error that the constant leaves on the starts it was not fitted on."""
+    """Remaining error on the starts that the constant was not fitted on."""
     step = how(variant, once, constant(how, once))
     return step / float(np.median(measured(variant.two, once)[1::2])) - 1
 
 
 def errors(variant: Variant, once: bool, step: float) -> np.ndarray:
-    """Those of a prediction when starts are drawn again, of one process and of two."""
+    """Errors of a prediction if the starts of one and of two processes are resampled."""
     random = np.random.default_rng(SEED)
     local, two = measured(variant.one, once), measured(variant.two, once)
     one, both = (np.median(random.choice(x, (DRAWS, len(x))), axis=1) for x in (local, two))
@@ -276,12 +277,12 @@ def errors(variant: Variant, once: bool, step: float) -> np.ndarray:
 
 
 def interval(variant: Variant, once: bool, step: float) -> list[float]:
-    """90 % of those errors."""
+    """90 % interval of the resampled errors."""
     return [float(e) for e in np.quantile(errors(variant, once, step), [0.05, 0.95])]
 
 
 def found(name: str, once: bool) -> dict[str, object]:
-    """Measured and predicted steps of a variant in one sitting."""
+    """Measured and predicted steps of a variant in one session."""
     variant = VARIANTS[name]
     steps, draws, real = measured(variant.two, once), drawn(variant, once), truth(variant, once)
     low, high = np.quantile(draws, [0.05, 0.95])
@@ -302,7 +303,7 @@ def found(name: str, once: bool) -> dict[str, object]:
 
 
 def told(how: Way, variant: Variant, once: bool) -> dict[str, object]:
-    """Errors of one way to predict."""
+    """Errors of one prediction method."""
     step = how(variant, once)
     return {
         "blind_ms": 1e3 * step,
@@ -314,7 +315,7 @@ def told(how: Way, variant: Variant, once: bool) -> dict[str, object]:
 
 
 def judged(variants: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """Coverage of the replicas' 90 % over all starts, by the rule for intervals of a run.
+    """Coverage of the replicas' 90 % interval over all starts, by the rule for run intervals.
 
     >>> judged([{"starts": 5, "starts_held": 4}, {"starts": 14, "starts_held": 10}])["state"]
     'unresolved'
@@ -327,7 +328,7 @@ def judged(variants: Sequence[Mapping[str, Any]]) -> dict[str, object]:
 
 
 def main(sittings: list[str]) -> None:
-    """Print all variants, of the starts that were scored once and of those that had been seen."""
+    """Print all variants, for the starts that were scored once and for the known ones."""
     for once in (word == "once" for word in sittings or ["once", "seen"]):
         told = [found(name, once) for name in VARIANTS]
         for line in (*told, {"scored_once": once, "coverage": judged(told)}):

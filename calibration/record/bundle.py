@@ -1,18 +1,17 @@
-"""Make the bundled traces of what `record.py` recorded: native form, one table of all steps.
+"""Create the bundled traces from the output of `record.py`: native form, one table of all steps.
 
     python -m foretrace.calibration.record.bundle RECORDINGS [traces/data]
     python -m foretrace.calibration.record.bundle --add RECORDINGS [traces/data]
     python -m foretrace.calibration.record.bundle --variants RECORDINGS [traces/data]
     python -m foretrace.calibration.record.bundle --add-variants RECORDINGS [traces/data]
 
-Of every configuration the ops of one process start are kept, those of all its ranks, and the step
-times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
-typically takes, among those that the check of the intervals does not hold out
-(`parameter_search.held_out_mask`, by the start's number: one choice for all configurations).
+For every configuration the ops of one process start are kept, for all its ranks, and the step times
+of all starts. The start is the one whose traced steps are nearest to a typical untraced step, among
+those not held out for the interval check (`parameter_search.held_out_mask`, by start number: one
+choice for all configurations).
 
-``--add`` puts the steps of another sitting behind those that are there and leaves the traces.
-Of the variants, which have few starts, it is chosen among all, and of two processes only the step
-times are kept.
+``--add`` appends the steps of another session and keeps the traces. For variants, which have few
+starts, the start is chosen among all, and for two processes only step times are kept.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def typical(facts: Facts, phase: str) -> float:
 
 
 def choose(found: list[Facts], share: float = ASIDE) -> Facts:
-    """The start whose trace shows best what a step takes when nobody traces it."""
+    """Process start whose traced steps are nearest to a typical untraced step."""
     aside = held_out_mask([f"start{facts['start']}" for facts in found], share=share)
     kept = [facts for facts, out in zip(found, aside, strict=True) if not out]
     usual = np.mean([np.log(typical(facts, "untraced")) for facts in kept])
@@ -81,7 +80,7 @@ def steps(chosen: Facts) -> Iterator[Facts]:
 
 
 def rates(recordings: Path, names: tuple[str, ...]) -> str:
-    """Tables of all process starts under one head."""
+    """Tables of all process starts under one header."""
     files = [f for name in names for f in sorted(recordings.glob(f"{name}/start*/*.csv"))]
     tables = [f.read_text().splitlines() for f in files]
     rows = [row for table in tables for row in table[1:]]
@@ -112,7 +111,7 @@ def main(recordings: Path, data: Path) -> None:
 def add(
     recordings: Path, data: Path, names: tuple[str, ...] = MODELS, told: str = "starts.csv"
 ) -> None:
-    """Append the step times of more process starts, numbered after those that are there."""
+    """Append the step times of more process starts, numbered after the existing ones."""
     everything = _read(data / told)
     for name in names:
         table = data / name / "steps.csv"
@@ -137,12 +136,12 @@ def _read(path: Path) -> list[Facts]:
 
 
 def undisturbed_starts(found: list[Facts]) -> list[Facts]:
-    """Starts during which others left the cores alone, but for a small share of their time."""
+    """Process starts during which other processes used almost no CPU time."""
     return [f for f in found if f["foreign_core_seconds"] <= FOREIGN * f["core_seconds"]]
 
 
 def variants(recordings: Path, data: Path) -> None:
-    """Write the variants of two processes, and the profiles that they are predicted from."""
+    """Write the two-process variants, and the profiles from which they are predicted."""
     found = {name: undisturbed_starts(starts(recordings, name)) for name in (*PROFILES, *VARIANTS)}
     for name in (*PROFILES, *VARIANTS):
         if name in PROFILES:

@@ -1,14 +1,14 @@
-"""Record this machine's memory, matrix products and torch ops with the drivers of ``hil/``.
+"""Record this machine's memory, GEMMs and torch ops with the drivers of ``hil/``.
 
-``python -m foretrace.calibration.record.devices LIST OUT [--python PYTHON]``, LIST being ``host``,
+``python -m foretrace.calibration.record.devices LIST OUT [--python PYTHON]``, with LIST ``host``,
 ``sizes``, ``gpt``, ``resnet50``, ``shapes``, ``rare`` or ``cold``; PYTHON has torch and foretrace.
-One core, one thread, the CPU clock; jemalloc that keeps what is freed, as in ``training_steps.py``.
+One core, one thread, the CPU clock; jemalloc that keeps freed memory, as in ``training_steps.py``.
 
-The lists of models have the ops of the bundled trace, families of shapes around them, its ops again
-each after those before it in the graph, the graph's ops done in order (``compute:graph``), and real
-training steps (``compute:step``), interleaved in the same starts of the process.  The others are of
-no model: ``rare`` has shapes of families that had few, ``cold`` some of both, with caches warm and
-emptied.
+The lists of models contain the ops of the bundled trace, families of shapes around them, its ops
+again after their predecessors in the graph, the graph's ops in order (``compute:graph``), and real
+training steps (``compute:step``), interleaved in the same process starts. The other lists belong to
+no model: ``rare`` has shapes of families with few shapes, ``cold`` some of both, with warm and with
+flushed caches.
 """
 
 import argparse
@@ -43,7 +43,7 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"
 
 
 def recorded(name: str) -> tuple[list[str], list[str]]:
-    """All ops of a bundled trace, and those of its third iteration in order."""
+    """All ops of a bundled trace, and the ops of its third iteration in order."""
     from foretrace.scenarios.workloads.trace_files import open_trace
 
     ops = open_trace(f"foretrace:{name}").graph().ops
@@ -52,13 +52,13 @@ def recorded(name: str) -> tuple[list[str], list[str]]:
 
 
 def preceded(graph: list[str], before: int) -> dict[str, tuple[str, ...]]:
-    """Each distinct op of a graph, and the ops right before its first place there."""
+    """Distinct ops of a graph, with the ops directly before their first occurrence."""
     first = {signature: i for i, signature in reversed(list(enumerate(graph))) if i >= before}
     return {s: tuple(graph[i - before : i]) for s, i in first.items()}
 
 
 def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
-    """Work list of that name."""
+    """Work list of this name."""
     limits = {"starts": starts, "most_starts": starts, "blocks": 4, "seconds": seconds}
     limits |= {"busy": BUSY}
     if name in ON_HOST:
@@ -71,7 +71,7 @@ def work(name: str, repeats: int, seconds: float, starts: int = 4) -> WorkList:
 
 
 def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
-    """Requests for shapes that no recorded model has."""
+    """Requests for shapes that no recorded model uses."""
     if name == "shapes":
         return tuple(Request(s, repeats) for s in shapes())
     used = {parse_signature(s).operands for m in BEFORE for s in recorded(m)[0] if s}
@@ -85,7 +85,7 @@ def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
 
 
 def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, Any]]:
-    """A model's ops alone and in their place, shapes around them, and its whole steps."""
+    """Requests for a model's ops alone and in context, shapes around them, and complete steps."""
     from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
 
     every, once = recorded(name)
@@ -102,7 +102,9 @@ def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, An
 
 
 def _is_complete(signature: str, strides: dict[str, int]) -> bool:
-    """A convolution needs its stride, a concatenation its operands."""
+    """True if a signature has all it needs: the stride of a convolution, operands of a
+    concatenation.
+    """
     if "cat" in signature.split() or signature == "compute:aten::cat":
         return False
     forward = ("conv" in signature) and "backward" not in signature
@@ -142,7 +144,7 @@ def main() -> None:
 
 
 def wait_for_idleness(patience: int) -> None:
-    """Until the others leave a second in peace, or patience ends."""
+    """Wait until other processes are idle for a second, or ``patience`` ends."""
     for _ in range(patience):
         if conditions.cores_used_by_others(1.0) < 0.3:
             return

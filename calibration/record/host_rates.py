@@ -1,6 +1,6 @@
-"""What one core and two ranks of this machine do: GEMM, streaming, all-reduce over gloo.
+"""Measure one core and two ranks of this machine: GEMM, streaming, all-reduce over gloo.
 
-Raw repeats as CSV, nothing averaged: `training_steps.py` runs this, a fit reads it.
+Writes raw repeats as CSV without averaging: `training_steps.py` runs this, a fit reads it.
     RANK=0 WORLD_SIZE=1 python calibration/record/host_rates.py compute FOLDER START
     RANK=r WORLD_SIZE=2 ... python calibration/record/host_rates.py all-reduce FOLDER START
     RANK=r WORLD_SIZE=2 ... python calibration/record/host_rates.py all-reduce-beside FOLDER START
@@ -32,7 +32,7 @@ SETTLE = 3  # untimed calls before the timed ones
 
 
 def timed(call: Callable[[], object], repeats: int) -> Iterator[int]:
-    """Nanoseconds of each of `repeats` calls."""
+    """Duration in ns of each of `repeats` calls."""
     for _ in range(SETTLE):
         call()
     for _ in range(repeats):
@@ -42,7 +42,7 @@ def timed(call: Callable[[], object], repeats: int) -> Iterator[int]:
 
 
 def gemms() -> Iterator[str]:
-    """Matrix products, (m, k) x (k, n), single precision."""
+    """GEMMs, (m, k) x (k, n), single precision."""
     for m, n, k in SQUARES + LINEAR:
         a, b, c = torch.randn(m, k), torch.randn(k, n), torch.empty(m, n)
         moved, flop = 4 * (m * k + k * n + m * n), 2 * m * n * k
@@ -51,7 +51,7 @@ def gemms() -> Iterator[str]:
 
 
 def streams() -> Iterator[str]:
-    """Elementwise ops; bytes are those read plus those written, single precision."""
+    """Elementwise ops in single precision; bytes are read plus written."""
     for size in STREAM:
         a, b = torch.zeros(size // 4), torch.ones(size // 4)
         calls = {
@@ -66,7 +66,7 @@ def streams() -> Iterator[str]:
 
 
 def all_reduces() -> Iterator[str]:
-    """Blocking sums of one tensor over all ranks, each after a barrier."""
+    """Blocking all-reduces of one tensor over all ranks, each after a barrier."""
     dist.init_process_group("gloo")
     for size in MESSAGES:
         tensor = torch.zeros(size // 4)
@@ -82,7 +82,7 @@ def all_reduces() -> Iterator[str]:
 
 
 class Loop:
-    """A thread that computes on the core of its rank, while it is told to."""
+    """Thread that computes on its rank's core while it is switched on."""
 
     def __init__(self) -> None:
         self.go, self.idle = Event(), Event()
@@ -99,7 +99,7 @@ class Loop:
                 self.idle.set()
 
     def turn(self, on: bool) -> None:
-        """Start the loop's thread, or stop it and wait until it ended."""
+        """Start the thread, or stop it and wait for its end."""
         if on == self.go.is_set():
             return
         self.idle.clear()
@@ -111,7 +111,7 @@ class Loop:
 
 
 def all_reduces_under_load() -> Iterator[str]:
-    """Sums of several tensors at once, with and without a thread that computes on each core."""
+    """Several concurrent all-reduces, with and without a computing thread on each core."""
     dist.init_process_group("gloo")
     groups = {threads: _group(threads) for threads in (1, 2)}
     loop = Loop()
@@ -136,7 +136,7 @@ def all_reduces_under_load() -> Iterator[str]:
 
 
 def _group(threads: int) -> dist.ProcessGroupGloo:
-    """A group whose all-reduces so many threads do; torch has two."""
+    """Process group whose all-reduces use this number of threads; torch uses two."""
     store = dist.PrefixStore(f"threads{threads}", dist.distributed_c10d._get_default_store())
     told = dist.ProcessGroupGloo._Options()
     told._devices, told._threads = [dist.ProcessGroupGloo.create_device(interface="lo")], threads
@@ -145,7 +145,7 @@ def _group(threads: int) -> dist.ProcessGroupGloo:
 
 
 def _clocks(loop: Loop) -> tuple[int, int, int]:
-    """Wall time, CPU time of the process, and of the loop's thread, ns."""
+    """Wall time, CPU time of the process, and CPU time of the loop's thread, in ns."""
     return time.perf_counter_ns(), time.process_time_ns(), time.clock_gettime_ns(loop.clock)
 
 

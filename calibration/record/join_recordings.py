@@ -1,7 +1,7 @@
-"""One recording of several sittings: ``calibration.record.join_recordings OUT FILE…``.
+"""Join recordings of several sessions: ``calibration.record.join_recordings OUT FILE…``.
 
-A start of the process in which some op was not reached is left out, so that what remains is whole.
-Of ``FILE:warm`` only the warm ops are taken: its contexts were others.
+Process starts in which some op is missing are left out, so that the result is complete. Of
+``FILE:warm`` only the warm ops are used, since its contexts differ.
 """
 
 import sys
@@ -15,7 +15,7 @@ from foretrace.sim.errors import RecordingError
 
 
 def complete_starts(recording: Recording) -> Recording:
-    """Recording without the starts that were cut short."""
+    """Recording without process starts that were interrupted."""
     every = {s.key for s in recording.samples}
     starts = {s.start for s in recording.samples}
     full = {n for n in starts if {s.key for s in recording.samples if s.start == n} == every}
@@ -24,7 +24,7 @@ def complete_starts(recording: Recording) -> Recording:
 
 
 def read_recording(name: str) -> Recording:
-    """Complete starts of the recording at `PATH` or, of its warm ops only, `PATH:warm`."""
+    """Complete starts of the recording at `PATH`; with `PATH:warm`, only its warm ops."""
     path, _, only = name.partition(":")
     recording = read(Path(path))
     kept = tuple(s for s in recording.samples if not only or s.context == WARM)
@@ -32,12 +32,12 @@ def read_recording(name: str) -> Recording:
 
 
 def merge_recordings(recordings: Sequence[Recording]) -> Recording:
-    """One recording of the samples of several, of one driver and device; starts renumbered.
+    """Join the samples of several recordings of one driver and device; starts are renumbered.
 
     Raises
     ------
     RecordingError
-        They are of different drivers or devices.
+        The drivers or devices differ.
     """
     first = recordings[0]
     samples: list[Sample] = []

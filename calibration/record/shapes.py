@@ -1,4 +1,4 @@
-"""Which ops the recordings of this machine have: lists of shapes, none drawn for another's sake."""
+"""Op lists for recordings of this machine: shapes, drawn independently of the judged models."""
 
 import random
 import re
@@ -15,7 +15,7 @@ IMAGES = ((64, 56), (128, 28), (256, 14), (512, 7))
 
 
 def host() -> list[str]:
-    """Memory by size, and products."""
+    """Memory ops by size, and GEMMs."""
     moved = [f"{verb} uint8[{n}]" for verb in MOVES for n in sorted({*SIZES, *BEND})]
     moved += [f"host:chase uint8[{n}]" for n in SIZES]
     added = [f"compute:aten::add fp32[{n // 4}] fp32[{n // 4}]" for n in SIZES[:-2]]
@@ -23,13 +23,13 @@ def host() -> list[str]:
 
 
 def sizes() -> list[str]:
-    """Memory again, at sizes that ``host`` lacks: four an octave from 4 KiB to 128 MiB."""
+    """Memory ops at further sizes: four per octave from 4 KiB to 128 MiB."""
     every = {round(2 ** (i / 4 + 1 / 8)) >> 9 << 9 for i in range(4 * 12, 4 * 27)}
     return [f"{verb} uint8[{n}]" for verb in MOVES for n in sorted(every - {*SIZES, *BEND})]
 
 
 def products(dtype: str) -> list[str]:
-    """Matrix products, square and not."""
+    """GEMMs, square and non-square."""
     shapes = [*((n, n, n) for n in SQUARE), *TALL]
     return [f"compute:aten::mm {dtype}[{m}x{k}] {dtype}[{k}x{n}]" for m, k, n in shapes]
 
@@ -53,7 +53,7 @@ def families() -> list[str]:
 
 
 def images() -> list[str]:
-    """Convolutions and their normalisation, around those of ResNet-50."""
+    """Convolutions and norms around those of ResNet-50."""
     found = []
     for width, size in IMAGES:
         x = f"fp32[2x{width}x{size}x{size}]"
@@ -68,9 +68,9 @@ def images() -> list[str]:
 
 
 def shapes() -> list[str]:
-    """Shapes of no model, of every family that training steps spend time in.
+    """Shapes of no model, for every family that matters in training steps.
 
-    Drawn by a seed over the range that layers have, so that no shape is there for another's sake.
+    They are drawn with a seed over the range of typical layers.
     """
     draw = random.Random("foretrace-shapes")
     found = [s for _ in range(24) for s in _convolution_ops(draw)]
@@ -170,10 +170,10 @@ def _pooling_ops(draw: random.Random) -> list[str]:
 
 
 def rare(used: Collection[tuple[Operand, ...]] = ()) -> list[str]:
-    """Of families whose costs few shapes told; none with operands that are ``used``.
+    """Shapes of families with few shapes so far; operands in ``used`` are left out.
 
-    Convolutions of one point over images of few pixels are matrices of one to sixteen columns
-    against weights of up to 8 MiB; channel counts are powers of two, and not.
+    1x1 convolutions over small images are GEMMs of one to sixteen columns with weights of up to 8
+    MiB; half of the channel counts are powers of two.
     """
     draw = random.Random("foretrace-rare")
     found = [s for _ in range(44) for s in _few_pixels(draw)]
@@ -191,7 +191,7 @@ RARE_NORMS = re.compile("::(native_batch_norm_backward|native_layer_norm |_log_s
 
 
 def _few_pixels(draw: random.Random) -> list[str]:
-    """A convolution of one point, image by image, and its gradients."""
+    """1x1 convolution, image by image, and its gradients."""
     batch = draw.choice((1, 2, 3, 4, 6, 8))
     size = "x".join(str(draw.choice((1, 2, 2, 3, 4))) for _ in range(2))
     inputs, outputs = (_channels(draw) for _ in range(2))
@@ -212,7 +212,7 @@ def _channels(draw: random.Random) -> int:
 
 
 def _sum_ops(draw: random.Random) -> list[str]:
-    """Sums over rows, and of the whole tensor."""
+    """Sums over rows, and over the complete tensor."""
     rows, width = (round(2 ** draw.uniform(low, high)) for low, high in ((2, 11), (3, 12)))
     wide = 16 * max(1, width // 16)
     return [f"compute:aten::sum fp32[{rows}x{n}]" for n in dict.fromkeys((width, wide))] + [
@@ -221,6 +221,6 @@ def _sum_ops(draw: random.Random) -> list[str]:
 
 
 def alike(every: Sequence[str], count: int) -> list[str]:
-    """Sample of a list, drawn by a seed; the same in each run."""
+    """Random sample of a list with a fixed seed, equal in each run."""
     draw = random.Random("foretrace-cold")
     return sorted(draw.sample(sorted(every), min(count, len(every))))

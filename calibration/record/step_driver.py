@@ -1,4 +1,4 @@
-"""Real training steps of the models in ``traces/zoo``, as ops of the torch driver."""
+"""Driver of real training steps of the models in ``traces/zoo``, as ops of the torch driver."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ STEP = "compute:step"
 
 @driver("torch-zoo")
 class Steps(TorchDriver):
-    """The torch driver, which can also train: ``compute:step gpt``, ``compute:step resnet50``."""
+    """Torch driver that can also train: ``compute:step gpt``, ``compute:step resnet50``."""
 
     ops = (*TorchDriver.ops, STEP)
 
@@ -22,7 +22,7 @@ class Steps(TorchDriver):
 
 
 def step(name: str) -> Callable[[], object]:
-    """One step, as ``traces/zoo/train.py`` makes it."""
+    """Function that runs one step, as in ``traces/zoo/train.py``."""
     import torch
     from foretrace.traces.zoo.gpt import GPT
     from foretrace.traces.zoo.resnet50 import resnet50

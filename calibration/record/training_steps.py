@@ -1,11 +1,11 @@
-"""Record the bundled traces and the rates of the machine that runs them.
+"""Record the bundled traces, and the rates of the machine that runs them.
 
-Every configuration is started in turn, then all again, so that drift falls on all of them; rank r
-is pinned to core r, one torch thread each.  Needs torch, taskset and jemalloc: in glibc's heap the
-profiler's small long-lived blocks keep freed tensors from being reused, so that a traced step of
-ResNet-50 faulted in 60 MB of fresh pages and took 8 to 40 % longer; with jemalloc 4 % (median).
+Every configuration is started in turn, then all again, so that drift affects all of them; rank r is
+pinned to core r with one torch thread. Needs torch, taskset and jemalloc: in glibc's heap the
+profiler's small long-lived blocks prevent reuse of freed tensors, so that a traced step of
+ResNet-50 faulted in 60 MB of new pages and took 8 to 40 % longer; with jemalloc 4 % (median).
     python -m foretrace.calibration.record.training_steps DIR [--starts 8] [--variants]
-Names that end in -2gbit need root: a network of its own whose loopback device is slowed.
+Names that end in -2gbit need root: they use a network namespace with a slowed loopback device.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ KEEP_MEMORY = "dirty_decay_ms:-1,muzzy_decay_ms:-1"  # freed pages stay: no faul
 
 
 def launch(ranks: int, command: list[str]) -> int:
-    """Start `ranks` pinned processes of `command`; 0 when all went well."""
+    """Start `ranks` pinned processes of `command`; returns 0 on success."""
     started = [_start(rank, ranks, command) for rank in range(ranks)]
     try:
         return max(abs(process.wait()) for process in started)
@@ -71,7 +71,7 @@ def launch(ranks: int, command: list[str]) -> int:
 
 
 def _start(rank: int, ranks: int, command: list[str]) -> subprocess.Popen[bytes]:
-    """One rank on its core, ahead of other processes where that is permitted."""
+    """Start one rank on its core, with raised priority if permitted."""
     pinned = ["nice", "-n", FIRST, "taskset", "-c", str(rank), sys.executable, *command]
     process = subprocess.Popen(pinned, env=_env(rank, ranks), start_new_session=True)
     # Linux may share out cores by session before it looks at niceness.
@@ -115,12 +115,12 @@ def record_rates(name: str, out: Path, start: int) -> None:
 
 
 def _wire(name: str) -> list[str]:
-    """What a command is begun with: nothing, or a network of its own with a slow loopback."""
+    """Command prefix: empty, or a network namespace with a slow loopback."""
     return SHAPED if name.endswith(WIRE) else []
 
 
 def record(name: str, out: Path, start: int) -> None:
-    """One process start, with what else the machine did meanwhile."""
+    """Record one process start, with the machine's other activity."""
     folder = out / name / f"start{start}"
     before = _machine()
     if name in MODELS | VARIANTS:
@@ -132,7 +132,7 @@ def record(name: str, out: Path, start: int) -> None:
 
 
 def _machine() -> dict[str, float]:
-    """Load average, and CPU seconds since boot: all of the machine's, stolen, and our own."""
+    """Load average, and CPU seconds since boot: of the machine, stolen, and of this process."""
     ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
     own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     hertz = os.sysconf("SC_CLK_TCK")

@@ -1,7 +1,7 @@
-"""Measured ops asked of `foretrace run`: as a Kineto trace of one GPU, answered on another.
+"""Run measured ops through `foretrace run`: as a Kineto trace of one GPU, predicted on another.
 
-Each row becomes an operator with its operands and one kernel that takes what was measured, as a
-profiler would have written it; the table of ops that the run leaves has what each takes there.
+Each row becomes an operator with its operands and one kernel with the measured time, as a profiler
+would record it. The op table of the run has the predicted times.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ Operands = list[tuple[str, tuple[float, ...]]]
 
 
 class Operator(NamedTuple):
-    """An operator as a profiler names it, with its tensors."""
+    """Operator as a profiler names it, with its tensors."""
 
     name: str
     operands: Operands
 
 
 class RunTimes(NamedTuple):
-    """What a run says of ops.
+    """Times of ops predicted by a run.
 
     Parameters
     ----------
-    seconds : (n,) of each
-    low, high : (n,) factors between which it lies with 90 %
-    sum : of the run
-    interval : of that sum, s; None where it has none
-    shares : of the time, by link of the chain
+    seconds : (n,) predicted time in s
+    low, high : (n,) ends of the 90 % interval, as factors
+    sum : predicted sum of the run in s
+    interval : interval of that sum in s; None if there is none
+    shares : fraction of the time by backend of the chain
     """
 
     seconds: np.ndarray
@@ -62,7 +62,7 @@ class RunTimes(NamedTuple):
 
 
 def operator(shape: OpShape) -> Operator | None:
-    """Operator of a shape; None where operands alone do not tell it."""
+    """Operator of a shape; None if operands alone do not determine the shape."""
     of = OPERATORS.get(shape.family)
     return None if of is None else of(shape)
 
@@ -76,7 +76,7 @@ def _product(s: OpShape) -> Operator:
 
 
 def _attention(s: OpShape) -> Operator | None:
-    """Sequences of one length, end to end."""
+    """Attention operator over packed sequences of equal length."""
     group, width, causal, window = s.exact
     batch, heads, queries, keys = s.axes
     if not causal or window:
@@ -97,7 +97,7 @@ def _decode(s: OpShape) -> Operator | None:
 
 
 def _experts(s: OpShape) -> Operator | None:
-    """All experts on this GPU: how many others there are, operands do not tell."""
+    """Experts operator with all experts on this GPU, as operands lack their total number."""
     hidden, inner, top, here, of, gated = s.exact
     if of != here:
         return None
@@ -124,7 +124,9 @@ def _gather(s: OpShape) -> Operator:
 
 
 def _elementwise(s: OpShape) -> Operator:
-    """What reads twice what it writes, reads two; or casts to half as many bytes."""
+    """Elementwise operator: two operands if it reads twice what it writes, or a cast to half the
+    size.
+    """
     read, written = (n / 2 for n in s.axes)
     if read == written:
         return Operator("aten::gelu", [(s.dtype, (read,))])
@@ -147,7 +149,7 @@ OPERATORS: dict[str, Any] = {
 
 
 def write_trace(file: Path, ops: Sequence[Operator], seconds: np.ndarray) -> None:
-    """Kineto trace of ops one after another on one stream, launched ahead of it."""
+    """Write a Kineto trace of ops one after another on one stream, launched ahead of time."""
     events: list[dict[str, Any]] = []
     free = 0.0
     for number, (op, took) in enumerate(zip(ops, (seconds * 1e6).tolist(), strict=True), 1):
@@ -178,12 +180,12 @@ def asked(
     chain: str,
     entries: Mapping[str, Mapping[str, Any]] = {},
 ) -> RunTimes:
-    """Ask ``foretrace run`` about ops that took some seconds on one GPU, on another.
+    """Predict ops measured on one GPU on another, with ``foretrace run``.
 
     Parameters
     ----------
-    here, there : names in the catalog, or of ``entries``
-    chain : who answers, as a scenario writes it
+    here, there : names of both GPUs in the catalog, or in ``entries``
+    chain : backends, in scenario notation
     entries : GPUs that the catalog lacks, by name
     """
     with tempfile.TemporaryDirectory() as name:
@@ -207,7 +209,7 @@ def _with_sources(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sourced(value: Any) -> dict[str, Any]:
-    """Value of a catalog entry, which has to say where it is from."""
+    """Value of a catalog entry, with the source that an entry requires."""
     source = {
         "kind": "assumed",
         "where": "calibration/rows/asked.py",

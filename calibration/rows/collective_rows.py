@@ -1,16 +1,16 @@
-"""Measured collectives beyond ``nccl_rows.py``: rows that are fitted, and rows set aside by a hash.
+"""Measured collectives in addition to ``nccl_rows.py``: rows to fit, and rows set aside by a hash.
 
-The rule and the digests were committed before anybody who fits had read a row that judges.
+The rule and the digests were committed before any judging row was read.
 
 - ``h100_dgx``: Vidur's all-reduces of eight of eight H100, 2 KiB to 64 MiB: 20 listed sizes are
-  fitted (or 20 that end a decade below the largest).  Half of all, by hash, choose the form, and
-  which sizes are listed: 20 even logarithms had been the rule, of which the few below 1 MiB were
-  too scattered.  The other half is scored once.
-- ``a100_dgx``: of sixteen A100 in two nodes sizes below 1 MiB and the largest are fitted.
+  fitted (or 20 up to a decade below the largest). Half of all, by hash, choose the form and the
+  listed sizes: the first rule was 20 evenly spaced logarithms, of which the few below 1 MiB
+  scattered too much. The other half is scored once.
+- ``a100_dgx``: of sixteen A100 in two nodes, sizes below 1 MiB and the largest are fitted.
 - ``alps``: 4, 8 and 16 GPUs are fitted, 32 judged (D11; best of four runs).
 - ``all_to_all``: 2 and 4 GPUs are fitted, 8 judged (D12), half precision.
-- ``all_to_all other``: eight A100 of another machine, nccl-tests, judge; set aside when the form
-  got sends one by one, before it was fitted.
+- ``all_to_all other``: eight A100 of another machine, nccl-tests, judge; set aside when grouped
+  sends were added to the form, before its fit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ JUDGED = {  # sha256 of the rows that judge
 
 
 class Rows(NamedTuple):
-    """Measured times: (n,) members, nodes, bytes, seconds."""
+    """Measured collectives: members, nodes, bytes and time in s, each of shape (n,)."""
 
     members: np.ndarray
     nodes: np.ndarray
@@ -48,22 +48,22 @@ class Rows(NamedTuple):
     seconds: np.ndarray
 
     def take(self, kept: np.ndarray) -> Rows:
-        """Those rows."""
+        """Selected rows."""
         return Rows(*(column[kept] for column in self))
 
     @property
     def digest(self) -> str:
-        """sha256 of all of them."""
+        """sha256 of all rows."""
         return sha256(repr([column.tolist() for column in self]).encode()).hexdigest()
 
 
 def judging(name: str, rows: Rows) -> Rows:
-    """Rows that judge, if they are those that were set aside.
+    """Return judging rows after checking that they are those that were set aside.
 
     Raises
     ------
     SystemExit
-        They are others.
+        Their digest differs.
     """
     if rows.digest != JUDGED[name]:
         raise SystemExit(f"{name}: rows {rows.digest} are not those that were set aside")
@@ -71,7 +71,7 @@ def judging(name: str, rows: Rows) -> Rows:
 
 
 def vidur(machine: str, members: int, nodes: int) -> Rows:
-    """Vidur's all-reduces, medians by size; torch calls them one after the other."""
+    """Vidur's all-reduces: median by size; torch calls them one after another."""
     file = DATA / "vidur-opdb" / "network" / machine / "all_reduce.csv.gz"
     with gzip.open(file, "rt") as lines:
         found = {
@@ -85,9 +85,10 @@ def vidur(machine: str, members: int, nodes: int) -> Rows:
 
 
 def listed(size: np.ndarray, able: np.ndarray, most: float = np.inf) -> np.ndarray:
-    """(n,) mask of 20 sizes up to ``most``: ten even in size below 1 MiB, ten in logarithms above.
+    """Mask of 20 sizes up to ``most``, shape (n,): ten below 1 MiB, even in size, ten above,
+    logarithmic.
 
-    Below 1 MiB times hardly depend on size, and what is fitted there is their scatter.
+    Below 1 MiB times hardly depend on the size, so that their scatter is fitted.
     """
     there = np.flatnonzero(able & (size <= most))
     top = size[there[-1]]
@@ -97,7 +98,7 @@ def listed(size: np.ndarray, able: np.ndarray, most: float = np.inf) -> np.ndarr
 
 
 def _even(size: np.ndarray, most: float = np.inf) -> np.ndarray:
-    """(n,) mask of the sizes up to ``most`` that are nearest to 20 even logarithms."""
+    """Mask of the sizes up to ``most`` nearest to 20 evenly spaced logarithms, shape (n,)."""
     able = np.flatnonzero(size <= most)
     asked = np.geomspace(size[able[0]], size[able[-1]], LISTED)
     near = np.abs(np.log(size[able, None] / asked)).argmin(axis=0)
@@ -105,9 +106,9 @@ def _even(size: np.ndarray, most: float = np.inf) -> np.ndarray:
 
 
 def h100_dgx() -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
-    """All rows; masks of the listed sizes, of those below the top decade, and of what is known.
+    """All rows; masks of the listed sizes, of sizes below the top decade, and of known rows.
 
-    Known are the half that chooses the form, and the sizes that the first rule listed.
+    Known are the half that chooses the form, and the sizes of the first rule.
     """
     rows = vidur("h100_dgx", 8, 1)
     decade = rows.size[-1] / 10
@@ -118,14 +119,14 @@ def h100_dgx() -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
 
 
 def a100_dgx() -> tuple[Rows, Rows]:
-    """Fitted rows of two nodes of eight A100, and judging ones."""
+    """Rows of two nodes of eight A100: to fit, and to judge."""
     rows = vidur("a100_dgx", 16, 2)
     own = (rows.size < MIB) | (rows.size == rows.size[-1])
     return rows.take(own), judging("a100_dgx", rows.take(~own))
 
 
 def alps() -> tuple[Rows, Rows]:
-    """Fitted rows of 4, 8 and 16 GH200, and the judging ones of 32."""
+    """Rows to fit of 4, 8 and 16 GH200, and rows to judge of 32."""
     with open(DATA / "collectives" / "alps-gh200" / "allreduce_4_to_32.csv") as lines:
         found = [[float(r[k]) for k in ("gpus", "nodes", "bytes", "best_us")]
                  for r in csv.DictReader(lines)]  # fmt: skip
@@ -135,7 +136,7 @@ def alps() -> tuple[Rows, Rows]:
 
 
 def all_to_all(gpu: str) -> tuple[Rows, Rows]:
-    """Fitted rows of 2 and 4 GPUs, and the judging ones of 8."""
+    """Rows to fit of 2 and 4 GPUs, and rows to judge of 8."""
     import duckdb
 
     path = DATA / "llm-opdb-nvidia" / "op" / gpu / "comm" / "nccl" / NCCL[gpu] / "nccl_perf.parquet"
@@ -149,7 +150,7 @@ def all_to_all(gpu: str) -> tuple[Rows, Rows]:
 
 
 def other_all_to_all() -> Rows:
-    """Judging rows of eight A100 of 40 GB (superbenchmark), 512 B and up, as the other tables."""
+    """Rows to judge of eight A100 with 40 GB (superbenchmark), from 512 B."""
     log = DATA / "collectives" / "a100-40g-8gpu-superbench" / "nccl_alltoall.log"
     found = re.findall(LINE, log.read_text(), re.MULTILINE)
     size, us = np.array([(b, us) for b, us in found if int(b) >= 512], float).T

@@ -1,8 +1,8 @@
-"""Rows of both databases of ops by GPU, family and source, and which sources no fit may see.
+"""Rows of both op databases by GPU, family and source, and the sources that no fit may use.
 
-Set aside before the first fit, by the hash of their names: of AIConfigurator's tables whole engine
-versions, of Vidur's whole models, of the recorded traces half.  Times of Vidur are whole
-microseconds, so that short ones say little.
+Set aside before the first fit, by the hash of their names: complete engine versions of
+AIConfigurator's tables, complete models of Vidur's, half of the recorded traces. Vidur's times are
+integer microseconds, so that short ones are imprecise.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Group(NamedTuple):
     Parameters
     ----------
     work : (n, 7) ``KernelWork``
-    peak : (n,) flop/s
-    seconds : (n,) s
-    floor : s that a time is rounded to
-    aside : whether no fit may see it
+    peak : (n,) peak rate in flop/s
+    seconds : (n,) measured time in s
+    floor : rounding of the times in s
+    aside : True if no fit may use it
     """
 
     gpu: str
@@ -63,7 +63,7 @@ class Group(NamedTuple):
 
 
 def groups(most: int = MOST) -> list[Group]:
-    """All of both databases, ``most`` rows of each."""
+    """All groups of both databases, with at most ``most`` rows each."""
     return [g for gpu in CHIPS for g in _of(gpu, most)]
 
 
@@ -94,7 +94,7 @@ def _of(gpu: str, most: int) -> Iterator[Group]:
 
 
 def set_aside(family: str, source: str) -> bool:
-    """Whether no fit may see these rows.
+    """True if no fit may use the rows of this family and source.
 
     >>> set_aside("norm", "vidur/Qwen-72B"), set_aside("norm", "vidur/phi-2")
     (True, False)
@@ -107,7 +107,7 @@ def set_aside(family: str, source: str) -> bool:
 
 
 def traces() -> dict[str, bool]:
-    """Recorded GPU traces, and which are scored once only."""
+    """Recorded GPU traces, each with True if it is set aside."""
     folder = DATA / "kineto-traces"
     names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.json.gz"))
     names = [n for n in names if "/et/" not in n and "_et" not in n]

@@ -1,4 +1,4 @@
-"""What scores of the lab's recordings have in common."""
+"""Common parts of the scores of lab recordings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foretrace.sim.facts.signature import parse_signature
 
 @dataclass(frozen=True)
 class Score:
-    """One op: predicted and measured, s, and how far measurements of it lie apart."""
+    """Predicted and measured time of one op in s, and the spread of its measurements."""
 
     op: str
     predicted: float
@@ -31,7 +31,7 @@ class Score:
 
 
 def measured(recording: Recording) -> dict[tuple[str, str], tuple[float, float]]:
-    """Median of the starts' medians of each op, s, and how far these lie apart (A/A)."""
+    """Median over starts of each op's median in s, and their A/A spread."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for sample in recording.samples:
         found.setdefault(sample.key, {}).setdefault(sample.start, []).extend(sample.ns.tolist())
@@ -51,17 +51,17 @@ def parts(signature: str) -> tuple[str, dict[str, str], int]:
 
 
 def within(score: Score, share: float, seconds: float) -> bool:
-    """Whether an error is below a share of what was measured, or below some seconds."""
+    """True if the error is below a fraction of the measurement, or below an absolute time."""
     return abs(score.error) <= share or score.off <= seconds
 
 
 def mape(scores: list[Score]) -> float:
-    """Mean of the absolute errors."""
+    """Mean absolute relative error."""
     return float(np.mean([abs(s.error) for s in scores]))
 
 
 def table(title: str, scores: Mapping[str, list[Score]] | list[Score]) -> None:
-    """Print scores, one a line."""
+    """Print scores, one per line."""
     print(f"\n{title}")
     groups = scores if isinstance(scores, Mapping) else {"": scores}
     for group, rows in groups.items():

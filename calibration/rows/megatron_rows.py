@@ -1,7 +1,7 @@
 """Rows of D4 and D4b (Megatron-DeepSpeed on A100), and which of them are set aside.
 
-The set aside is fixed before anything was fitted to these rows: of each table the rows whose hash
-is among the lowest third.  ``judge/training.py`` scores it with ``--once``.
+The rule was fixed before any fit to these rows: of each table, the third with the lowest hashes.
+``judge/training.py`` scores them with ``--once``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYS = (
 
 
 def calibrating(some: Iterable[Row], count: int = 6) -> list[Row]:
-    """Rows that constants are fitted on: of those not set aside the lowest digests."""
+    """Rows for the fit of constants: those with the lowest digests that are not set aside."""
 
     def digest(row: Row) -> str:
         return hashlib.sha256(f"calibrate|{SEED}|{row.number}".encode()).hexdigest()
@@ -31,7 +31,7 @@ def calibrating(some: Iterable[Row], count: int = 6) -> list[Row]:
 
 
 class Row(NamedTuple):
-    """One run: its number in the table, settings, milliseconds, whether it is set aside."""
+    """One run: row number in the table, settings, time in ms, and True if it is set aside."""
 
     number: int
     settings: dict[str, int]

@@ -1,8 +1,8 @@
-"""What NCCL was measured to take: the rows that are fitted, and the curves that judge.
+"""Measured NCCL times: rows to fit, and curves to judge.
 
-Fitted: 2- and 4-GPU rows of all-reduce, all-gather and reduce-scatter in ``llm-opdb-nvidia``.
-All else judges.  ``UNSEEN`` are 8-GPU rows that nobody had read when the rule was committed; the
-digests say which.  The other curves had been seen.
+Fitted: 2- and 4-GPU rows of all-reduce, all-gather and reduce-scatter in ``llm-opdb-nvidia``. All
+others judge. ``UNSEEN`` are 8-GPU rows that nobody had read when the rule was committed, listed by
+digests. The other curves were known.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ UNSEEN = {  # sha256 of the rows, before the first fit of a form that they judge
 
 
 class Curve(NamedTuple):
-    """One collective among n GPUs.
+    """One collective among n GPUs, over sizes.
 
     Parameters
     ----------
-    called : whether a framework called it each time on idle GPUs, so that its host is in the time
+    called : True if a framework called it each time on idle GPUs, so that host time is included
     """
 
     name: str
@@ -48,7 +48,7 @@ class Curve(NamedTuple):
 
 
 def table(gpu: str, ranks: tuple[int, ...]) -> list[tuple[str, int, float, float]]:
-    """(collective, n, bytes, seconds): half precision, the newest NCCL there, nccl-tests."""
+    """Rows (collective, n, bytes, seconds): half precision, newest NCCL version, nccl-tests."""
     import duckdb
 
     path = DATA / "llm-opdb-nvidia" / "op" / gpu / "comm" / "nccl" / NCCL[gpu] / "nccl_perf.parquet"
@@ -61,7 +61,7 @@ def table(gpu: str, ranks: tuple[int, ...]) -> list[tuple[str, int, float, float
 
 
 def unseen(gpu: str) -> list[Curve]:
-    """Eight GPUs of the machines whose 2- and 4-GPU rows are fitted."""
+    """Curves of eight GPUs of the machines whose 2- and 4-GPU rows are fitted."""
     rows = table(gpu, (8,))
     digest = sha256(repr(rows).encode()).hexdigest()
     if digest != UNSEEN[gpu]:
@@ -74,7 +74,7 @@ def unseen(gpu: str) -> list[Curve]:
 
 
 def framework() -> list[Curve]:
-    """All-reduces that torch called one at a time on idle GPUs, timed by events around the call."""
+    """Curves of all-reduces that torch called one at a time on idle GPUs, timed by events."""
     folder, curves = DATA / "collectives", []
     for name, link, file in (
         ("8 x H200", "nvlink4", "h200-8gpu/allreduce.csv"),
@@ -92,7 +92,7 @@ def framework() -> list[Curve]:
 
 
 def superbench() -> list[Curve]:
-    """nccl-tests on eight A100 of 40 GB, 32 KiB and up."""
+    """Curves of nccl-tests on eight A100 with 40 GB, from 32 KiB."""
     curves = []
     for file, name in (("allreduce", "all-reduce"), ("allgather", "all-gather"),
                        ("reducescatter", "reduce-scatter")):  # fmt: skip
@@ -107,7 +107,7 @@ LINE = r"^\s*(\d+)\s+\d+\s+float\s+(?:sum\s+)?(?:-1\s+)?([\d.]+)"
 
 
 def third() -> list[Curve]:
-    """All-reduces of 2 to 8 A100, 1 MiB to 1 GiB."""
+    """Curves of all-reduces of 2 to 8 A100, 1 MiB to 1 GiB."""
     curves = []
     for n in range(2, 9):
         file = DATA / "megatron-a100" / "allreduce_lut" / f"a100_AR_GPU{n}_1M_1024M_LUT.csv"

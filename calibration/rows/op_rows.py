@@ -1,8 +1,8 @@
-"""Ops of LLMs that were measured on A100, H100 and H200 by one version of one engine.
+"""LLM ops measured on A100, H100 and H200 by one version of one engine.
 
-``llm-opdb-nvidia``, vllm 0.14.0, no row of which any fit of ours had used: every family in bf16
-that all three GPUs ran with the same kernels, and fp8 products, which A100 cannot.  The digests
-say which rows were set aside, before the first fit of a form that they judge.
+``llm-opdb-nvidia``, vllm 0.14.0, which no fit had used: every family in bf16 that all three GPUs
+ran with the same kernels, and fp8 GEMMs, which A100 lacks. Digests identify the rows set aside,
+before the first fit of a form that they judge.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Rows(NamedTuple):
 
     Parameters
     ----------
-    shape : (n, d) as in ``FILES``
-    seconds : (n,) s
+    shape : (n, d) sizes, as in ``FILES``
+    seconds : (n,) measured time in s
     """
 
     shape: np.ndarray
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
 
 
 def rows(family: str, gpu: str) -> Rows:
-    """What was measured; the median of a shape that was measured several times."""
+    """Measured ops; the median of a shape measured several times."""
     import duckdb
 
     folder, file, where, columns = FILES[family]
@@ -88,7 +88,7 @@ def digest(found: Rows) -> str:
 
 
 def measured(found: Rows, n: int = 20) -> np.ndarray:
-    """Which n rows one is given of an unseen GPU: the least hashes of shapes and ``SEED``."""
+    """Mask of the n rows given for an unseen GPU: the lowest hashes of shapes and ``SEED``."""
     keys = [sha256(f"{SEED}:{row}".encode()).digest() for row in found.shape.tolist()]
     given = np.zeros(len(keys), bool)
     given[np.argsort(keys)[:n]] = True

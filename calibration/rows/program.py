@@ -1,4 +1,4 @@
-"""The program that is running, as the catalog names it."""
+"""Program that is running, as the catalog records it."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def program_and_commit(file: str) -> str:
-    """Path of a program of this checkout and the commit that is checked out.
+    """Path of a program of this checkout, and the checked-out commit.
 
     ``calibration/fit/kernels.py@58a5814``
     """

@@ -1,8 +1,8 @@
-"""Published training steps that nothing was fitted to: plans, what was published, what is assumed.
+"""Published training steps that no fit used: plans, published values, and assumptions.
 
-The list was committed before any of its rows had been run; ``judge/published.py`` runs them.  The
-five steps of the library (GPT-3, Llama 3 405B, DeepSeek-V3, NVL72, DLRM) are not in it: their
-misses were known.
+The list was committed before any row was run; ``judge/published.py`` runs them. The five steps of
+the scenario library (GPT-3, Llama 3 405B, DeepSeek-V3, NVL72, DLRM) are not included, because their
+errors were known.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class PublishedStep(NamedTuple):
 
     Parameters
     ----------
-    name : of the row
-    source : where it was published
-    gpu, gpus : model in the catalog, and how many
-    workload : settings of ``workload``, but for its type
-    metric : ``iteration_time`` s, ``tokens`` a second and GPU, ``mfu`` or ``hfu``
-    value : published
-    assumed : what the source does not say
-    kernels : programs of the GPU, where the source says that they are others than the catalog's
+    name : name of the row
+    source : publication
+    gpu, gpus : catalog name of the GPU, and number of GPUs
+    workload : settings of ``workload``, without its type
+    metric : ``iteration_time`` in s, ``tokens`` per second and GPU, ``mfu`` or ``hfu``
+    value : published value
+    assumed : assumptions about what the source does not state
+    kernels : kernel file, if the source used other kernels than the catalog's
     """
 
     name: str
@@ -58,7 +58,7 @@ def steps() -> Iterator[PublishedStep]:
 
 
 def gpt(hidden: int, layers: int, heads: int, vocabulary: int, **more: Any) -> dict[str, Any]:
-    """GPT as Megatron-LM has it, unless said otherwise."""
+    """GPT with the defaults of Megatron-LM."""
     return {
         "hidden": hidden, "layers": layers, "heads": heads, "vocabulary": vocabulary,
         "inner": 4 * hidden, "norm": "layer", "biases": "all", "dropout": True, **more,
@@ -102,7 +102,7 @@ MPT_ON_A100 = [
 
 
 def _foundry() -> Iterator[PublishedStep]:
-    """FSDP: FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, checkpoints are of whole layers."""
+    """FSDP rows of LLM Foundry: FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2."""
     for gpu, table in ((H100, MPT_ON_H100), (A100, MPT_ON_A100)):
         for size, tokens, gpus, micro, batch, (again, zero), value in table:
             work = {"model": _mpt(size, tokens), "batch": batch, "sequence": tokens,
@@ -138,7 +138,7 @@ def _ways(tensor: int, pipeline: int, sequence: bool) -> dict[str, Any]:
 
 
 def _chunks(layers: int, most: int) -> int:
-    """The fewest chunks, at least so many, that share the layers of a stage evenly."""
+    """Smallest number of chunks, at least ``most``, that divides the layers of a stage evenly."""
     return next(c for c in range(most, layers + 1) if layers % c == 0)
 
 
@@ -161,7 +161,7 @@ def _table_5() -> Iterator[PublishedStep]:
 
 
 def _megatron_2021(hidden: int, layers: int, heads: int, batch: int, micro: int) -> dict[str, Any]:
-    """Before flash attention: scores in memory, gradients reduced after the backward pass."""
+    """Settings before flash attention: scores in memory, no gradient overlap."""
     return {
         "model": gpt(hidden, layers, heads, 51200, positions=2048, tied=True), "batch": batch,
         "sequence": 2048, "micro_batch": micro, "precision": "fp16", "attention": "written",
@@ -170,7 +170,7 @@ def _megatron_2021(hidden: int, layers: int, heads: int, batch: int, micro: int)
 
 
 def _table_1() -> Iterator[PublishedStep]:
-    """But for 3.6B on 64 GPUs, whose model D4 is of."""
+    """Rows of table 1, without 3.6B on 64 GPUs, which is the model of D4."""
     for name, hidden, layers, heads, tensor, pipeline, gpus, batch, tflops in (
         ("1.7b", 2304, 24, 24, 1, 1, 32, 512, 137), ("7.5b", 4096, 36, 32, 4, 1, 128, 512, 142),
         ("18b", 6144, 40, 48, 8, 1, 256, 1024, 135), ("39b", 8192, 48, 64, 8, 2, 512, 1536, 138),

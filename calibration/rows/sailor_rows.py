@@ -1,7 +1,7 @@
-"""Plans of D7 (OPT-350M on GH200 nodes, published with Sailor), and which of them are set aside.
+"""Plans of D7 (OPT-350M on GH200 nodes, published with Sailor), and which are set aside.
 
-The set aside is fixed before anything was fitted to these plans: those whose digest is among the
-lowest third; ``judge/profile.py`` scores it with ``--once``.
+The rule was fixed before any fit to these plans: the third with the lowest digests.
+``judge/profile.py`` scores them with ``--once``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ ASIDE = ("088ec4bc", "0cd5f85b", "26819fdd", "4252eb71", "539e4bd5")
 
 
 class Plan(NamedTuple):
-    """One run: settings, what was measured, and whether it is set aside.
+    """One run: settings, measurements, and whether it is set aside.
 
     Parameters
     ----------
-    name : of its file, without the ending
-    layers : (stages,) of each stage, of 26: an embedding, 24 layers, an output
-    seconds, memory : of an iteration, and B of the GPU that held most
+    name : file name without the ending
+    layers : (stages,) layers of each stage, of 26: an embedding, 24 layers, an output
+    seconds, memory : iteration time in s, and largest GPU memory in B
     """
 
     name: str

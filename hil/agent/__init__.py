@@ -1,1 +1,1 @@
-"""Agents: processes that run drivers, and the protocol spoken with them."""
+"""Agents: processes that run drivers, and the protocol between client and agent."""

@@ -1,6 +1,6 @@
-"""Addresses of agents, from the user's own list, never from a scenario.
+"""Addresses of agents, read from the user's own list and never from a scenario.
 
-``~/.config/foretrace/agents.yaml`` (``$XDG_CONFIG_HOME`` is honoured)::
+The list is ``~/.config/foretrace/agents.yaml`` (``$XDG_CONFIG_HOME`` is honoured)::
 
     agents:
       torch: {python: ~/venvs/torch/bin/python}                  # here, another Python
@@ -8,8 +8,8 @@
       virtual: {lab: uml ends=5}                                 # a machine of the lab
       shared: {socket: /run/user/1000/ft.sock, token_file: ~/.config/foretrace/token}
 
-``load: [FILE]`` names files with the user's drivers, ``environment: {KEY: VALUE}`` variables of the
-agent's process.
+``load: [FILE]`` lists files with the user's own drivers. ``environment: {KEY: VALUE}`` sets
+environment variables of the agent's process.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 
 @dataclass(frozen=True)
 class Address:
-    """How to start or reach one agent.
+    """Address of one agent: how to start it or connect to it.
 
     Parameters
     ----------
-    name : as in scenarios
+    name : name used in scenarios
     ssh : user and host; "" for this machine
     python : interpreter that has the driver's libraries; "" for the current one
-    agent : file on the other machine; only with ``ssh``
-    lab : machine of the lab, with its settings
-    socket, token_file : of an agent that listens on this machine
-    load : files that register drivers
-    environment : variables added to the current environment
+    agent : path of the agent's file on the other machine; only with ``ssh``
+    lab : virtual machine of the lab, with its settings
+    socket, token_file : Unix socket of an agent that listens on this machine, and file of its token
+    load : files that register the user's own drivers
+    environment : environment variables added to the current ones
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Address:
         return [*agent_command(), "--stdio", *loads]
 
     def open(self) -> Channel:
-        """Channel to the agent, which is started or connected to."""
+        """Start the agent or connect to it; returns the channel to it."""
         if self.socket:
             token = read_token(Path(self.token_file).expanduser())
             return connect_unix_socket(Path(self.socket).expanduser(), token)
@@ -110,7 +110,10 @@ class Address:
 
 
 class AgentAddresses(dict[str, Address]):
-    """Agents by name; an unknown name is a DriverFault with the nearest known one."""
+    """Addresses of agents by name.
+
+    An unknown name raises DriverFault and suggests the nearest name.
+    """
 
     def __missing__(self, name: str) -> Address:
         near = get_close_matches(name, self, 1)
@@ -125,12 +128,13 @@ def agents_file_path() -> Path:
 
 
 def listed_agents() -> AgentAddresses:
-    """All agents of the user's list; empty where the file does not exist.
+    """Addresses of all agents in the user's list; empty if the file does not exist.
 
     Raises
     ------
     ScenarioError
-        It is no such list, or others may write it: it says which programs are started.
+        The file is not a list of agents, or other users may write it. It decides which programs are
+        started, so only its owner may change it.
     """
     if not agents_file_path().exists():
         return AgentAddresses()

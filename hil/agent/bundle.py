@@ -1,6 +1,6 @@
-"""Bundle of the agent in one zip file that any Python >= 3.11 with NumPy runs.
+"""Bundle of the agent as a single zip file, which any Python 3.11 or later with NumPy can run.
 
-``python foretrace-agent.pyz`` needs no installation.  It can also be unpacked into a folder.
+``python foretrace-agent.pyz`` needs no installation. The file can also be unpacked into a folder.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 
 
 def bundled_files() -> dict[str, Path]:
-    """Files of the bundle: path on disk by name in the archive.
+    """Files of the bundle: path on disk, by name in the archive.
 
     These are the agent, all drivers, and every file that they import.
 
@@ -64,11 +64,11 @@ def bundled_files() -> dict[str, Path]:
 
 
 def bundle_bytes(extra: dict[str, bytes] | None = None) -> bytes:
-    """Bytes of the bundle; equal code gives equal bytes.
+    """Content of the bundle; equal code gives equal bytes.
 
     Parameters
     ----------
-    extra : content of further files by name, such as a work list
+    extra : content of additional files, by name, such as a work list
     """
     content = {name: file.read_bytes() for name, file in bundled_files().items()}
     content |= {"foretrace/__init__.py": b"", "__main__.py": START, **(extra or {})}
@@ -87,7 +87,10 @@ def write_bundle(path: Path, extra: dict[str, bytes] | None = None) -> None:
 
 
 def cached_bundle() -> Path:
-    """Path of the bundle in the user's cache; written if this version of the code is not there."""
+    """Path of the bundle in the user's cache.
+
+    It is written if this version of the code is missing.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
     content = bundle_bytes()
     path = cache / f"agent-{hashlib.sha256(content).hexdigest()[:12]}.pyz"

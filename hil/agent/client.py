@@ -1,7 +1,7 @@
 """Client of an agent: a driver whose ops are executed in another process.
 
-A transfer to another host has a second agent there: its driver is opened beside, and asked what
-the first one wants to know.
+For a transfer to another host, a second agent runs there. The client opens the driver in both
+agents and passes messages between them.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class RemoteDriver(Driver):
     Parameters
     ----------
     channel : Channel
-        To an agent whose hello has not been read yet.
+        Channel to an agent whose hello message has not been read yet.
     driver : str
         Name of the driver in the agent.
     limit : s
         Time limit of one request.
     connect_peer : callable
-        Gives the same driver in the agent of that name, for a peer on another host.
+        Connects to the same driver in the agent of the given name, for a peer on another host.
     """
 
     patience = HELLO
@@ -73,7 +73,7 @@ class RemoteDriver(Driver):
         return decode_probe_result(reply_field(reply, "state", dict))
 
     def open(self, spec: Spec) -> None:
-        """Open the driver in the agent, and before it those at other ends."""
+        """Open the driver in the agent, after opening the drivers of its peers."""
         for peer in far_peers(spec.get("peer")):
             self._open_peer(peer["agent"], peer["device"])
         reply = self._send_request("open", driver=self.remote, spec=dict(spec))[0]
@@ -88,15 +88,15 @@ class RemoteDriver(Driver):
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of ops timed one by one in the agent, checked again on this side."""
+        """Samples of ops timed one by one in the agent; they are checked again on this side."""
         return self._time_requests(requests, together=False)
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of ops timed all at once in the agent."""
+        """Samples of ops timed concurrently in the agent."""
         return self._time_requests(requests, together=True)
 
     def close(self) -> None:
-        """Close the driver and end its agent, then those at other ends."""
+        """Close the driver and end its agent, then close the peers."""
         with ExitStack() as stack:
             for _, peer in self.peers:
                 stack.callback(peer.close)
@@ -106,13 +106,15 @@ class RemoteDriver(Driver):
                 self._send_request("close")
 
     def answers(self, signature: str) -> bool:
-        """Whether the op is on the agent's allow-list; true while the list is unknown."""
+        """True if the op is on the agent's allow-list, or if the list is not known yet."""
         return not self.ops or super().answers(signature)
 
     def relay_to_driver(self, do: str, message: Message, limit: float, end: float) -> Message:
-        """What the driver there replies to the one that transfers to it.
+        """Pass a message from the peer's driver to this agent's driver and return the reply.
 
-        What was told and never heard of is given up by who told it.
+        ``do`` is ``ask`` (wait for the reply), ``tell`` (do not wait) or ``hear`` (return the reply
+        to the last ``tell``). A new message discards the reply to an earlier ``tell`` that was not
+        fetched.
         """
         if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.reply_pending):
             raise DriverFault("protocol", f"no message was sent before {do[:80]!r}")
@@ -163,12 +165,13 @@ class RemoteDriver(Driver):
             peer.open({"device": device, "end": FAR})
 
     def _reply_of_peer(self, asked: Message, end: float) -> Message:
-        """Frame for the agent that asks: what the driver at the other end replied, or its fault.
+        """Frame that answers the agent: the reply of the driver at the other end, or its fault.
 
         Raises
         ------
         DriverFault
-            The agent there is gone or hangs; so is the one that asks, which waits for it.
+            The peer's agent is gone or hangs. This agent is then ended too, because it waits for
+            the peer.
         """
         number, message = asked["peer"], asked.get("message")
         if number not in range(len(self.peers)) or not isinstance(message, dict):
@@ -193,7 +196,7 @@ class RemoteDriver(Driver):
         return samples
 
     def _copy_traits(self, what: Message) -> None:
-        """Copy clock, metric, sharing and allow-list of the agent's driver."""
+        """Copy clock, metric, sharing and allow-list from the agent's driver to this one."""
         try:
             self.clock, self.metric = str(what["clock"]), str(what["metric"])
             self.sharing, self.realtime = what["sharing"], bool(what["realtime"])
@@ -206,7 +209,7 @@ class RemoteDriver(Driver):
 
 @contextmanager
 def _named(peer: str) -> Iterator[None]:
-    """Block whose faults name the agent of a peer."""
+    """Context manager that adds the name of a peer's agent to faults raised inside it."""
     try:
         yield
     except DriverFault as fault:

@@ -1,6 +1,6 @@
 """Command line of the agent: serves drivers to a client, or runs a work list offline.
 
-Needs the standard library and NumPy only, so that it runs under the Python that has the driver's
+It needs only the standard library and NumPy. So it runs under the Python that has the driver's
 libraries, in a virtual machine, or on the machine with the devices: ``python -m
 foretrace.hil.agent --stdio``, or ``python foretrace-agent.pyz --stdio`` (see ``bundle.py``).
 """
@@ -24,7 +24,7 @@ EXIT_CODES: dict[type[Exception], int] = {DriverFault: 4, RecordingError: 2, Sim
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end this process when the one that started it ends (Linux)."""
+    """Ask the Linux kernel to kill this process when its parent process ends."""
     parent = os.getppid()
     libc = ctypes.CDLL(None)
     libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, prctl(2)
@@ -33,7 +33,7 @@ def die_with_parent() -> None:
 
 
 def load_driver_file(path: Path) -> None:
-    """Load a file that registers a driver of the user's own."""
+    """Load a Python file that registers one of the user's own drivers."""
     spec = spec_from_file_location(f"foretrace_driver_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise DriverFault("missing", f"{path}: is not a Python file; name the file of a driver")
@@ -43,7 +43,7 @@ def load_driver_file(path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of the agent; see ``--help``."""
+    """Command line of the agent; see ``--help``."""
     parser = argparse.ArgumentParser(prog="foretrace-agent", description=__doc__)
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--stdio", action="store_true", help="speak over stdin and stdout")

@@ -35,12 +35,12 @@ def _driver_names(node: ast.ClassDef) -> Iterator[str]:
 
 
 def agent_has_driver(driver: str, agent: str) -> bool | None:
-    """Whether an agent has a driver; None where only connecting to the agent could tell.
+    """True if an agent has a driver; None if only connecting to the agent could tell.
 
     Raises
     ------
     ScenarioError
-        The user's list, or a file that it names, cannot be read.
+        The user's list of agents, or a file that it names, cannot be read.
     """
     if driver in known_drivers():
         return True
@@ -53,7 +53,10 @@ def agent_has_driver(driver: str, agent: str) -> bool | None:
 
 
 def agent_driver_names(agent: str) -> list[str]:
-    """Names of all drivers known for an agent without connecting to it, built-in ones first."""
+    """Names of the drivers known for an agent without connecting to it.
+
+    Built-in drivers come first.
+    """
     address = listed_agents().get(agent)
     return [*known_drivers(), *(_loaded_files(address) if address else ())]
 
@@ -67,21 +70,21 @@ def _loaded_files(address: Address) -> list[str]:
 
 
 def _driver_files(address: Address) -> list[Path]:
-    """Driver files of an agent; for a remote one, only those that also exist here.
+    """Files of an agent's own drivers; for a remote agent, only those with a copy on this machine.
 
-    A remote agent resolves relative paths from its home folder, so copies are looked up in ours.
+    A remote agent resolves relative paths from its home folder, so copies are searched in ours.
     """
     paths = [Path(file).expanduser() for file in address.load]
     return [f for f in (Path.home() / f for f in paths) if f.is_file()] if address.ssh else paths
 
 
 def import_agent_driver(driver: str, agent: str) -> None:
-    """Import the file of an agent's driver here too, because its ``covers`` runs on this side.
+    """Import the file of an agent's driver on this side too, because ``covers`` is called here.
 
     Raises
     ------
     DriverFault
-        No file here registers it, or this Python cannot import the file.
+        No file on this machine registers the driver, or this Python cannot import the file.
     """
     for file in files_with_driver(driver, agent):
         _load_file(file)
@@ -94,7 +97,7 @@ def import_agent_driver(driver: str, agent: str) -> None:
 
 
 def files_with_driver(driver: str, agent: str) -> list[Path]:
-    """Files that an agent loads and that register a driver; none for one of ours."""
+    """Files of an agent that register the given driver; empty for a built-in driver."""
     address = listed_agents().get(agent) or Address()
     return [
         file
@@ -104,7 +107,7 @@ def files_with_driver(driver: str, agent: str) -> list[Path]:
 
 
 def unknown_driver_cure(agent: str) -> str:
-    """Advice for an error message: how to make an agent's driver known on this side."""
+    """Advice for an error message: how to make an agent's driver known on this machine."""
     address = listed_agents().get(agent)
     listed = f"list its file under load: of '{agent}' in {agents_file_path()}"
     if address is None or not address.ssh:

@@ -1,4 +1,4 @@
-"""Dispatcher of the agent: the protocol's verbs, for allowed drivers."""
+"""Request dispatcher of the agent: executes the protocol's verbs on the allowed drivers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FIELDS: dict[str, dict[str, type]] = {  # of each verb
 
 
 class Agent:
-    """Dispatcher of requests to one open driver.
+    """Agent: executes the requests of one client on one open driver.
 
     Parameters
     ----------
     allow : names of drivers
-        Empty for all.
-    exchange : hands a message to the client, which asks the driver at the other end; None where
-        there is no client
+        Drivers that may be used; empty allows all.
+    exchange : sends a message to the client, which passes it to the driver at the other end; None
+        without a client
 
     Examples
     --------
@@ -53,13 +53,13 @@ class Agent:
         }
 
     def hello(self) -> protocol.Message:
-        """First message to a client: protocol version, drivers, Python version and host."""
+        """First message to a client: protocol version, drivers, Python version and host name."""
         names = [n for n in driver_registry.known_drivers() if not self.allow or n in self.allow]
         facts = {"python": platform.python_version(), "host": platform.node()}
         return {"protocol": protocol.VERSION, "drivers": names, **facts}
 
     def reply(self, message: protocol.Message) -> Frame:
-        """Reply to a request; any exception becomes an error reply."""
+        """Execute a request and return the reply; any exception becomes an error reply."""
         try:
             verb = self.verbs.get(str(message.get("verb")))
             if verb is None:
@@ -133,7 +133,7 @@ class Agent:
 
 
 def _check_fields(message: protocol.Message) -> None:
-    """Refuse a request that lacks a field of its verb, or has one of another type."""
+    """Refuse a request that lacks a field of its verb or has a field of the wrong type."""
     for name, kind in FIELDS.get(message["verb"], {}).items():
         if not isinstance(message.get(name), kind):
             raise DriverFault(

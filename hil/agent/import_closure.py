@@ -1,6 +1,6 @@
 """Import closure: the files of this package that some of its modules need to run.
 
-Imports are read from the source text, so nothing is imported.  Only relative imports count; blocks
+Imports are read from the source text, so nothing is imported. Only relative imports count. Blocks
 under ``if TYPE_CHECKING:`` do not.
 """
 
@@ -14,7 +14,7 @@ Module = tuple[str, ...]  # names of folders below the root, then of the module
 
 
 def import_closure(roots: Iterable[Path], package: Path) -> set[Path]:
-    """Files that the given files import, directly or not, and the given files themselves.
+    """Files that the given files import, directly or indirectly, and the given files themselves.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def import_closure(roots: Iterable[Path], package: Path) -> set[Path]:
 
 
 def _imported_files(file: Path, package: Path) -> Iterator[Path]:
-    """Files that one file imports, with the ``__init__.py`` of each folder above them."""
+    """Yield the files that one file imports, with the ``__init__.py`` of each folder above them."""
     for module in _imported_modules(file, package):
         for depth in range(1, len(module) + 1):
             path = package.joinpath(*module[:depth])
@@ -46,7 +46,7 @@ def _imported_files(file: Path, package: Path) -> Iterator[Path]:
 
 
 def _imported_modules(file: Path, package: Path) -> Iterator[Module]:
-    """Modules that the relative imports of a file may name; some are names inside a module."""
+    """Yield the modules that a file's relative imports may name; some are names inside a module."""
     folder = file.relative_to(package).parts[:-1]
     for node in _nodes_at_run_time(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -56,7 +56,7 @@ def _imported_modules(file: Path, package: Path) -> Iterator[Module]:
 
 
 def _nodes_at_run_time(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below a node of a syntax tree, without blocks for type checkers only."""
+    """Yield all nodes below a syntax tree node, without blocks for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if not (isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING")):
             yield child

@@ -1,4 +1,4 @@
-"""Starting an agent on this machine with the current Python."""
+"""Start an agent on this machine with the current Python."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ONE_THREAD = dict.fromkeys(
 
 
 def agent_command() -> list[str]:
-    """Command that starts an agent of this very code: the package, or the bundle it runs from."""
+    """Command that starts an agent with the code of this process: the package or the bundle."""
     if ROOT.parent.is_file():
         return [sys.executable, str(ROOT.parent)]
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
 def in_agent_process(driver: str, load: Sequence[Path] = ()) -> RemoteDriver:
-    """Driver in a new agent process on this machine.
+    """Start a new agent process on this machine and connect to a driver in it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Offline measuring: a work list or plan read from a file, its recording written to a file."""
+"""Offline measuring: reads a work list or plan from a file and writes its recording to a file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .local_agent import in_agent_process
 def record_work_list(
     path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()
 ) -> Path:
-    """Run a work list, each start in a new process; returns the path of the recording.
+    """Measure a work list, with a new process for each start; returns the path of the recording.
 
     Parameters
     ----------
-    allow : drivers that may be used; all for none
+    allow : names of drivers that may be used; empty allows all
     load : files of the user's own drivers
 
     Raises
     ------
     RecordingError
-        It is no work list.
+        The file is not a work list.
     DriverFault
-        The driver is not allowed here, or does not work; what was measured is kept.
+        The driver is not allowed here or does not work. Samples measured so far are kept.
     SimulationError
-        It took longer than it may; what was measured is kept.
+        The time limit was exceeded. Samples measured so far are kept.
     """
     work = WorkList.read(path)
     _require_allowed(work.driver, allow)
@@ -52,16 +52,16 @@ def record_work_list(
 def record_plan(
     path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()
 ) -> Path:
-    """Do what is left of a plan, each start in a new process; returns the path of the recording.
+    """Measure the remaining pieces of a plan, with a new process for each start.
 
-    ``allow`` and ``load`` are as of a work list.
+    Returns the path of the recording. For ``allow`` and ``load`` see ``record_work_list``.
 
     Raises
     ------
     RecordingError
-        It is no plan, or the folder holds another device's.
+        The file is not a plan, or the folder holds samples of another device.
     DriverFault
-        The driver is not allowed here, or does not work; what was measured is kept.
+        The driver is not allowed here or does not work. Samples measured so far are kept.
     """
     plan = RecordingPlan.read(path)
     for name in {p.work.driver for p in plan.pieces}:

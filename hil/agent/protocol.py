@@ -1,13 +1,13 @@
-"""Wire protocol between client and agent: frames of a JSON message and float64 arrays.
+"""Wire protocol between client and agent: frames of one JSON message and float64 arrays.
 
 ::
 
     frame = "FTH1"  u32 length of the message  u64 length of the arrays  message  arrays
 
-Arrays are .npy bytes, one dimension, little-endian float64, never pickles.  Lengths are checked
-before anything is allocated.  Verbs: ``probe describe open timing peer
-close``.  While a driver answers, its agent may ask for a word with the driver at the other end of a
-transfer: ``{peer, do, message}``, which the client answers with ``{reply}`` or an error.
+Arrays are one-dimensional .npy data, little-endian float64, never pickles. Lengths are checked
+before memory is allocated. The verbs are ``probe describe open timing peer close``. While a driver
+executes a request, its agent may send ``{peer, do, message}``, a message for the driver at the
+other end of a transfer. The client answers with ``{reply}`` or an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Vector = NDArray[np.float64]
 
 
 def pack_frame(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
-    """Bytes of one frame.
+    """Encode a message and arrays as the bytes of one frame.
 
     >>> frame = pack_frame({"verb": "probe"})
     >>> unpack_frame(io.BytesIO(frame).read)
@@ -57,7 +57,9 @@ def pack_frame(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> byt
 
 
 def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
-    """Message and arrays of the next frame; ``read(n)`` gives n bytes, fewer only at the end.
+    """Read the next frame and decode its message and arrays.
+
+    ``read(n)`` must return n bytes, or fewer at the end of the stream.
 
     Raises
     ------
@@ -70,14 +72,14 @@ def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
 
 
 def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
-    """Bytes of the message and of the arrays of the next frame.
+    """Read the next frame: undecoded bytes of its message and of its arrays.
 
     Raises
     ------
     EOFError
         The stream ended.
     DriverFault
-        ``oversized`` or ``protocol``: nobody knows where the next frame begins.
+        ``oversized`` or ``protocol``: the position of the next frame is unknown.
     """
     magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
@@ -89,13 +91,13 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
 
 
 def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
-    """Message and arrays from the bytes of a frame.
+    """Decode the message and arrays of a frame.
 
     Raises
     ------
     DriverFault
-        ``protocol``: no JSON object of finite numbers, nested too deep, or not its arrays; the next
-        frame is not touched by it.
+        ``protocol``: the message is not a JSON object of finite numbers, is nested too deeply, or
+        does not match the arrays. The next frame can still be read.
     """
     try:
         message = json.loads(text, parse_float=_finite, parse_constant=_finite)
@@ -110,7 +112,10 @@ def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
 
 
 def _finite(text: str) -> float:
-    """Number of a message; ValueError for ``NaN``, ``Infinity`` and what is too large."""
+    """Parse a number of a message.
+
+    ValueError for ``NaN``, ``Infinity`` and numbers out of range.
+    """
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text} is not a finite number")
     return value
@@ -138,7 +143,7 @@ def _encode_array(array: Vector) -> bytes:
 
 
 def _decode_array(data: bytes) -> Vector:
-    """Array from .npy bytes; any header but 1-D little-endian float64 is refused."""
+    """Decode an array from .npy bytes; only one-dimensional little-endian float64 is accepted."""
     stream = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(stream)
@@ -159,7 +164,7 @@ def encode_requests(requests: Sequence[Request]) -> list[Message]:
 
 
 def decode_requests(fields: Sequence[Message]) -> list[Request]:
-    """Requests from JSON values; TypeError, KeyError or ValueError where malformed."""
+    """Decode requests from JSON values; TypeError, KeyError or ValueError if malformed."""
     for one in fields:
         _require(one, REQUEST_FIELDS)
         _require_texts(one["preceding"])
@@ -167,7 +172,7 @@ def decode_requests(fields: Sequence[Message]) -> list[Request]:
 
 
 def _require(fields: Message, kinds: Mapping[str, type]) -> None:
-    """Refuse what lacks a field, or has one of another type: TypeError or KeyError.
+    """Check that all fields are present and have the right type; else TypeError or KeyError.
 
     >>> _require({"n": True}, {"n": int})
     Traceback (most recent call last):
@@ -186,7 +191,7 @@ def _require_texts(values: Sequence[Any]) -> None:
 
 
 def encode_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
-    """Samples as JSON values and, apart, their times as arrays."""
+    """Encode samples as JSON values and, separately, their times as arrays."""
     fields = [{**vars(s), "flags": list(s.flags)} for s in samples]
     for one in fields:
         del one["ns"]
@@ -194,7 +199,7 @@ def encode_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vecto
 
 
 def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
-    """Samples from JSON values and arrays; DriverFault where malformed."""
+    """Decode samples from JSON values and arrays; DriverFault if malformed."""
     try:
         for one in fields:
             _require(one, SAMPLE_FIELDS)
@@ -208,7 +213,7 @@ def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[
 
 
 def encode_probe_result(state: Ready | Missing) -> Message:
-    """Result of ``probe`` as a JSON value.
+    """Encode the result of ``probe`` as a JSON value.
 
     >>> decode_probe_result(encode_probe_result(Ready(("cpu0",), {"numpy": "2"})))
     Ready(devices=('cpu0',), facts={'numpy': '2'})
@@ -219,7 +224,7 @@ def encode_probe_result(state: Ready | Missing) -> Message:
 
 
 def decode_probe_result(fields: Message) -> Ready | Missing:
-    """Result of ``probe`` from a JSON value; DriverFault where malformed."""
+    """Decode the result of ``probe`` from a JSON value; DriverFault if malformed."""
     try:
         rest = dict(fields)
         if rest.pop("ready"):
@@ -233,7 +238,7 @@ def decode_probe_result(fields: Message) -> Ready | Missing:
 
 
 def encode_error(error: Exception) -> Message:
-    """Error reply; an exception of an unexpected type becomes kind ``broken``."""
+    """Encode an exception as an error reply; an unexpected type becomes kind ``broken``."""
     if isinstance(error, DriverFault):
         return {"fault": error.kind, "text": error.message}
     if isinstance(error, RecordingError):
@@ -242,12 +247,12 @@ def encode_error(error: Exception) -> Message:
 
 
 def reply_field(reply: Message, name: str, kind: type) -> Any:
-    """Field of a reply.
+    """Value of one field of a reply, checked for its type.
 
     Raises
     ------
     DriverFault
-        ``protocol``: it lacks the field, or has one of another type.
+        ``protocol``: the field is missing or has another type.
 
     Examples
     --------
@@ -263,6 +268,6 @@ def reply_field(reply: Message, name: str, kind: type) -> Any:
 
 
 def decode_error(fields: Message) -> DriverFault | RecordingError:
-    """Exception from an error reply."""
+    """Exception to raise for an error reply."""
     kind, text = str(fields.get("fault")), str(fields.get("text", ""))[:2000]
     return RecordingError(text) if kind == "recording" else DriverFault(kind, text)

@@ -1,7 +1,7 @@
-"""Server loop of an agent, over stdin and stdout or a Unix socket of its user.
+"""Server loop of an agent over stdin and stdout, or over a Unix socket.
 
-When the client is gone the process ends, even in the middle of an op, so that no orphan keeps a
-device.
+When the client disconnects, the process ends, even in the middle of an op. So no orphaned process
+occupies a device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
 def end_process_soon() -> None:
-    """End this process in 5 s, whatever its driver does: nobody listens any more."""
+    """End this process in 5 s, whatever its driver does, because the client has gone."""
     watch = threading.Timer(GRACE, os._exit, (1,))
     watch.daemon = True
     watch.start()
@@ -40,13 +40,14 @@ def reply_until_end(
 ) -> None:
     """Reply to requests until the input ends.
 
-    A thread reads the frames: if the client disappears while a driver works, the process is ended.
-    A malformed message is named, dropped, and the next one answered.
+    A thread reads the frames, so that the process ends if the client disconnects while a driver
+    works. A malformed message gets an error reply, and the next message is read.
 
     Parameters
     ----------
-    allow : names of drivers; empty for all
-    ended : called when the input has ended, also while a driver works
+    allow : names of drivers that may be used; empty allows all
+    source, sink : streams of incoming and outgoing frames
+    ended : called when the input has ended, even while a driver works
     """
     frames: Frames = queue.Queue()
     threading.Thread(target=_read_frames, args=(source, frames, ended), daemon=True).start()
@@ -65,7 +66,7 @@ def reply_until_end(
 
 
 def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> protocol.Message:
-    """Reply of the client to a message for the other end, in the middle of a request."""
+    """Send the client a message for the driver at the other end, and return the client's reply."""
     _send(sink, message)
     frame = frames.get()
     if isinstance(frame, Exception):
@@ -75,7 +76,7 @@ def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> prot
 
 
 def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
-    """Bytes of the reply; where it is none, or larger than a frame, of the fault."""
+    """Bytes of the reply to a frame, or of a fault if either is malformed or too large."""
     try:
         message, _ = protocol.decode_frame(text, data)
         return protocol.pack_frame(*agent.reply(message))
@@ -87,7 +88,7 @@ def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
 
 
 def _read_frames(source: BinaryIO, frames: Frames, ended: Callable[[], None]) -> None:
-    """Put frames into the queue as they arrive, and say when there are no more."""
+    """Put incoming frames into the queue, then mark the end of input."""
     try:
         while True:
             frames.put(protocol.read_frame(source.read))
@@ -104,7 +105,7 @@ def _send(sink: BinaryIO, message: protocol.Message) -> None:
 
 
 def frame_streams_of_stdio() -> tuple[BinaryIO, BinaryIO]:
-    """Copies of stdin and stdout for frames; what libraries print goes to stderr from now on."""
+    """Copies of stdin and stdout for frames; anything that libraries print now goes to stderr."""
     source, sink = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -112,12 +113,12 @@ def frame_streams_of_stdio() -> tuple[BinaryIO, BinaryIO]:
 
 
 def serve_unix_socket(path: Path, token: str, allow: Sequence[str]) -> None:
-    """Serve clients, one at a time, on a Unix socket that only this user can open.
+    """Serve clients one at a time on a Unix socket that only this user can open.
 
     Raises
     ------
     DriverFault
-        There is a file of that name already.
+        A file with that name already exists.
     """
     path = path_with_rank(path)
     _remove_stale_socket(path)
@@ -141,7 +142,7 @@ def _bind(server: socket.socket, path: Path) -> None:
 
 
 def _remove_stale_socket(path: Path) -> None:
-    """Remove a socket file that nobody listens on; DriverFault for any other existing file."""
+    """Remove a socket file without a listener; DriverFault for any other existing file."""
     if not path.exists():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -159,7 +160,7 @@ def _remove_stale_socket(path: Path) -> None:
 
 
 def _serve_client(connection: socket.socket, token: str, allow: Sequence[str]) -> None:
-    """Serve one client in a forked process, if it is the same user and has the token."""
+    """Serve one client in a forked process if it is the same user and sends the token."""
     with connection:
         if os.fork() == 0:
             code = 1
@@ -202,7 +203,7 @@ def path_with_rank(path: Path) -> Path:
     Raises
     ------
     DriverFault
-        No launcher says which rank this is.
+        The environment holds no rank.
 
     Examples
     --------

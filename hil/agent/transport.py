@@ -1,4 +1,4 @@
-"""Transport to an agent: child process, ssh or Unix socket, with time limits."""
+"""Transport to an agent, with time limits: child process, ssh or Unix socket."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ STDERR_TAIL = 400  # characters of what a dead agent said last
 
 
 class Channel:
-    """Frames to and from one agent over two file descriptors.
+    """Channel that sends frames to one agent and receives frames from it.
 
     Parameters
     ----------
-    source, sink : file descriptors
-    child : process to end on close; None where it is not a child
-    stderr_file : file that its stderr is written to
+    source, sink : file descriptors to read from and to write to
+    child : process to end on close; None if the agent is not a child process
+    stderr_file : file that receives the agent's stderr
     """
 
     def __init__(
@@ -47,16 +47,16 @@ class Channel:
     def ask(
         self, message: Mapping[str, object], limit: float, end: float | None = None
     ) -> tuple[Message, list[Vector]]:
-        """Reply to one message, waited for at most ``limit`` seconds.
+        """Send a message and wait for the reply, at most ``limit`` seconds.
 
         Parameters
         ----------
-        end : of a limit that began before, by the monotonic clock
+        end : deadline on the monotonic clock, in s, if the time limit started earlier
 
         Raises
         ------
         DriverFault
-            ``hung`` or ``died``; the agent is killed, as it is where the wait is interrupted.
+            ``hung`` or ``died``. The agent is killed, also if the wait is interrupted.
         """
         with self._limited(limit, end) as end:
             self._write(pack_frame(message), end)
@@ -68,7 +68,7 @@ class Channel:
             self._write(pack_frame(message), end)
 
     def receive(self, limit: float, end: float | None = None) -> tuple[Message, list[Vector]]:
-        """Next frame, without a request: the hello, or the reply to what was sent."""
+        """Receive the next frame without sending: the hello message, or the reply to ``send``."""
         with self._limited(limit, end) as end:
             return self._next_frame(end)
 
@@ -87,7 +87,7 @@ class Channel:
             self.stderr_file.unlink(missing_ok=True)
 
     def end(self) -> None:
-        """End the agent now, in the middle of whatever it does."""
+        """Kill the agent now, in the middle of whatever it does."""
         self._kill()
 
     def _next_frame(self, end: float) -> tuple[Message, list[Vector]]:
@@ -95,7 +95,7 @@ class Channel:
 
     @contextmanager
     def _limited(self, limit: float, end: float | None) -> Iterator[float]:
-        """Block that ends in time or with the agent."""
+        """Context manager that enforces the time limit and kills the agent if it is exceeded."""
         if self.broken:
             raise DriverFault("died", "this agent is gone; open the driver again")
         try:
@@ -156,13 +156,13 @@ class Channel:
 def start_agent_process(
     command: Sequence[str], environment: Mapping[str, str] | None = None, mortal: bool = True
 ) -> Channel:
-    """Channel to an agent started as a child process, never through a shell.
+    """Start an agent as a child process, without a shell, and return the channel to it.
 
     Parameters
     ----------
-    command : program and arguments
-    environment : variables added to the current ones
-    mortal : it understands ``--die-with-parent``
+    command : program and its arguments
+    environment : environment variables added to the current ones
+    mortal : True if the program understands ``--die-with-parent``
 
     Raises
     ------
@@ -201,20 +201,20 @@ def _take_descriptor(pipe: IO[bytes] | None) -> int:
 def _die_with_parent_option() -> list[str]:
     """Option that makes the kernel kill the agent when this process ends.
 
-    The kernel watches the parent *thread*, so only the main thread may give this option.  The end
-    of its input ends an agent anyway, only later.
+    The kernel watches the parent *thread*, so only the main thread may use this option. Without it
+    an agent still ends when its input ends, only later.
     """
     main = threading.current_thread() is threading.main_thread()
     return ["--die-with-parent"] if main and sys.platform == "linux" else []
 
 
 def connect_unix_socket(path: Path, token: str) -> Channel:
-    """Channel to an agent that listens on a Unix socket of this user.
+    """Connect to an agent that listens on a Unix socket of this user.
 
     Raises
     ------
     DriverFault
-        Nobody listens there, or the socket belongs to another user.
+        No agent listens on the socket, or the socket belongs to another user.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

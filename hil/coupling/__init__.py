@@ -1,1 +1,1 @@
-"""Coupled runs: a device in place of a component while simulated time goes on."""
+"""Coupled runs: a device replaces a component while simulated time advances."""

@@ -1,8 +1,8 @@
-"""Coupled mode: devices are asked during the run, each op when it starts.
+"""Coupled mode: a device times each op during the run, when the op starts.
 
-``couple`` takes a system and its backends, puts devices in place of components, and returns the
-changed system, backends and the processes that set shared rates.  The simulation sees online
-backends, components and processes like any others.
+``couple`` takes a system and its backends and puts devices in place of components. It returns the
+changed system, its backends, and the processes that set the rates of lanes. To the simulation these
+are ordinary online backends, components and processes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ JOINS = ("nic", "switch", "link")  # ops that use these are timed by the fabric'
 
 @dataclass(frozen=True)
 class Coupling:
-    """System with devices in place of components, and what the simulation needs to run it.
+    """Result of ``couple``: a system in which devices replace components, and what it needs to run.
 
     Parameters
     ----------
-    system : with a component for each lane
-    backends : by component name
-    processes : they set the rates of lanes
-    adapters : one for each swap
+    system : system with one extra component per lane
+    backends : backends by component name
+    processes : processes that set the rates of lanes
+    adapters : one adapter per swap
     """
 
     system: System
@@ -53,12 +53,13 @@ def couple(
     swaps: Sequence[Swap],
     ahead: bool = False,
 ) -> Coupling:
-    """Coupling of a system with devices in place of components.
+    """Put devices in place of components of a system.
 
     Parameters
     ----------
-    ahead : ask before the run what does not depend on when it is asked, for recordings that
-        answer with medians
+    swaps : components to replace, each with its device
+    ahead : time ops before the run where the result does not depend on the start time; for
+        recordings that answer with medians
 
     Raises
     ------
@@ -100,7 +101,7 @@ def _is_component(system: System, swap: Swap) -> bool:
 def _queried_components(
     system: System, swap: Swap, answer: Mapping[str, Backend | None]
 ) -> tuple[str, ...]:
-    """Components whose backends time the ops that the device may execute."""
+    """Names of the components whose backends time the ops that the device may execute."""
     parts = [c for c in system.components if device_of_component(c.name) in swap.covers.devices]
     if _is_component(system, swap) and (
         system[swap.component].slots or swap.component == system.fabric
@@ -119,7 +120,10 @@ def _queried_components(
 
 
 def _runs_ops(component: Component) -> bool:
-    """Whether it plays a role: such parts are asked about copies, which use memories."""
+    """True if a component has a role, such as GPU or host.
+
+    Backends of these components also time copies, which use memories.
+    """
     return component.kind in ROLES or component.role in ROLES
 
 
@@ -131,14 +135,14 @@ def _system_with_lanes(system: System, adapters: Sequence[DeviceAdapter]) -> Sys
 
 
 class Coupled(Backend):
-    """Backend that asks devices about the ops they cover, and a model about the rest.
+    """Backend that uses devices for the ops they cover and a model for the others.
 
     Parameters
     ----------
     model : Backend or None
-        None where devices cover every op.
+        Model of the other ops; None if devices cover every op.
     adapters : adapters of the devices
-    online : asked when an op starts, not before the run
+    online : True if ops are timed when they start, False if before the run
     """
 
     def __init__(
@@ -156,7 +160,7 @@ class Coupled(Backend):
             adapter.reset()
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """One answer per op; equal ops are asked separately."""
+        """Timing of each op, from a device or the model; a device executes equal ops separately."""
         modelled_timing = self.modelled(ops, now)
         rows = [self._answer(op, modelled_timing) for op in op_paths(ops, modelled_timing)]
         number = placement(ops).system.number
@@ -176,7 +180,10 @@ class Coupled(Backend):
         return np.where([r.modelled for r in rows], modelled_timing.limit, np.inf)
 
     def modelled(self, ops: Ops, now: float) -> Timing | None:
-        """Timing by the model; None where no op needs it, not even for its residual path."""
+        """Timing of the ops by the model.
+
+        None if no op needs it, not even for its residual path.
+        """
         covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.adapters)
         return None if covered or self.model is None else self.model.timing(ops, now)
 
@@ -197,7 +204,7 @@ class Coupled(Backend):
         return adapter.answer(op.text, op.bytes, residual_path(op, adapter))
 
     def adapter_of(self, op: OpPath) -> DeviceAdapter | None:
-        """Adapter of the device that covers an op; None where the model times it."""
+        """Adapter of the device that covers an op; None if the model times the op."""
         crossed = op.devices
         matches = [p for p in self.adapters if p.swap.covers.covers_path(crossed, op.system.fabric)]
         if len(matches) > 1:
@@ -210,7 +217,7 @@ class Coupled(Backend):
 
 
 def residual_path(op: OpPath, adapter: DeviceAdapter) -> ResidualPath:
-    """Path of an op outside the device that executes it, which stays modelled."""
+    """Part of an op's path outside the device that executes it; this part stays modelled."""
     devices = adapter.swap.covers.devices
     if device_of_component(op.component) in devices:
         return ResidualPath()  # who does an op does all of it
@@ -222,7 +229,7 @@ def residual_path(op: OpPath, adapter: DeviceAdapter) -> ResidualPath:
 
 
 def unseen_op_error(component: str, text: str) -> RecordingError:
-    """Error for an op that a component's recording has not seen, where ``others`` is ``fail``."""
+    """Error for an op that a component's recording does not contain, if ``others`` is ``fail``."""
     return RecordingError(
         f"hil.swap {component}: its recording has not seen {text!r}; record it, or set ops: "
         "{others: model} to let the model answer for what it has not seen"
@@ -230,7 +237,7 @@ def unseen_op_error(component: str, text: str) -> RecordingError:
 
 
 def _unsupported_error(adapter: DeviceAdapter, text: str) -> DriverFault | RecordingError:
-    """Error for an op that the device cannot execute where ``others`` is ``fail``."""
+    """Error for an op that the device cannot execute, if ``others`` is ``fail``."""
     if adapter.swap.recorded:
         return unseen_op_error(adapter.name, text)
     return DriverFault(
@@ -241,19 +248,19 @@ def _unsupported_error(adapter: DeviceAdapter, text: str) -> DriverFault | Recor
 
 
 def _contention_suffix(adapter: DeviceAdapter) -> str:
-    """Suffix of the source where contention is modelled."""
+    """Suffix of a timing's source that says that contention is modelled; "" if it is measured."""
     return " (contention modelled)" if adapter.swap.sharing == "solo" else ""
 
 
 def _covers_all(adapter: DeviceAdapter, ops: Ops) -> bool:
-    """Whether every op of a table runs on the device's component."""
+    """True if every op of a table runs on the device's component."""
     at = placement(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {adapter.name}
 
 
 def _supports_all(adapter: DeviceAdapter, ops: Ops) -> bool:
-    """Whether no op of a table is left to the model."""
+    """True if the device can execute every op of a table, so that none needs the model."""
     if adapter.swap.others == "fail":
         return True
     return all(adapter.swap.can(op_signature(ops, i)) for i in range(len(ops)))

@@ -1,8 +1,8 @@
-"""Coverage of a sample: the devices whose time it includes.
+"""Coverage of a sample: the devices whose time the sample includes.
 
-A write of a NIC that is timed from its post to its completion crosses that NIC, the link, the
-switch and the other NIC.  Whoever uses such a sample must not add a model of any of them, and
-must not use it for a transfer that crosses only some of them.
+Example: an RDMA write, timed from its post to its completion, crosses the NIC, the link, the switch
+and the peer's NIC. A model of any of these must not be added to such a sample. And the sample does
+not apply to a transfer that crosses only some of them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ PORT = re.compile(r"^(leaf\d+)\..*$")
 
 @dataclass(frozen=True)
 class Subtraction:
-    """Time of a device inside a sample, taken off for ops that do not cross that device.
+    """Time of one device inside a sample, subtracted for ops that do not cross that device.
 
     Parameters
     ----------
-    time : taken off each sample
-    error : of that time, plus or minus
+    time : subtracted from each sample, in s
+    error : uncertainty of that time, plus or minus, in s
     """
 
     time: Seconds
@@ -40,8 +40,8 @@ class SampleCoverage:
     Parameters
     ----------
     component : name under ``hil.swap``
-    devices : their names; the fabric stands for the whole network
-    subtract : time that may be taken off, by device
+    devices : names of the devices; the fabric's name stands for the complete network
+    subtract : time that may be subtracted, by device name
     """
 
     component: str
@@ -49,7 +49,7 @@ class SampleCoverage:
     subtract: Mapping[str, Subtraction] = field(default_factory=dict)
 
     def covers_path(self, crossed: Iterable[str], fabric: str = "") -> bool:
-        """Whether a sample answers for an op that crosses these devices.
+        """True if a sample covers the path of an op; False if the path crosses none of its devices.
 
         Raises
         ------
@@ -82,7 +82,9 @@ class SampleCoverage:
         return True
 
     def subtraction(self, crossed: Iterable[str]) -> Subtraction:
-        """Time to take off a sample for an op that crosses these devices; errors add in squares.
+        """Time to subtract from a sample for an op that crosses only these devices.
+
+        Errors of several devices add in quadrature.
 
         >>> parts = {"node1.nic0": Subtraction(1e-6, 1e-7)}
         >>> pair = SampleCoverage("node0.nic0", frozenset({"node0.nic0", "node1.nic0"}), parts)
@@ -97,7 +99,7 @@ class SampleCoverage:
 
 
 def device_of_component(component: str) -> str:
-    """Name of the device that a component is a direction or a port of.
+    """Name of the device that a component belongs to, as one of its directions or ports.
 
     >>> [device_of_component(c) for c in ("node0.nic0.tx", "leaf0.node1.nic0", "node0.gpu0")]
     ['node0.nic0', 'leaf0', 'node0.gpu0']
@@ -106,7 +108,7 @@ def device_of_component(component: str) -> str:
 
 
 def component_numbers(system: System, name: str) -> tuple[int, ...]:
-    """Numbers of the components that a name means: the component, or all parts of a device.
+    """Indices of the components that a name refers to: one component, or all parts of a device.
 
     Raises
     ------
@@ -130,12 +132,17 @@ def sample_coverage(
     more: Iterable[str] = (),
     subtract: Mapping[str, Subtraction] | None = None,
 ) -> SampleCoverage:
-    """Coverage of a sample of ``component``, with the further components its driver ``covers``.
+    """Coverage of a sample of a component, including the components that its driver ``covers``.
+
+    Parameters
+    ----------
+    more : names of the further components that the driver covers
+    subtract : time that may be subtracted, by device name
 
     Raises
     ------
     ScenarioError
-        A name that is no component, or a subtraction of what is not in a sample.
+        A name is not a component, or a subtraction names a device that is not in the sample.
     """
     devices = {
         device_of_component(system.components[i].name)

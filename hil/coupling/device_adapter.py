@@ -1,8 +1,8 @@
-"""Adapter of a device in place of a component: turns samples into timings.
+"""Adapter of a device that replaces a component: turns samples into timings.
 
-By the sharing that the driver declares.  ``exclusive``: one op at a time, others queue.  ``solo``:
-an op is measured alone, and ops in flight share the device evenly by model.  ``concurrent``: every
-set of ops in flight is measured.
+How ops share the device depends on the driver. ``exclusive``: one op at a time, others queue.
+``solo``: an op is measured alone, and a model shares the device evenly among ops in flight.
+``concurrent``: every set of ops in flight is measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUEUE = 256  # ops that may wait for a device besides
 
 @dataclass(frozen=True)
 class DeviceAnswer:
-    """Timing of one op: a row of ``Timing`` with usage by component name, and whether modelled."""
+    """Timing of one op: a row of ``Timing``, with usage by component name; True if modelled."""
 
     fixed: Seconds
     work: float = 0.0
@@ -42,12 +42,12 @@ class DeviceAnswer:
 
 @dataclass(frozen=True)
 class ResidualPath:
-    """Part of an op's path outside the device, which stays modelled.
+    """Part of an op's path outside the device; it stays modelled.
 
     Parameters
     ----------
-    latency : of the components that stay modelled, less what is subtracted from the sample
-    usage : weight of each shared component that stays modelled
+    latency : latency of the modelled components minus the time subtracted from the sample, in s
+    usage : weight of each shared component that stays modelled, by name
     """
 
     latency: Seconds = 0.0
@@ -56,21 +56,21 @@ class ResidualPath:
 
 @dataclass(frozen=True)
 class Swap:
-    """Component and the device in its place.
+    """Component of the scenario and the device that replaces it.
 
     Parameters
     ----------
-    component : name in the scenario
-    timer : the device, or its journal
+    component : name of the component in the scenario
+    timer : the device, or a journal of it
     sharing : ``exclusive``, ``solo`` or ``concurrent``
-    covers : components inside a sample
-    max_in_flight : ops in flight that a concurrent device takes
-    context : ``warm``, ``cold``, or ``after``: the last ``preceding`` ops of the device
-    preceding : number of preceding ops of context ``after``
-    answers : signatures that the device can do, as a predicate
-    others : what happens to ops it cannot execute: ``fail``, or ``model``
-    sizes : B, of the sweep that separates latency from bandwidth
-    recorded : whether it answers from a recording
+    covers : devices whose time a sample includes
+    max_in_flight : maximum number of ops in flight on a concurrent device
+    context : state before each op: ``warm``, ``cold``, or ``after`` (the device's previous ops)
+    preceding : number of previous ops that context ``after`` executes
+    answers : predicate on a signature: True if the device can execute the op; None if it can all
+    others : what happens to ops that the device cannot execute: ``fail``, or ``model``
+    sizes : message sizes in B of the sweep that separates latency from bandwidth
+    recorded : True if the timings come from a recording
     """
 
     component: str
@@ -86,7 +86,7 @@ class Swap:
     recorded: bool = False
 
     def can(self, signature: str) -> bool:
-        """Whether the device can execute such ops."""
+        """True if the device can execute an op of this signature."""
         return not callable(self.answers) or bool(self.answers(signature))
 
 
@@ -96,10 +96,11 @@ class DeviceAdapter:
     Parameters
     ----------
     swap : Swap
+        Component and the device that replaces it.
     slots : int or None
-        Of the component whose ops the device executes; None where it has none.
+        Slots of the component whose ops the device executes; None if it has no slots.
     bytes : bool
-        Whether work is counted in bytes; else in ops.
+        True if work is counted in bytes, False if in ops.
     """
 
     def __init__(self, swap: Swap, slots: int | None, bytes: bool):
@@ -118,13 +119,13 @@ class DeviceAdapter:
 
     @property
     def slots_needed(self) -> int | None:
-        """Slots that the component shall have; None to leave them unchanged."""
+        """Number of slots that the component must have; None to leave it unchanged."""
         if self.slots is None or self.swap.sharing == "solo":
             return None
         return 1 if self.swap.sharing == "exclusive" else self.swap.max_in_flight
 
     def components(self) -> tuple[Component, ...]:
-        """Components that are added to the system for the device."""
+        """Components to add to the system for this device."""
         if self.lanes is not None:
             return self.lanes.components()
         if self.swap.sharing == "solo":
@@ -133,7 +134,7 @@ class DeviceAdapter:
         return ()
 
     def reset(self) -> None:
-        """Forget earlier ops; called at the start of a run."""
+        """Forget all earlier ops; called at the start of a run."""
         self.answered, self.others = 0, 0
         self.before: deque[str] = deque(maxlen=self.swap.preceding)
         self._fits: dict[str, tuple[float, ByteRate]] = {}
@@ -156,7 +157,7 @@ class DeviceAdapter:
     def _shared_answer(
         self, signature: str, bytes: float, seconds: Seconds, residual: ResidualPath
     ) -> DeviceAnswer:
-        """Timing of an op with its latency as fixed time and the rest as evenly shared work."""
+        """Timing of an op: fixed time for its latency, and work at an evenly shared rate."""
         fixed = min(self._fitted_latency(signature) + max(residual.latency, 0.0), seconds)
         rest = seconds - fixed
         if rest == 0 or (self.unit == "B" and not bytes > 0):
@@ -169,7 +170,7 @@ class DeviceAdapter:
         return DeviceAnswer(fixed, bytes, {self.shared: weight, **residual.usage})
 
     def _fitted_latency(self, signature: str) -> Seconds:
-        """Latency of an op of this kind and name, fitted once to a sweep over sizes."""
+        """Latency of this kind of op in s, fitted once to a sweep over message sizes."""
         parts = parse_signature(signature)
         if self.unit != "B" or len(parts.operands) != 1:
             return 0.0
@@ -187,10 +188,10 @@ class DeviceAdapter:
 
 
 def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
-    """Latency and bandwidth of an op's kind and name, fitted to a sweep over sizes.
+    """Fit latency and bandwidth of one kind of op to a sweep over message sizes.
 
-    Ops of 64 B to 4 MiB are measured alone; relative errors are minimised.  Sizes that the device
-    cannot answer (absent from a recording) are left out; fewer than two give (0, inf).
+    Ops of 64 B to 4 MiB are measured alone, and relative errors are minimised. Sizes that a
+    recording does not contain are left out. Fewer than two sizes give (0, inf).
     """
     rows = []
     for size in swap.sizes:
@@ -206,7 +207,7 @@ def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
 def fit_latency_bandwidth(
     sizes: Sequence[float], seconds: Sequence[float]
 ) -> tuple[Seconds, ByteRate]:
-    """Latency and bandwidth of the line of least squared relative errors, latency not below 0.
+    """Fit a line of time over size by least squares of relative errors, with latency >= 0.
 
     >>> latency, bandwidth = fit_latency_bandwidth([100, 1000, 10000], [1.1e-6, 2e-6, 11e-6])
     >>> round(latency, 9), round(bandwidth)

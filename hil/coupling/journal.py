@@ -1,7 +1,7 @@
-"""Journal of a coupled run: every measured answer in order, to repeat the run without a device.
+"""Journal of a coupled run: all measured op times in order, to repeat the run without a device.
 
-One JSON line per request: component, number, ops with contexts, nanoseconds, clock.  Floats read
-back bit by bit.
+Each request is one JSON line: component, number, ops with contexts, times in ns, clock. Floats are
+read back exactly.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ SCHEMA = 2  # of the first there was no checksum; it is still read
 
 
 class OpTimer(Protocol):
-    """Interface of what times ops in a coupled run: a device, or the journal of one."""
+    """Interface of an object that times ops in a coupled run: a device, or a journal."""
 
     clock: str
     source: str
 
     def alone(self, request: Request) -> float:
-        """Nanoseconds of one op alone."""
+        """Time of one op that runs alone, in ns."""
 
     def together(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds of each op while all of them are in flight."""
+        """Time of each op while all of them are in flight, in ns."""
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """Request to a device and its answer.
+    """One request to a device, and the measured times.
 
     Parameters
     ----------
     component : name under ``hil.swap``
     sequence : number of the request to this component, from 0
-    asked : ``(signature, context)`` of each op; several ops were in flight together
-    ns : of each op
-    clock : that counted them
+    asked : ``(signature, context)`` of each requested op; several ops were in flight together
+    ns : time of each op, in ns
+    clock : clock that measured the times
     """
 
     component: str
@@ -53,7 +53,7 @@ class JournalEntry:
 
 
 class JournalWriter:
-    """Timer that forwards requests to another and records the answers.
+    """Op timer that forwards requests to another timer and records the measured times.
 
     Examples
     --------
@@ -73,13 +73,13 @@ class JournalWriter:
         self.on_entry: Callable[[JournalEntry], object] = lambda entry: None
 
     def alone(self, request: Request) -> float:
-        """Nanoseconds of one op."""
+        """Time of one op that runs alone, in ns."""
         ns = self._timer.alone(request)
         self._append_entry([request], [ns])
         return ns
 
     def together(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds of each op of a set."""
+        """Time of each op while all of them are in flight, in ns."""
         ns = self._timer.together(requests)
         self._append_entry(requests, ns)
         return ns
@@ -93,7 +93,10 @@ class JournalWriter:
 
 
 class JournalReader:
-    """Timer that replays a journal: same requests in the same order, else RecordingError."""
+    """Op timer that replays a journal.
+
+    The same requests must come in the same order; otherwise it raises RecordingError.
+    """
 
     def __init__(self, component: str, entries: Iterable[JournalEntry], source: str):
         self.component = component
@@ -106,11 +109,11 @@ class JournalReader:
         self._next = 0
 
     def alone(self, request: Request) -> float:
-        """Nanoseconds of one op."""
+        """Recorded time of one op that runs alone, in ns."""
         return self._next_answer([request])[0]
 
     def together(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds of each op of a set."""
+        """Recorded time of each op while all of them are in flight, in ns."""
         return list(self._next_answer(requests))
 
     def _next_answer(self, requests: Sequence[Request]) -> tuple[float, ...]:
@@ -138,12 +141,12 @@ def write_journal(path: Path, entries: Iterable[JournalEntry]) -> None:
 
 
 def read_journal(path: Path) -> list[JournalEntry]:
-    """Entries of a journal file.
+    """Read the entries of a journal file.
 
     Raises
     ------
     RecordingError
-        No such file, not a journal, of another version, cut off or changed.
+        The file does not exist, is not a journal, has another version, or was truncated or changed.
     """
     try:
         first, _, body = path.read_text().partition("\n")
@@ -165,7 +168,10 @@ def _checksum(body: str) -> str:
 
 
 def entry_of_json(line: dict[str, object]) -> JournalEntry:
-    """Entry from its fields; KeyError, TypeError or ValueError where they are none."""
+    """Build an entry from its JSON fields.
+
+    KeyError, TypeError or ValueError if they are malformed.
+    """
     asked = tuple((str(s), str(c)) for s, c in line["asked"])  # type: ignore[attr-defined]
     ns = tuple(float(x) for x in line["ns"])  # type: ignore[attr-defined]
     if len(ns) != len(asked):

@@ -1,4 +1,4 @@
-"""Live driver in a coupled run: each op executed when it starts, every sample checked.
+"""Live driver in a coupled run: executes each op when it starts and checks every sample.
 
 Equal ops are executed again each time.
 """
@@ -20,7 +20,7 @@ ROUNDS = 3  # of a set in flight; the median counts
 
 @contextmanager
 def prefix_faults(where: str) -> Iterator[None]:
-    """Context in which faults of a driver begin with where it is in a scenario.
+    """Context manager that adds a prefix to the messages of driver faults raised inside it.
 
     >>> with prefix_faults("hil.swap node0.gpu0: odd"):
     ...     raise DriverFault("negative", "odd: copy:h2h took -1 ns")
@@ -38,13 +38,13 @@ def prefix_faults(where: str) -> Iterator[None]:
 
 
 class LiveDriver:
-    """Timer that executes ops on an open driver.
+    """Op timer that executes ops on an open driver.
 
     Parameters
     ----------
     driver : Driver
-    source : label for results
-    named : what faults begin with: the component and its driver
+    source : label of the source of timings, shown in results
+    named : prefix of fault messages: the component and its driver
 
     Examples
     --------
@@ -60,14 +60,17 @@ class LiveDriver:
         self.driver, self.source, self.clock, self.named = driver, source, driver.clock, named
 
     def alone(self, request: Request) -> float:
-        """Nanoseconds of one op, done once."""
+        """Execute one op once; returns its time in ns."""
         with prefix_faults(self.named):
             samples = self.driver.timing([request])
             check_samples([request], samples, self.source, self.clock)
         return float(samples[0].ns[-1])
 
     def together(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds of each op while all of them are in flight: the median of three rounds."""
+        """Execute the ops concurrently.
+
+        Returns the time of each in ns, the median of three rounds.
+        """
         repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
         with prefix_faults(self.named):
             samples: list[Sample] = self.driver.together(repeated)

@@ -1,4 +1,4 @@
-"""Path of one op of a table: where it runs, which components it crosses and uses."""
+"""Path of an op: the component it runs on, and the components it crosses and uses."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .coverage import device_of_component
 
 @dataclass(frozen=True)
 class OpPath:
-    """Op with the component it runs on and the path it takes.
+    """One op with the component it runs on and the path it takes.
 
     Parameters
     ----------
-    ops, placement, row : its table, placement of the table, its row
-    used : weights by shared component, as the model would use them
+    ops, placement, row : ops table, its placement on the system, and the op's row
+    used : weight of each shared component that the model would use, by name
     """
 
     ops: Ops
@@ -37,17 +37,17 @@ class OpPath:
 
     @property
     def text(self) -> str:
-        """Signature sent to a driver: see ``op_signature``."""
+        """Signature of the op as a driver gets it; see ``op_signature``."""
         return op_signature(self.ops, self.row)
 
     @property
     def bytes(self) -> float:
-        """Bytes of the op; NaN for unknown."""
+        """Bytes of the op; NaN if unknown."""
         return float(self.ops.bytes[self.row])
 
     @property
     def collective(self) -> bool:
-        """Whether the op is a collective."""
+        """True if the op is a collective."""
         return bool(self.ops.kind[self.row] == Kind.COLLECTIVE)
 
     @property
@@ -57,7 +57,7 @@ class OpPath:
 
     @cached_property
     def crossed(self) -> set[str]:
-        """Names of its component, of those on its route, and of those the model would use."""
+        """Names of the op's component, of those on its route, and of those the model uses."""
         route, crossed_numbers = self.system.route, {int(self.placement.component[self.row])}
         members = self.placement.members[self.row].tolist()
         if self.collective:
@@ -73,7 +73,7 @@ class OpPath:
 
 
 def placement(ops: Ops) -> OpPlacement:
-    """Placement of the ops of a table.
+    """Placement of the ops of a table on the components of a system.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def op_paths(ops: Ops, timing: Timing | None) -> list[OpPath]:
 
     Parameters
     ----------
-    timing : by the model; None where it was not asked
+    timing : timing of the ops by the model; None if the model is not needed
     """
     at = placement(ops)
     return [OpPath(ops, at, row, _usage_of_row(at, row, timing)) for row in range(len(ops))]
@@ -111,12 +111,12 @@ def _usage_of_row(at: OpPlacement, row: int, timing: Timing | None) -> dict[str,
 
 
 def op_signature(ops: Ops, row: int) -> str:
-    """Signature sent to a driver for an op: its own, or one made of its kind and bytes.
+    """Signature of an op as a driver gets it: its own, or one built from its kind and bytes.
 
     Raises
     ------
     BackendError
-        The op has neither.
+        The op has neither a signature nor a number of bytes.
 
     Examples
     --------

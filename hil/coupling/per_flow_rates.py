@@ -1,10 +1,9 @@
-"""Rates of ops in flight on a device that measures sets of concurrent ops.
+"""Measured rates of ops in flight on a device that can execute ops concurrently.
 
-Every op in flight has a lane, a component of its own whose rate is what the device measured for
-it.  Whenever an op enters or leaves, the device is asked about the set that is now in flight and
-the lanes are set anew; the simulation keeps the work that is left, and where an op also uses
-something that others share, the lower rate wins.  Beyond ``max_in_flight`` ops the latest
-ones wait: their lanes stand still.
+Each op in flight has a lane: a component of its own, whose rate is set to what the device measured.
+When an op starts or ends, the new set of ops in flight is measured and all lanes get new rates. The
+simulation keeps track of the remaining work. If an op also uses another shared component, the lower
+rate applies. At most ``max_in_flight`` ops run; later ones wait in lanes with rate 0.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class OpInFlight:
 
     Parameters
     ----------
-    request : Request
-    work : B, or 1 for ops without bytes
-    extra : s of its path outside the device; negative to take time off
+    request : op to be timed
+    work : amount of work in B, or 1 for ops without bytes
+    extra : time of its path outside the device, in s; negative if time is subtracted
     """
 
     request: Request
@@ -47,14 +46,14 @@ class PerFlowRates:
 
     Parameters
     ----------
-    name : of the device; lanes are ``NAME.lane0`` and so on
+    name : name of the device; its lanes are ``NAME.lane0`` and so on
     count : int
-        Lanes that there are: twice as many as ops may run or wait at once, since a lane is given
-        out again only after its end was seen.
+        Number of lanes: twice the number of ops that may run or wait, because a lane is free again
+        only after its op's end was observed.
     max_in_flight : int
-        Ops that the device works on at once.
+        Maximum number of ops that the device executes at the same time.
     unit : str
-        ``B``, or ``1`` for ops without bytes.
+        Unit of work: ``B``, or ``1`` for ops without bytes.
 
     Examples
     --------
@@ -69,7 +68,7 @@ class PerFlowRates:
         self.__name__ = f"{name} in flight"
 
     def components(self) -> tuple[Component, ...]:
-        """One component per lane, at rate 0 until an op starts."""
+        """One component per lane; its rate is 0 until an op starts."""
         top = TOP[self.unit]
         return tuple(
             Component(n, "lane", rate=0.0, unit=self.unit, max_rate=top) for n in self.names
@@ -85,7 +84,7 @@ class PerFlowRates:
         self._current_turn: tuple[OpInFlight, float] | None = None
 
     def take_lane(self, flight: OpInFlight) -> int:
-        """Number of a free lane, taken for an op that starts now."""
+        """Take a free lane for an op that starts now; returns the lane's number."""
         if not self.free:
             raise SimulationError(
                 "lanes", f"{self.name}: more than {self.count // 2} ops at once; swap less of it"
@@ -95,7 +94,7 @@ class PerFlowRates:
         return lane
 
     def __call__(self, sim: Running) -> Steps:
-        """Process: set the lanes' rates whenever the set of ops in flight changes."""
+        """Process that sets the rates of the lanes whenever the set of ops in flight changes."""
         self._changed: simpy.Event = sim.env.event()
         for lane in range(self.count):
             sim.env.process(self._watch_lane(sim, lane))
@@ -105,7 +104,7 @@ class PerFlowRates:
             self._set_rates(sim)
 
     def _watch_lane(self, sim: Running, lane: int) -> Steps:
-        """Process: track start and end of the ops of one lane."""
+        """Process that tracks the start and end of the ops of one lane."""
         name = self.names[lane]
         while True:
             yield sim.reaches("flows", name, at_least=1)
@@ -129,7 +128,7 @@ class PerFlowRates:
             self._changed.succeed()
 
     def _set_rates(self, sim: Running) -> None:
-        """Set rates: the device's for the first ``max_in_flight`` ops, 0 for those waiting."""
+        """Set measured rates for the first ``max_in_flight`` ops, and 0 for the ops that wait."""
         now, waiting = self.in_flight[: self.max_in_flight], self.in_flight[self.max_in_flight :]
         for lane, rate in zip(now, self._rates_of_lanes(now), strict=True):
             sim.set_rate(self.names[lane], rate)
@@ -150,17 +149,17 @@ class PerFlowRates:
         ]
 
     def _turn_time(self, lane: int) -> float:
-        """Nanoseconds of the op on the device, measured once although the waiting set changes."""
+        """Time of the op on the device in ns; measured once, even if the waiting ops change."""
         flight = self.flights[lane]
         if self._current_turn is None or self._current_turn[0] is not flight:
             self._current_turn = (flight, self.timer.alone(flight.request))
         return self._current_turn[1]
 
     def _steady_times(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds that each op would take if all of them stayed in flight.
+        """Time in ns that each op would take if all ops stayed in flight until it ends.
 
-        In a measured set the longer ops run on with fewer ops in flight.  The work done after
-        the first completion, at the rate of the remaining set, is subtracted.
+        In a measured set, an op's last part runs with fewer ops in flight. The work done after the
+        first completion, at the rate of the remaining set, is subtracted.
         """
         ns = self._measure_together(requests)
         first = min(ns)
@@ -172,7 +171,10 @@ class PerFlowRates:
         return ns
 
     def _measure_together(self, requests: Sequence[Request]) -> list[float]:
-        """Nanoseconds of each op of a set in flight, in order; each set is measured once."""
+        """Time in ns of each op while all are in flight, in order.
+
+        Each set of ops is measured once.
+        """
         order = sorted(range(len(requests)), key=lambda i: requests[i].key)
         key = tuple(requests[i].key for i in order)
         if key not in self.measured_sets:

@@ -1,4 +1,4 @@
-"""Replay: the ops of a graph that devices would execute, and the models' predictions of them."""
+"""Replay mode: the ops of a graph that devices would execute, and their predicted times."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class ReplayOp:
 
     Parameters
     ----------
-    row : of the graph
+    row : row of the op in the graph
     component : name under ``hil.swap``
-    signature : sent to the driver
-    bytes : of the op; NaN for unknown
-    predicted : s by the model, without contention; NaN where no model is bound
-    residual_path : part that stays modelled
-    rate_bound : B/s that the residual path allows; infinite for no bound
-    supported : whether the driver can execute it
+    signature : signature sent to the driver
+    bytes : bytes of the op; NaN if unknown
+    predicted : time by the model without contention, in s; NaN if no model is bound
+    residual_path : part of the path that stays modelled
+    rate_bound : maximum rate of the residual path, in B/s; infinite if unlimited
+    supported : True if the driver can execute the op
     """
 
     row: int
@@ -45,7 +45,9 @@ class ReplayOp:
     supported: bool
 
     def total_seconds(self, sample: Seconds) -> Seconds:
-        """Device's sample plus the latency of the rest of the path; at least bytes / rate bound.
+        """Time of the op in s: the device's sample plus the residual latency.
+
+        It is at least bytes / rate bound.
 
         >>> op = ReplayOp(0, "nic", "send:send", 1e6, 0.0, ResidualPath(1e-6), 1e9, True)
         >>> op.total_seconds(5e-4), op.total_seconds(2e-3)
@@ -60,7 +62,7 @@ def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[R
 
     Parameters
     ----------
-    predict : ask models also about ops that devices cover completely
+    predict : True to include the model's prediction also for ops that devices cover completely
     """
     if graph.system is not coupling.system:
         graph = place(graph, coupling.system)
@@ -107,6 +109,6 @@ def _ops_of_backend(
 
 
 def component_rate(system: System, component: str) -> float:
-    """Rate of a component; infinite for one without."""
+    """Rate of a component; infinite if it has none."""
     rate = system[component].rate
     return float("inf") if rate is None else rate

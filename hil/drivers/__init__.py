@@ -1,1 +1,1 @@
-"""Drivers: each executes ops on one kind of device and times them."""
+"""Drivers: each one executes ops on one kind of device and times them."""

@@ -20,11 +20,12 @@ SETTINGS = {"file": "", "answer": MEDIAN, "seed": 0, "driver": "", "device": ""}
 
 @driver("recorded")
 class RecordingDriver(Driver):
-    """Driver that answers from a recording; an op that was not recorded is a RecordingError.
+    """Driver that replays recorded samples; an op that was not recorded raises RecordingError.
 
-    Opened with ``file`` (a path, or ``foretrace:NAME`` of a bundled one), ``answer`` (``median``;
-    ``sequence``: the repeats in the order they were taken, refused once they are used up; ``draw``:
-    any repeat, by ``seed``), and ``driver`` and ``device`` where the recording must be of these.
+    Settings: ``file`` (a path, or ``foretrace:NAME`` of a bundled recording), ``answer``
+    (``median``; ``sequence``: the repeats in recorded order, an error once they are used up;
+    ``draw``: a random repeat, by ``seed``), and ``driver`` and ``device`` if the recording must be
+    of these.
 
     Examples
     --------
@@ -46,13 +47,13 @@ class RecordingDriver(Driver):
 
     @classmethod
     def of(cls, recording: Recording, answer: str = MEDIAN, seed: int = 0) -> RecordingDriver:
-        """Driver on a recording already in memory."""
+        """Driver that replays a recording that is already in memory."""
         self = cls()
         self._use_recording(recording, answer, seed)
         return self
 
     def probe(self) -> Ready | Missing:
-        """Always ready: only the file is needed, which ``open`` names."""
+        """Always ready, because only the file named in ``open`` is needed."""
         return Ready()
 
     def open(self, spec: Spec) -> None:
@@ -74,7 +75,7 @@ class RecordingDriver(Driver):
         return {**head, **r.versions, "source": r.source}
 
     def answers(self, signature: str) -> bool:
-        """Whether the recording holds this op."""
+        """True if the recording contains this op."""
         return any(signature == known for known, _ in self._samples)
 
     def _use_recording(self, recording: Recording, answer: str, seed: int) -> None:
@@ -104,7 +105,7 @@ class RecordingDriver(Driver):
         return replace(batches[0], ns=ns, facts={"repeats": sum(len(b.ns) for b in batches)})
 
     def _refuse_failed(self, request: Request) -> None:
-        """RecordingError for an op that was asked for and failed when it was recorded."""
+        """Raise RecordingError for an op that failed when it was to be recorded."""
         for row in self.recording.failed:
             if (row.signature, row.context) == request.key:
                 raise RecordingError(

@@ -1,1 +1,1 @@
-"""What hardware a machine has, what is missing to measure it, and the next command to type."""
+"""Inventory for measuring: hardware of a machine, what is missing, and the next command."""

@@ -1,4 +1,4 @@
-"""CXL memory: what stands in the way between an expander in its slot and pages that move there."""
+"""CXL memory: what is missing before pages can be placed on an expander."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEMORY = "0x0502"  # class of CXL memory
 
 
 def findings(machine: Machine) -> list[Finding]:
-    """All expanders as one, with the first thing that is in their way."""
+    """One finding about all CXL expanders: the first obstacle to using them."""
     cards = [a for a in machine.names(PCI) if machine.text(f"{PCI}/{a}/class").startswith(MEMORY)]
     memories = [n for n in machine.names(BUS) if n.startswith("mem")]
     if not cards and not memories:
@@ -31,7 +31,7 @@ def findings(machine: Machine) -> list[Finding]:
 
 
 def _tool(machine: Machine, command: str) -> str:
-    """The command; before it, the one that installs its program."""
+    """Shell command, preceded by the command that installs its program if that is missing."""
     if machine.has_program(command.split()[1]):
         return command
     told = machine.distribution

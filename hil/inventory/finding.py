@@ -1,4 +1,4 @@
-"""A finding about a machine's hardware."""
+"""Finding about a machine's hardware or software."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ State = Literal["ok", "off", "bad"]
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding: what was seen of a device or of what it needs.
+    """Finding about a device, or about something that a device needs.
 
     Parameters
     ----------
-    name : of the device, or of what it needs
-    state : ``ok``; ``off``: not here; ``bad``: here, and something stands in its way
-    observation : what was seen
-    command : command to type; "" where nothing is to be done
+    name : name of the device or of what it needs
+    state : ``ok``; ``off`` (not present); ``bad`` (present, but something is missing or wrong)
+    observation : what was observed
+    command : command to type next; "" if there is nothing to do
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""GPUs: what stands in the way between a card in its slot and an op that is timed."""
+"""GPUs: what is missing before an op can be timed on a GPU in its slot."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ OPEN = "Open Kernel Module"
 
 
 def findings(machine: Machine, packages: frozenset[str]) -> list[Finding]:
-    """All GPUs as one, with the first thing that is in their way.
+    """One finding about all GPUs: the first obstacle to using them.
 
     Parameters
     ----------
-    packages : that this Python has, of those that the driver ``torch`` needs
+    packages : installed Python packages, of those that the driver ``torch`` needs
     """
     cards = [a for a in machine.names(PCI) if _is_gpu(machine, a)]
     if not cards:
@@ -47,7 +47,7 @@ def _packages(packages: frozenset[str]) -> list[Finding]:
 
 
 def _exports(machine: Machine) -> Finding:
-    """Whether a NIC beside may register the GPU's memory."""
+    """Finding whether a NIC can register the GPU's memory (dma-buf)."""
     version = machine.text("proc/driver/nvidia/version")
     if OPEN in version:
         return Finding("dma-buf", "ok", "open kernel modules: a NIC can register its memory")

@@ -1,4 +1,4 @@
-"""Findings about all hardware of a machine, and what to type next."""
+"""Findings about all hardware of a machine, and the next command to type."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PACKAGES = ("torch", "nvidia-ml-py")
 
 
 def inventory(root: Path = Path("/"), packages: frozenset[str] | None = None) -> list[Finding]:
-    """All findings, in the order in which they are to be mended; ``next`` is the last one.
+    """All findings, in the order in which problems should be fixed; ``next`` is the last one.
 
     Parameters
     ----------
-    root : ``/``, or a captured tree
-    packages : that this Python has; None to look
+    root : ``/``, or a captured copy of a machine's files
+    packages : installed Python packages; None to find out
 
     Examples
     --------
@@ -39,7 +39,7 @@ def inventory(root: Path = Path("/"), packages: frozenset[str] | None = None) ->
 
 
 def _next(found: list[Finding]) -> Finding:
-    """The one command to type now."""
+    """Finding with the one command to type now."""
     there = {f.name for f in found if f.state != "off"}
     if not there & set(READY):
         return Finding("next", "ok", "this machine has no such device", NOTHING)

@@ -1,4 +1,4 @@
-"""A machine as its files tell it: distribution, Python, packages, limits of a process."""
+"""Machine as its files describe it: Linux distribution, Python, packages, process limits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memo
 
 @dataclass(frozen=True)
 class LinuxDistribution:
-    """How a family of distributions installs what is missing.
+    """Package names and install commands of a family of Linux distributions.
 
     Parameters
     ----------
-    install : command before names of packages
-    rdma, perftest, pyverbs : packages
-    python : commands that bring a Python of at least 3.11 with NumPy
-    nvidia : command that brings NVIDIA's driver with open kernel modules
-    cxl : packages of ``cxl`` and ``daxctl``
+    install : command that installs packages; package names follow
+    rdma, perftest, pyverbs : package names
+    python : commands that install Python 3.11 or later with NumPy
+    nvidia : command that installs NVIDIA's driver with open kernel modules
+    cxl : names of the packages of ``cxl`` and ``daxctl``
     """
 
     install: str
@@ -84,43 +84,49 @@ SITES = (
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine below a root folder.
+    """Machine whose files are below a root folder.
 
     Parameters
     ----------
-    root : ``/``, or a captured tree
+    root : ``/``, or a captured copy of a machine's files
     """
 
     root: Path = Path("/")
 
     def text(self, name: str) -> str:
-        """Stripped text of a file; "" where it cannot be read."""
+        """Stripped text of a file; "" if it cannot be read."""
         return stripped_text(self.root / name)
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder, sorted; none where it is not there."""
+        """Sorted names in a folder; empty if the folder does not exist."""
         path = self.root / folder
         return sorted(p.name for p in path.iterdir()) if path.is_dir() else []
 
     def has_program(self, name: str) -> bool:
-        """Whether a program is installed."""
+        """True if a program is installed."""
         return any((self.root / folder / name).exists() for folder in PROGRAMS)
 
     def link_name(self, path: str) -> str:
-        """Last part of what a link points to, such as the driver of a device; "" for no link."""
+        """Last part of the target of a symbolic link, such as a device's driver.
+
+        "" if it is no link.
+        """
         try:
             return os.path.basename(os.readlink(self.root / path))
         except OSError:
             return ""
 
     def release(self) -> dict[str, str]:
-        """``os-release`` by key."""
+        """Fields of ``os-release`` by key."""
         rows = (line.partition("=") for line in self.text("etc/os-release").splitlines())
         return {k: v.strip('"') for k, _, v in rows if k}
 
     @property
     def distribution(self) -> LinuxDistribution:
-        """How it installs packages; as Debian 12 where nobody knows its name."""
+        """Package names of the machine's distribution.
+
+        Those of Debian 12 if the distribution is unknown.
+        """
         told = self.release()
         family = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".split()
         version = told.get("VERSION_ID", "")
@@ -130,15 +136,16 @@ class Machine:
 
     @property
     def python(self) -> tuple[int, int] | None:
-        """Version of ``/usr/bin/python3``; None for no Python."""
+        """Version of ``/usr/bin/python3``; None if there is no such Python."""
         found = re.fullmatch(r"python(\d)\.(\d+)", self.link_name("usr/bin/python3"))
         return (int(found[1]), int(found[2])) if found else None
 
     @property
     def other_python(self) -> str:
-        """A Python beside the system's that runs an agent, as ``python:`` of agents.yaml names it.
+        """Path of a Python other than the system's that can run an agent; "" if there is none.
 
-        One that a package brought, or the environment that the cure made; "" for none.
+        It was installed by a package, or is the virtual environment that an earlier advice created.
+        Write it as ``python:`` in agents.yaml.
         """
         found = (re.fullmatch(r"python3\.(\d+)", name) for name in self.names("usr/bin"))
         for minor in sorted(int(m[1]) for m in found if m and (3, int(m[1])) >= OLDEST):
@@ -151,23 +158,23 @@ class Machine:
 
     @property
     def runs_agents(self) -> bool:
-        """Whether the system's own Python is new enough for an agent, so that its modules count."""
+        """True if the system's Python is new enough to run an agent, so that its modules count."""
         return self.python is not None and self.python >= OLDEST
 
     def has_module(self, name: str) -> bool:
-        """Whether the system's Python has a module."""
+        """True if the system's Python has a module."""
         version = ".".join(map(str, self.python or ()))
         sites = (self.root / s.format(v=version) for s in SITES)
         return any((site / name / "__init__.py").exists() for site in sites)
 
     def locked_limit(self) -> float:
-        """Bytes that a process may lock in memory; infinite for no limit, and where nobody says."""
+        """Bytes that a process may lock in memory; infinite if unlimited or unknown."""
         found = re.search(r"^Max locked memory\s+(\S+)", self.text("proc/self/limits"), re.M)
         return float(found[1]) if found and found[1].isdigit() else float("inf")
 
 
 def findings(machine: Machine) -> list[Finding]:
-    """What an agent needs of the machine itself."""
+    """Findings about what an agent needs of the machine itself."""
     told = machine.release().get("PRETTY_NAME", "an unknown distribution")
     version, cure = machine.python, machine.distribution.python
     if version is None:

@@ -1,4 +1,4 @@
-"""RDMA adapters: what stands in the way between a card in its slot and a message that is timed."""
+"""RDMA adapters: what is missing before a message can be timed on a card in its slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RDMA = "sys/class/infiniband"
 
 
 def findings(machine: Machine) -> list[Finding]:
-    """Each adapter with the first thing that is in its way; then what all of them need."""
+    """Findings about RDMA adapters: the first obstacle of each, then what all of them need."""
     cards = [a for a in machine.names(PCI) if _is_adapter(machine, a)]
     found = [_card(machine, address) for address in cards]
     soft = [d for d in machine.names(RDMA) if not _address_of(machine, d)]
@@ -37,7 +37,7 @@ def _is_adapter(machine: Machine, address: str) -> bool:
 
 
 def _address_of(machine: Machine, device: str) -> str:
-    """PCI address of an RDMA device; "" for one of software."""
+    """PCI address of an RDMA device; "" if the device is implemented in software."""
     address = machine.link_name(f"{RDMA}/{device}/device")
     return address if address in machine.names(PCI) else ""
 
@@ -55,7 +55,7 @@ def _card(machine: Machine, address: str) -> Finding:
 
 
 def _device(machine: Machine, name: str, what: str) -> Finding:
-    """The first thing in the way of a device."""
+    """Finding about one RDMA device: the first obstacle to using it."""
     told = f"{name}, {what}"
     if not _verbs_file(machine, name):
         return Finding("nic", "bad", f"{told}: no /dev/infiniband/uverbs*",
@@ -68,7 +68,7 @@ def _device(machine: Machine, name: str, what: str) -> Finding:
 
 
 def _verbs_file(machine: Machine, name: str) -> bool:
-    """Whether programs reach the device through a file."""
+    """True if the device has a file through which programs can use it."""
     files = machine.names(f"{RDMA}/{name}/device/infiniband_verbs")
     there = machine.names("dev/infiniband")
     return any(f in there for f in files) if files else any(f.startswith("uverbs") for f in there)
@@ -82,7 +82,7 @@ def _port_text(port: RdmaPort) -> str:
 
 
 def _cure(machine: Machine, name: str) -> str:
-    """Command that brings a port up, or gives it an address."""
+    """Shell command that brings a port up or gives it an address."""
     folder = f"{RDMA}/{name}/ports/1"
     infiniband = machine.text(f"{folder}/link_layer") == "InfiniBand"
     interface = (machine.names(f"{RDMA}/{name}/device/net") or ["IFACE"])[0]
@@ -94,7 +94,7 @@ def _cure(machine: Machine, name: str) -> str:
 
 
 def _programs(machine: Machine) -> list[Finding]:
-    """What times messages: the driver verbs by pyverbs, perftest by its programs."""
+    """Findings about the software that times messages: pyverbs for driver verbs, and perftest."""
     told, has = machine.distribution, machine.has_program
     lacks = [] if has("ibv_devinfo") else [told.rdma]
     lacks += [] if has("ib_write_lat") else [told.perftest]

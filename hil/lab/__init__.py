@@ -1,1 +1,1 @@
-"""Lab: small virtual machines that run the real RDMA, CXL and switch drivers of Linux."""
+"""Lab: small virtual machines that run Linux's real RDMA, CXL and switch drivers."""

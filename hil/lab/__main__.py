@@ -1,6 +1,6 @@
 """``python -m foretrace.hil.lab MACHINE [KEY=VALUE …]``: a machine's agent on stdin and stdout.
 
-``booted_agent`` runs this command; ``--die-with-parent`` is understood as by the agent.
+``booted_agent`` runs this command. It supports ``--die-with-parent``, as the agent does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host_kernel.comman
 def main(arguments: Sequence[str]) -> int:
     """Boot a machine and connect its serial line to stdin and stdout; returns the exit code.
 
-    A machine that a signal ended ends this process by the same one.
+    If a signal ended the machine, this process ends by the same signal.
     """
     words = list(arguments)
     if "--die-with-parent" in words:

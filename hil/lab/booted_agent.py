@@ -1,4 +1,4 @@
-"""Drivers inside a machine of the lab: the machine is the agent's process."""
+"""Drivers inside a virtual machine of the lab, which acts as the agent's process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ VERSION_PREFIXES = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": 
 
 
 class BootedDriver(RemoteDriver):
-    """Driver in a machine that was booted for it; the machine's packages are part of provenance."""
+    """Driver in a virtual machine that was booted for it.
+
+    Its provenance includes the machine's packages.
+    """
 
     machine = ""
     patience = 240.0  # s for a machine to start where every instruction is emulated
 
     def describe(self) -> dict[str, str]:
-        """Provenance of the driver, and versions of what the machine was built from."""
+        """Provenance of the driver, and versions of the packages in the machine."""
         parts = {
             k: v
             for k, v in built_versions().items()
@@ -36,15 +39,15 @@ def boot_driver(
     limit: float = LIMIT,
     connect_peer: Callable[[str], RemoteDriver] | None = None,
 ) -> BootedDriver:
-    """Driver in a newly booted machine of the lab.
+    """Boot a virtual machine of the lab and connect to a driver in it.
 
     Parameters
     ----------
-    machine : ``uml``, ``qemu``, or ``host`` for namespaces of the kernel that runs
-    driver : registered name
-    settings : of the machine, such as ``ends`` and ``mtu``
-    limit : s that one request may take
-    connect_peer : gives the same driver in another agent, for a peer on another host
+    machine : ``uml``, ``qemu``, or ``host`` (network namespaces of the running kernel)
+    driver : registered name of the driver
+    settings : settings of the machine, such as ``ends`` and ``mtu``
+    limit : time limit of one request, in s
+    connect_peer : connects to the same driver in another agent, for a peer on another host
 
     Raises
     ------

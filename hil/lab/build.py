@@ -1,4 +1,4 @@
-"""Building the machines of the lab: steps that are missing or outdated, and a boot check."""
+"""Build the machines of the lab: run missing or outdated steps, and test that a machine boots."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .debian import PackageDownloader
 
 @dataclass(frozen=True)
 class BuildStep:
-    """Step of building a machine, with the files it leaves and what they depend on.
+    """Step in building a machine, with the files it produces and the inputs they depend on.
 
     Parameters
     ----------
-    title : for progress messages
-    parts : files that it leaves; the first identifies the step
-    run : builds them
-    inputs : texts that determine the result; when they change the step is run again
+    title : title for progress messages
+    parts : names of the files it produces; the first one identifies the step
+    run : function that builds them
+    inputs : texts that determine the result; if one changes, the step runs again
     """
 
     title: str
@@ -42,12 +42,12 @@ class BuildStep:
 
     @property
     def recipe(self) -> str:
-        """Hash of the files and settings that the step is built from."""
+        """Hash of the step's inputs."""
         return sha256("\0".join(self.inputs()).encode()).hexdigest()[:16]
 
     @property
     def is_built(self) -> bool:
-        """Whether all parts exist and were built from these inputs (or from unrecorded ones)."""
+        """True if all parts exist and were built from these inputs (or from unrecorded ones)."""
         there = all((lab_folder() / part).exists() for part in self.parts)
         return there and built_recipes().get(self.parts[0], self.recipe) == self.recipe
 
@@ -76,7 +76,9 @@ CURES = {
 def build_machines(
     machines: Sequence[str], again: bool, on_progress: Callable[[str], None]
 ) -> list[str]:
-    """Run the steps that are missing or outdated; returns the machines that are now built.
+    """Run the missing or outdated build steps.
+
+    Returns the names of the machines that are now built.
 
     Raises
     ------
@@ -99,17 +101,17 @@ def build_machines(
 
 
 def unbuilt_machines() -> list[str]:
-    """Machines with a step that is missing or outdated."""
+    """Names of the machines that have a missing or outdated build step."""
     return [name for name, steps in STEPS.items() if not all(step.is_built for step in steps)]
 
 
 def boot_test_report(machine: str) -> str:
-    """Report of a boot test: the machine is booted and its RDMA driver probed.
+    """Boot a machine and probe its RDMA driver; returns a report.
 
     Raises
     ------
     HardwareUnavailable
-        It does not boot, or its driver does not work.
+        The machine does not boot, or its driver does not work.
     """
     try:
         driver = boot_driver(machine, "verbs")

@@ -1,4 +1,4 @@
-"""Cache of what the lab built, with versions and recipes: outside the repository."""
+"""Cache of built files of the lab, with versions and input hashes; outside the repository."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS, RECIPES = (
 
 
 def lab_folder() -> Path:
-    """Folder of the lab: ``$FORETRACE_LAB``, else one in the user's cache.
+    """Folder of the lab: ``$FORETRACE_LAB``, or a folder in the user's cache.
 
-    Root's lab lies where unprivileged users may read it, because they run its kernels.
+    Root's lab is in a folder that unprivileged users can read, because they run its kernels.
     """
     if named := os.environ.get("FORETRACE_LAB"):
         return Path(named)
@@ -30,7 +30,7 @@ def lab_folder() -> Path:
 
 
 def part_path(name: str) -> Path:
-    """Path of a built part.
+    """Path of a built file.
 
     Raises
     ------
@@ -45,7 +45,10 @@ def part_path(name: str) -> Path:
 
 @contextmanager
 def replacing_part(name: str) -> Iterator[Path]:
-    """Temporary path to build a part at; it replaces the old part when the block succeeds."""
+    """Context manager that yields a temporary path.
+
+    The file there replaces the old part on success.
+    """
     partial, place = lab_folder() / f"{name}.new", lab_folder() / name
     _remove(partial)
     yield partial
@@ -61,17 +64,17 @@ def _remove(path: Path) -> None:
 
 
 def built_versions() -> dict[str, str]:
-    """Versions by name of everything that the lab was built from; empty where it is not built."""
+    """Version of each package the lab was built from, by name; empty if the lab is not built."""
     return _read_json(VERSIONS)
 
 
 def add_versions(found: dict[str, str]) -> None:
-    """Record versions of what was just built."""
+    """Record the versions of packages that were just used to build."""
     _write_json(VERSIONS, {**built_versions(), **found})
 
 
 def built_recipes() -> dict[str, str]:
-    """Hash of the inputs that each part was built from."""
+    """Hash of the inputs that each part was built from, by name."""
     return _read_json(RECIPES)
 
 

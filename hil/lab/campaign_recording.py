@@ -1,4 +1,4 @@
-"""Measuring campaigns of the lab: every process start is a boot of the machine."""
+"""Record measuring campaigns of the lab; every process start is a boot of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def record_campaign(campaign: Campaign, on_progress: Callable[[str], None] = log.info) -> Recording:
-    """Recording of a campaign, measured now; each start boots the machine.
+    """Measure a campaign now and return its recording; each process start boots the machine.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def record_campaign(campaign: Campaign, on_progress: Callable[[str], None] = log
 
 
 def bundled_recording(name: str) -> Recording:
-    """Recording of a campaign that is bundled with foretrace.
+    """Recording of a campaign that is bundled with the package.
 
     >>> bundled_recording("timetravel-10gbit").driver
     'switch'
@@ -42,7 +42,7 @@ def bundled_recording(name: str) -> Recording:
 
 
 def op_medians(recording: Recording) -> dict[Key, float]:
-    """Median of each op over all repeats of all starts, ns."""
+    """Median time of each op over all repeats of all starts, in ns."""
     times: dict[Key, list[float]] = {}
     for sample in recording.samples:
         times.setdefault(sample.key, []).extend(sample.ns.tolist())
@@ -50,7 +50,7 @@ def op_medians(recording: Recording) -> dict[Key, float]:
 
 
 def comparison_lines(name: str, recording: Recording) -> Iterator[str]:
-    """Lines with the median of each op in us and its change from the bundled recording."""
+    """Lines of text: median of each op in us, and its change relative to the bundled recording."""
     before = op_medians(bundled_recording(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
     for (signature, context), ns in sorted(op_medians(recording).items()):
         then = before.get((signature, context))

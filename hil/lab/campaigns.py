@@ -1,4 +1,7 @@
-"""Campaigns of the lab: work lists, each for one machine; their recordings are scored in CI."""
+"""Campaigns of the lab: work lists, each for one machine.
+
+CI checks models against their recordings.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Requests = tuple[Request, ...]
 
 @dataclass(frozen=True)
 class Campaign:
-    """Work list with the machine that it runs in and the machine's settings."""
+    """Measuring campaign: a work list, the machine to run it in, and the machine's settings."""
 
     name: str
     machine: str
@@ -41,7 +44,7 @@ def _write_requests(sizes: tuple[int, ...], n: int, op: str = "rdma-write") -> R
 
 
 def _writes_at_rate(rate: str) -> Campaign:
-    """RDMA writes through a bridge port of that rate, in virtual time."""
+    """Campaign: RDMA writes through a bridge port of the given rate, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0}
     work = WorkList("switch", _write_requests(SIZES, 5), spec, starts=3, blocks=3, bar=0.03,
                 busy=BUSY,
@@ -51,7 +54,7 @@ def _writes_at_rate(rate: str) -> Campaign:
 
 
 def _rates_campaign(rate: str) -> Campaign:
-    """Message rates of all combinations of size, depth and queue pairs, in virtual time."""
+    """Campaign: message rates for all sizes, depths and numbers of queue pairs, in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "metric": "message_rate"}
     requests = tuple(
         Request(f"send:rdma-write depth={depth} qps={qps} uint8[{size}]", 1)
@@ -66,7 +69,7 @@ def _rates_campaign(rate: str) -> Campaign:
 
 
 def _incast_campaign(rate: str) -> Campaign:
-    """RDMA writes of several devices into one port (incast), in virtual time."""
+    """Campaign: RDMA writes from several devices into one port (incast), in virtual time."""
     spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "senders": "rxe1,rxe3,rxe4,rxe5"}
     requests = tuple(
         Request(f"send:rdma-write flows={flows} uint8[{size}]", 3)
@@ -79,7 +82,7 @@ def _incast_campaign(rate: str) -> Campaign:
 
 
 def _gloo_campaign(ranks: int, rate: str) -> Campaign:
-    """All-reduces of gloo alone, and overlapped with slept computing, in virtual time."""
+    """Campaign: gloo all-reduces, alone and overlapped with computing (sleep), in virtual time."""
     spec = {"ranks": ranks, "rate": rate, "delay_us": 5.0}
     few = ranks > 4  # many processes on one core: two sizes and one step
     sizes, steps = (REDUCED[1:3], STEPS[1:2]) if few else (REDUCED, STEPS)
@@ -95,7 +98,7 @@ def _gloo_campaign(ranks: int, rate: str) -> Campaign:
 
 
 def _verbs_campaign() -> Campaign:
-    """RDMA writes and reads between two devices, warm and on first use."""
+    """Campaign: RDMA writes and reads between two devices, warm and on first use."""
     fresh = tuple(Request(f"send:rdma-write uint8[{n}]", 3, COLD) for n in (64, 4096, 65536))
     requests = _write_requests(COUNTED, 5) + _write_requests(COUNTED, 5, "rdma-read") + fresh
     work = WorkList("verbs", requests, starts=3, blocks=3, bar=0.05, seconds=900, busy=BUSY,
@@ -104,7 +107,7 @@ def _verbs_campaign() -> Campaign:
 
 
 def _control_path_campaign() -> Campaign:
-    """Calls of the RDMA control path one by one; memory registration at several sizes."""
+    """Campaign: each call of the RDMA control path; memory registration at several sizes."""
     sizes = {"reg-mr": (4096, 65536, 1 << 20)}
     requests = tuple(
         Request(f"host:verbs-{call} uint8[{size}]", 3)
@@ -118,7 +121,7 @@ def _control_path_campaign() -> Campaign:
 
 
 def _cxl_campaign() -> Campaign:
-    """Page placement and migration on an emulated CXL expander."""
+    """Campaign: page placement and migration on an emulated CXL expander."""
     moves = tuple(
         Request(f"copy:{way} uint8[{pages * 4096}]", 2)
         for way in ("h2c", "c2h")
@@ -144,7 +147,7 @@ ALL: dict[str, Campaign] = {campaign.name: campaign for campaign in CAMPAIGNS}
 
 
 def select_campaigns(names: Sequence[str]) -> list[Campaign]:
-    """Campaigns of these names; all for no name.
+    """Campaigns with these names; all campaigns if no name is given.
 
     >>> [campaign.name for campaign in select_campaigns(["icount-cxl"])]
     ['icount-cxl']

@@ -15,7 +15,7 @@ FOLDER, CONSOLE = 0o040755, (5, 1)
 
 
 def cpio_archive(root: Path) -> bytes:
-    """Archive of a folder, with the console device that init needs.
+    """Initramfs archive of a folder, including the console device that init needs.
 
     >>> Path("first").mkdir(); _ = Path("first/init").write_text("#!/bin/sh")
     >>> data = cpio_archive(Path("first"))

@@ -1,7 +1,7 @@
-"""Debian packages, fetched and unpacked without root and without changing this machine.
+"""Debian packages, downloaded and unpacked without root and without changing this machine.
 
-A package list of its own, an empty list of installed packages, and the mirror, proxy and keys
-that apt uses here.  Packages are unpacked, never installed: no maintainer script runs.
+apt gets its own package lists and an empty list of installed packages, but uses this machine's
+mirror, proxy and keys. Packages are unpacked, never installed: no maintainer script runs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 def run_build_step(command: Sequence[str], *, env: dict[str, str] | None = None,
         cwd: Path | None = None, doing: str = "") -> str:  # fmt: skip
-    r"""Standard output of a command that is a step of the build.
+    r"""Run a command of the build and return its standard output.
 
     Raises
     ------
     HardwareUnavailable
-        The tool is missing or failed; with the last lines of its output.
+        The command is missing or failed; with the last lines of its output.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def debian_mirror() -> str:
     Raises
     ------
     HardwareUnavailable
-        apt is not here, or has no list of Debian.
+        apt is missing, or has no list of Debian packages.
     """
     listed = run_build_step(
         [
@@ -74,21 +74,21 @@ def debian_mirror() -> str:
 
 
 class PackageDownloader:
-    """Downloader of Debian packages into one folder, with package lists of its own.
+    """Downloader of Debian packages into one folder, with its own package lists.
 
     Parameters
     ----------
     folder : Path
-        Where lists and packages are kept.
+        Folder of package lists and packages.
     source : str
-        Line of ``sources.list``; "" for the mirror that apt uses here.
+        Line of ``sources.list``; "" for the mirror that apt uses on this machine.
     """
 
     def __init__(self, folder: Path, source: str = ""):
         self.folder, self.source = folder.resolve(), source
 
     def update(self) -> None:
-        """Fetch the package lists."""
+        """Download the package lists."""
         for name in ("lists/partial", "cache/archives/partial", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "state/status").touch()
@@ -98,7 +98,10 @@ class PackageDownloader:
         self._run_apt("update", doing="fetching the list of packages")
 
     def fetch(self, names: Sequence[str], depends: bool = True) -> list[Path]:
-        """Files of packages and, unless ``depends`` is false, of all their dependencies."""
+        """Download packages and, unless ``depends`` is false, all their dependencies.
+
+        Returns the files.
+        """
         if not depends:
             self._run_apt(
                 "download", *names, doing=f"fetching {names[0]}", cwd=self._archive_folder
@@ -145,7 +148,10 @@ Debug::NoLocking "true";
 
 
 def unpack_packages(packages: Sequence[Path], into: Path) -> None:
-    """Unpack packages into a folder, base-files first because it brings the top-level links."""
+    """Unpack packages into a folder.
+
+    Base-files comes first because it creates the top-level links.
+    """
     into.mkdir(parents=True, exist_ok=True)
     for package in sorted(packages, key=lambda f: not f.name.startswith("base-files_")):
         run_build_step(
@@ -154,7 +160,7 @@ def unpack_packages(packages: Sequence[Path], into: Path) -> None:
 
 
 def package_version(package: Path) -> str:
-    """``name version`` of a package file.
+    """``name version`` of a package, from its file name.
 
     >>> package_version(Path("python3-pyverbs_56.1-1_amd64.deb"))
     'python3-pyverbs 56.1-1'

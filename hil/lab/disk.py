@@ -1,4 +1,4 @@
-"""Boot files for QEMU: Debian's kernel, an initramfs with the disk's modules, and the disk."""
+"""Boot files for QEMU: Debian's kernel, the disk, and an initramfs with the disk's modules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 
 
 def build_disk(packages: PackageDownloader, names: tuple[str, ...]) -> None:
-    """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
+    """Build kernel, initramfs and disk image from packages; requires mke2fs, but not root."""
     tree = initramfs.build_root(packages, names, "disk")
     image = _kernel_package(packages)
     unpack_packages([image], tree)
@@ -57,7 +57,7 @@ def _kernel_package(packages: PackageDownloader) -> Path:
 
 
 def _index_modules(tree: Path, release: str) -> None:
-    """Write the dependencies of kernel modules with the unpacked depmod."""
+    """Write the dependency index of the kernel modules, with depmod from the unpacked packages."""
     libraries = tree / "usr/lib/x86_64-linux-gnu"
     run_build_step([str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
          "--argv0", "depmod", str(tree / "usr/bin/kmod"), "-b", str(tree), release],
@@ -65,7 +65,7 @@ def _index_modules(tree: Path, release: str) -> None:
 
 
 def _module_files(modules: Path) -> list[str]:
-    """Module files that mounting the disk needs, dependencies first."""
+    """Files of the kernel modules needed to mount the disk, dependencies first."""
     needs = {}
     for line in (modules / "modules.dep").read_text().splitlines():
         file, _, rest = line.partition(":")
@@ -101,7 +101,7 @@ def _write_initrd(tree: Path, release: str) -> None:
 
 
 def _write_disk(tree: Path) -> None:
-    """Write the folder as an ext4 image and remove it."""
+    """Write a folder as an ext4 disk image, then remove the folder."""
     size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
     blocks = size // 4096 * 13 // 10 + (SPARE << 8)
     with replacing_part(GUEST_DISK) as image:

@@ -1,6 +1,6 @@
 """Machine ``host``: an agent in namespaces of the running kernel, without root.
 
-Bridges and sockets only: no RDMA and no virtual time.
+It has bridges and sockets only: no RDMA and no virtual time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOTLESS = ["--user", "--map-root-user"]
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """Command of an agent in its own network and mount namespace; takes no settings."""
+    """Command line of an agent in its own network and mount namespaces; accepts no settings."""
     if settings:
         raise ValueError(f"lab: host takes no settings, has {dict(settings)}")
     agent = shlex.join([sys.executable, "-P", "-m", "foretrace.hil.agent", "--stdio"])

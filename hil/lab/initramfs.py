@@ -33,7 +33,7 @@ def build_root(packages: PackageDownloader, names: tuple[str, ...], name: str = 
 
 
 def _finish_root(root: Path) -> None:
-    """Create folders, links and files that maintainer scripts would have made."""
+    """Create folders, links and files that Debian's maintainer scripts would have created."""
     for folder in FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     _top_links(root)
@@ -52,7 +52,7 @@ def _finish_root(root: Path) -> None:
 
 
 def _top_links(root: Path) -> None:
-    """Link ``/bin`` and the like into ``/usr``, where base-files did not."""
+    """Create missing top-level links such as ``/bin`` into ``/usr``."""
     for name in ("bin", "sbin", "lib", "lib64"):
         if not (root / name).exists():
             (root / "usr" / name).mkdir(parents=True, exist_ok=True)

@@ -18,12 +18,12 @@ WANTED = ("CONFIG_RDMA_RXE=y", "CONFIG_UML_TIME_TRAVEL_SUPPORT=y", "CONFIG_KERNE
 
 
 def recipe_inputs() -> tuple[str, ...]:
-    """Texts that determine the kernel: source package, patch, configuration."""
+    """Texts that determine the kernel build: source package, patch, configuration."""
     return (SOURCE, *XSTATE, (files(__package__) / "uml.config").read_text())
 
 
 def build_kernel(packages: PackageDownloader) -> Path:
-    """Build the kernel (about seven minutes of one core); returns its path.
+    """Build the User-Mode Linux kernel (about seven minutes on one core); returns its path.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Debian packages that building the lab still needs on this machine, printed on one line.
+"""Print the Debian packages that this machine still needs to build the lab, on one line.
 
-``python -m foretrace.hil.lab.packages_to_install``; an empty line where the lab is built.
+Usage: ``python -m foretrace.hil.lab.packages_to_install``. The line is empty if the lab is built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""QEMU from Debian's package, run where it was unpacked: a PC with instruction counting.
+"""QEMU from Debian's package, run from where it was unpacked: a PC with instruction counting.
 
-With ``-icount shift=0`` a nanosecond is a guest instruction: a repeatable clock for the path
-through drivers, not for silicon.  A CXL type-3 expander sits behind a root port, and two machines
-can be two hosts at one wire.
+With ``-icount shift=0`` one guest instruction takes one ns. This gives a repeatable clock for the
+drivers' code path, not for hardware. A CXL type-3 expander is behind a root port. Two machines can
+be two hosts connected by a wire.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CXL = [
 
 
 def unpack_qemu(packages: PackageDownloader) -> None:
-    """Unpack QEMU and the libraries that it was built with."""
+    """Unpack QEMU and the libraries that it needs."""
     files = packages.fetch([PACKAGE])
     with replacing_part(PROGRAM) as into:
         unpack_packages(files, into)
@@ -51,15 +51,15 @@ def command(settings: Mapping[str, str]) -> list[str]:
 
     Parameters
     ----------
-    settings : ``lab.*`` words of the kernel's command line; ``cxl=1`` brings the expander,
-        ``clock=wall`` runs it uncounted; ``vlan=ID`` gives each RDMA device an address on a VLAN;
-        ``wire=NAME host=1`` makes it one of two hosts
+    settings : ``lab.*`` words of the kernel's command line. ``cxl=1`` adds the expander;
+        ``clock=wall`` turns instruction counting off; ``vlan=ID`` gives each RDMA device an address
+        on a VLAN; ``wire=NAME host=1`` makes the machine one of two hosts
 
     Raises
     ------
     DriverFault
-        ``unsupported``: soft-iWARP is asked for, which Debian's kernel has not, or a wire between
-        counters of instructions, which share no time.
+        ``unsupported``: soft-iWARP, which Debian's kernel lacks, or a wire together with
+        instruction counting, because two such machines share no time.
     """
     if settings.get("provider", "rxe") != "rxe":
         raise DriverFault("unsupported", "lab: Debian's kernel has no soft-iWARP; take lab: uml")
@@ -98,7 +98,7 @@ def command(settings: Mapping[str, str]) -> list[str]:
 
 
 def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
-    """Refuse what a host at a wire has not."""
+    """Refuse settings that a host on a wire does not support."""
     if counted:
         raise DriverFault("unsupported", "lab: two machines that count instructions share no time; "
                           "set clock=wall together with wire")  # fmt: skip
@@ -108,7 +108,7 @@ def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
 
 
 def _network_device(settings: Mapping[str, str]) -> list[str]:
-    """Words of an Ethernet device at a wire."""
+    """QEMU arguments of an Ethernet device that is connected to a wire."""
     own, other = wire_ends(settings, NOBODY)
     return [
         "-netdev", f"dgram,id=wire,local.type=unix,local.path={own},"

@@ -16,13 +16,13 @@ KINDS = {".py", ".sh", ".config"}
 
 
 def stage_agent_files(extra: Sequence[Path] = ()) -> Path:
-    """World-readable folder with the files of the package that an agent needs.
+    """World-readable folder with a copy of the package files that an agent needs; returns its path.
 
-    The same code gives the same folder, so that it is copied once.
+    Equal code gives the same folder, so that it is copied only once.
 
     Parameters
     ----------
-    extra : files of the user's own drivers, put beside the package
+    extra : files of the user's own drivers, copied next to the package
     """
     files = {Path("foretrace") / f.relative_to(PACKAGE): f for f in _code_files()}
     files |= {Path(f.name): f for f in extra}
@@ -42,7 +42,7 @@ def _code_files() -> Iterator[Path]:
 
 
 def _copy_files(files: dict[Path, Path], folder: Path) -> None:
-    """Copy files to a folder atomically: it is renamed into place once complete."""
+    """Copy files to a folder atomically: the complete copy is renamed into place."""
     partial = folder.with_name(f"{folder.name}.{os.getpid()}")
     for name, file in files.items():
         (partial / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Programs, headers and keys that building the lab needs, each with its Debian package."""
+"""Programs, headers and keys needed to build the lab, each with its Debian package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDED: dict[str, Mapping[str, str]] = {  # program or file: the package that br
 
 
 def missing_packages(machines: Sequence[str]) -> list[str]:
-    """Debian packages that building these machines needs and that are not installed.
+    """Debian packages that are needed to build these machines and not installed.
 
     >>> set(missing_packages(["qemu"])) <= {"dpkg", "debian-archive-keyring", "e2fsprogs"}
     True
@@ -34,12 +34,12 @@ def missing_packages(machines: Sequence[str]) -> list[str]:
 
 
 def require_packages(machines: Sequence[str]) -> None:
-    """Check that every package that a build needs is installed.
+    """Check that all packages needed to build these machines are installed.
 
     Raises
     ------
     HardwareUnavailable
-        A package is missing; with the command that brings it.
+        A package is missing; the message has the command that installs it.
     """
     if machines and shutil.which("apt-get") is None:
         raise HardwareUnavailable(

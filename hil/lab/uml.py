@@ -1,7 +1,7 @@
-"""User-Mode Linux: Linux as a process, in virtual time.
+"""User-Mode Linux: a Linux kernel as a process, in virtual time.
 
-With ``time-travel=inf-cpu`` the processor costs nothing and an idle kernel jumps to its next
-timer, so what is measured is wire, queue and protocol; the host's load changes nothing.
+With ``time-travel=inf-cpu`` computing takes no time, and an idle kernel jumps to its next timer. So
+a measurement shows wire, queue and protocol, and does not depend on the load of the host.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def command(settings: Mapping[str, str]) -> list[str]:
 
     Parameters
     ----------
-    settings : ``lab.*`` words of its command line: ``ends``, ``mtu``, ``addresses``, and
-        ``provider``, ``rxe`` or ``siw``
+    settings : ``lab.*`` words of the kernel's command line: ``ends``, ``mtu``, ``addresses``, and
+        ``provider`` (``rxe`` or ``siw``)
 
     Raises
     ------
     DriverFault
-        ``unsupported``: a VLAN is asked for, which its kernel has not, or a wire to another
-        machine, whose time is another.
+        ``unsupported``: a VLAN, which its kernel lacks, or a wire to another machine, whose time
+        differs.
     """
     if "vlan" in settings:
         raise DriverFault("unsupported", "lab: the kernel of uml has no VLANs; take lab: qemu")

@@ -1,4 +1,4 @@
-"""Running a machine of the lab unprivileged, its serial line on stdin and stdout."""
+"""Run a machine of the lab without privileges, with its serial line on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def run_machine(command: Sequence[str], emulated: bool = True) -> int:
 
     Parameters
     ----------
-    command : the emulator and its arguments; ``{home}`` in them is a scratch folder
-    emulated : true for an emulator, which runs as nobody with an empty environment
+    command : command line of the emulator; ``{home}`` is replaced by the path of a scratch folder
+    emulated : True for an emulator, which runs as user nobody with an empty environment
     """
     scratch = Path(tempfile.mkdtemp(prefix="foretrace-lab-"))
     if os.geteuid() == 0:
@@ -48,7 +48,7 @@ def run_machine(command: Sequence[str], emulated: bool = True) -> int:
 
 
 def _run_emulator(command: list[str], scratch: Path, environment: dict[str, str]) -> NoReturn:
-    """Exec the emulator in this process, as nobody if it was root's."""
+    """Replace this process by the emulator; it runs as user nobody if this process is root's."""
     try:
         _redirect_streams()
         if os.geteuid() == 0 and environment["HOME"] == str(scratch):

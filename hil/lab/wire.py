@@ -1,7 +1,7 @@
-"""Wire between two machines of the lab: Ethernet frames as datagrams between two sockets of ours.
+"""Wire between two machines of the lab: Ethernet frames sent as datagrams between two Unix sockets.
 
-Each machine is a host with a kernel and an agent of its own; nothing else is on the wire, and no
-port of this machine is opened for it.
+Each machine is a host with its own kernel and agent. The wire connects only these two, and no
+network port of this machine is opened for it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ LONGEST = 100  # characters of a socket's path, unix(7)
 
 
 def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
-    """Paths of a machine's own socket and of the other machine's, in a folder that is made.
+    """Socket paths of a machine's own end of the wire and of the other end; creates their folder.
 
     Parameters
     ----------
-    settings : of the machine: ``wire=NAME``, the same in both, and ``host=1`` or ``host=2``
+    settings : settings of the machine: ``wire=NAME``, equal in both machines, and ``host=1`` or
+        ``host=2``
     owner : user id that the emulators run as
 
     Raises
     ------
     DriverFault
-        ``unsupported``: it is not said which of two hosts it is, or the name is no plain one.
+        ``unsupported``: ``host`` is missing, or the wire's name has other characters than letters,
+        digits, ``-`` and ``_``.
     """
     name, host = settings[WIRE], settings.get(HOST, "")
     if not PLAIN.fullmatch(name) or host not in OTHER:
@@ -51,12 +53,14 @@ def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
 
 
 def lock_wire_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
-    """Lock of a machine's end of a wire while it runs; nothing where it has none.
+    """Context manager that locks a machine's end of a wire while it runs.
+
+    Does nothing without a wire.
 
     Raises
     ------
     DriverFault
-        ``busy``: another machine of that name runs.
+        ``busy``: another machine with the same wire and host number runs.
     """
     if WIRE not in settings:
         return nullcontext()

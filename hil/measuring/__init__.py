@@ -1,1 +1,1 @@
-"""Measuring: work lists, repeats, conditions of the machine, and spread of the results."""
+"""Measuring: work lists, repeats, machine conditions, and the spread of results."""

@@ -1,7 +1,7 @@
-"""Log of what devices answer, a line on disk for each: what is left where a process is killed.
+"""Crash-safe log of device samples: one line on disk per sample, readable after a kill.
 
-What ends in any other way, a run, a check or a work list, removes it; the next one of the same key
-makes of it what an interrupted one leaves.
+A run, check or work list that ends normally removes its log. If the process was killed, the next
+one with the same key reads the log and saves what it holds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ NAME = ".answers-{}-{}.jsonl"  # its key, the process
 
 
 class AnswerLog:
-    """Lines on disk, from the first answer on.
+    """Log file of device samples; it is created with the first line.
 
     Parameters
     ----------
-    folder : of the runs of a scenario, or of recordings
-    key : of the scenario, or of what is recorded
+    folder : folder of a scenario's runs, or of recordings
+    key : text that identifies the scenario, or the device that is recorded
     """
 
     def __init__(self, folder: Path, key: str):
@@ -35,7 +35,10 @@ class AnswerLog:
         self.file: int | None = None
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Keep a line of the caller's own; the kernel has it when this returns."""
+        """Write one line of any content.
+
+        It survives a kill of this process once this call returns.
+        """
         while self.file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -47,12 +50,12 @@ class AnswerLog:
         os.write(self.file, json.dumps(line).encode() + b"\n")
 
     def sample(self, component: str, sample: Sample, head: Recording) -> None:
-        """Keep a batch that was measured, and of what it is."""
+        """Write a sample, with the component and the recording header it belongs to."""
         told = {k: v for k, v in vars(head).items() if k not in ("samples", "failed")}
         self.append({"component": component, "head": told, "sample": sample_to_json(sample)})
 
     def remove(self) -> None:
-        """Nothing of it is needed any more."""
+        """Delete the log, because it is no longer needed."""
         if self.file is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.file)
@@ -60,7 +63,7 @@ class AnswerLog:
 
 
 def abandoned_logs(folder: Path, key: str) -> Iterator[Path]:
-    """Logs of processes that were killed; each is removed once it has been dealt with."""
+    """Yield the logs of killed processes; each is deleted after the caller has handled it."""
     for path in sorted(folder.glob(NAME.format(key, "*"))):
         with suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -69,12 +72,14 @@ def abandoned_logs(folder: Path, key: str) -> Iterator[Path]:
 
 
 def read_log(path: Path) -> tuple[list[dict[str, Any]], dict[str, Recording]]:
-    """The caller's own lines, and recordings by component; a line that was cut is left out.
+    """Read a log: the lines from ``append``, and a recording of the samples of each component.
+
+    An incomplete last line is ignored.
 
     Raises
     ------
     RecordingError
-        It is of another version, or was changed.
+        The log has another version or was changed.
     """
     own: list[dict[str, Any]] = []
     heads: dict[str, dict[str, Any]] = {}
@@ -93,12 +98,12 @@ def read_log(path: Path) -> tuple[list[dict[str, Any]], dict[str, Recording]]:
 
 @contextmanager
 def name_file_in_errors(path: Path) -> Iterator[None]:
-    """Block that reads lines of a log; what does not fit names the file.
+    """Context manager that reports malformed lines of a log as an error that names the file.
 
     Raises
     ------
     RecordingError
-        A line is not as it was written.
+        A line is malformed.
     """
     try:
         yield

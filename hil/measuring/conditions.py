@@ -1,6 +1,6 @@
-"""Conditions under which a batch was measured: load, CPU frequency, temperature, steal time.
+"""Machine conditions while a batch is measured: load, CPU frequency, temperature, steal time.
 
-Read before and after, outside of what is timed.  What a machine does not report is left out.
+They are read before and after the timed part. Values that the machine does not report are omitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_JUMP = 1e-3  # s: what clocks may differ by before one of them is said to 
 
 @contextmanager
 def record_conditions() -> Iterator[dict[str, Any]]:
-    """Context manager whose dict holds the conditions of a batch once the block is left.
+    """Context manager that yields a dict and fills it with the conditions at the end of the block.
 
     >>> with record_conditions() as facts:
     ...     _ = sum(range(1000))
@@ -44,7 +44,9 @@ def record_conditions() -> Iterator[dict[str, Any]]:
 
 
 def clock_drift(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Seconds by which clocks drifted apart (one was set, or the machine slept); 0 if tolerable.
+    """Seconds by which two clocks drifted apart between two readings; 0 if tolerable.
+
+    Drift means that a clock was set or that the machine slept.
 
     >>> clock_drift({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
     3.0
@@ -57,7 +59,7 @@ def clock_drift(before: Mapping[str, float], after: Mapping[str, float]) -> floa
 
 
 def with_conditions(sample: Sample, facts: Mapping[str, Any]) -> Sample:
-    """Sample with the conditions of its batch as facts, and flags where they rule out fitting it.
+    """Copy of a sample with its batch's conditions as facts, and flags that rule out fitting it.
 
     >>> import numpy as np
     >>> sample = Sample("host:idle", np.ones(1), "wall")
@@ -83,7 +85,7 @@ def cores_used_by_others(seconds: float = 0.2) -> float:
 
 
 def constant_machine_facts() -> dict[str, str]:
-    """Facts that stay constant while measuring: CPU, kernel, governor, NUMA nodes."""
+    """Facts of the machine that do not change while measuring: CPU, kernel, NUMA nodes."""
     facts = {"kernel": os.uname().release, "cpu": _cpu_model(), "cores": str(os.cpu_count())}
     facts["governor"] = stripped_text(CPU / "cpu0/cpufreq/scaling_governor")
     nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))

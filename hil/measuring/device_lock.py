@@ -1,4 +1,4 @@
-"""Exclusive lock of a device, released when its holder ends."""
+"""Exclusive lock of a device, released when the process that holds it ends."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...sim.errors import DriverFault
 
 @contextmanager
 def lock_device(device: str) -> Iterator[None]:
-    """Lock a device of this machine for this process while the block runs.
+    """Context manager that locks a device of this machine for this process.
 
     Raises
     ------
     DriverFault
-        ``busy``: another process holds it; the message names its id.
+        ``busy``: another process holds the lock; the message names its process id.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def lock_device(device: str) -> Iterator[None]:
 
 
 def _lock_folder() -> Path:
-    """Folder of lock files that only this user can enter."""
+    """Folder of lock files, accessible to this user only."""
     base = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
     folder = base / f"foretrace-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)

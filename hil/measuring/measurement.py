@@ -1,8 +1,8 @@
-"""Measuring a work list: warm-up, interleaved batches, several process starts, adaptive stopping.
+"""Measurement of a work list: warm-up, interleaved batches, several process starts.
 
-Each start of the process has its own memory layout and clocks, so the spread between medians of
-starts is the uncertainty.  Within a start every op has one batch per block, in random order, so
-that drift affects all ops alike.
+Each process start has its own memory layout and clocks, so the spread between the medians of starts
+is the uncertainty. Within a start every op has one batch per block, in random order, so that drift
+affects all ops alike. Measuring stops once the uncertainty is small enough.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Measurement:
-    """Execution of one work list.
+    """One execution of a work list, with the samples measured so far.
 
     Parameters
     ----------
-    work : Work
+    work : work list to measure
     opener : starts a driver, each time in a new process
-    on_progress : called with lines of progress
-    now : clock of the time limit, s
-    on_sample : called with each batch that counts
+    on_progress : called with lines of text that report progress
+    now : clock that the time limit refers to, in s
+    on_sample : called with each sample except those of warm-up
     """
 
     work: WorkList
@@ -59,15 +59,16 @@ class Measurement:
     longest: float = 0.0
 
     def run(self) -> Recording:
-        """Recording of all samples; partial after a fault or time-out, the reason in ``ended``.
+        """Measure the work list and return the recording.
 
-        An op at which the device fails is a row of ``failed``, and is not asked again.
+        After a fault or a time-out the recording is partial and ``ended`` gives the reason. An op
+        that fails on the device is listed in ``failed`` and not executed again.
 
         Raises
         ------
         DriverFault
-            A batch would touch more bytes than are allowed, or the device is missing, busy or
-            fails before anything was measured.
+            A batch would touch more bytes than allowed, or the device is missing, busy or fails
+            before anything was measured.
         """
         self._require_small_batches()
         self.begin = self.now()
@@ -98,7 +99,7 @@ class Measurement:
                 )
 
     def _needs_start(self, start: int) -> bool:
-        """Whether to start once more: below the minimum, or an op's interval is too wide."""
+        """True if another start is needed: too few so far, or an op's interval is too wide."""
         if not self._requests():
             return False
         return start < self.work.starts or bool(self._unresolved_ops())
@@ -113,12 +114,12 @@ class Measurement:
         ]
 
     def _requests(self) -> list[Request]:
-        """Requests at which the device has not failed."""
+        """Requests that have not failed on the device so far."""
         return [r for r in self.work.requests if r.key not in self.failed]
 
     @contextmanager
     def _record_op_fault(self, request: Request) -> Iterator[None]:
-        """Context manager that records a fault of this op and lets the measurement go on."""
+        """Context manager that records a fault of this op and lets the measurement continue."""
         try:
             yield
         except DriverFault as fault:
@@ -138,7 +139,7 @@ class Measurement:
             self._measure_blocks(driver, start, order)
 
     def _warm_up(self, driver: Driver, request: Request) -> None:
-        """Run batches until three medians agree within 2 %, at most ten."""
+        """Run batches of an op until three medians agree within 2 %, at most ten batches."""
         medians: list[float] = []
         while len(medians) < WARM_UP and not medians_settled(medians):
             medians.append(self._measure_batch(driver, request).median)
@@ -176,20 +177,23 @@ class Measurement:
         return sample
 
     def _answer_limit(self, left: float) -> float:
-        """Seconds that an answer may take: what is left, or what was usual where that is more."""
+        """Time limit of the next batch in s.
+
+        It is the remaining time, or a multiple of the longest batch so far if that is larger.
+        """
         return max(left, SLOWER * self.longest, min(self.work.seconds, GRACE))
 
     def _wait_for_rate(self) -> None:
-        """Sleep until the bytes moved so far are within the allowed average rate."""
+        """Sleep until the average rate of bytes moved is within the allowed rate."""
         if self.work.rate:
             time.sleep(max(0.0, self.moved_bytes / self.work.rate - (self.now() - self.begin)))
 
     def recording(self, ended: str = "") -> Recording:
-        """Recording of what was measured until now.
+        """Build a recording from the samples measured so far.
 
         Parameters
         ----------
-        ended : why it goes no further, where that is not known here
+        ended : reason why measuring stops early, if the caller stops it; "" otherwise
         """
         facts = dict(self.facts)
         return Recording(
@@ -207,7 +211,7 @@ class Measurement:
 
 
 def measure(work: WorkList, opener: Opener, on_progress: Tell = log.info) -> Recording:
-    """Recording of a work list, measured now.
+    """Measure a work list now and return its recording.
 
     Raises
     ------
@@ -228,7 +232,7 @@ def measure(work: WorkList, opener: Opener, on_progress: Tell = log.info) -> Rec
 
 @contextmanager
 def open_driver(opener: Opener, work: WorkList) -> Iterator[Driver]:
-    """Driver opened after a successful probe on an idle machine; closed when the block is left."""
+    """Context manager that probes and opens a driver on an idle machine and closes it."""
     driver = opener()
     try:
         state = driver.probe()

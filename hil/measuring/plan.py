@@ -1,7 +1,8 @@
-"""Plan: work lists for one device, what matters first, each small enough to lose little by a stop.
+"""Recording plan: several work lists for one device, the most important first.
 
-Every list is done once a round, in a process of its own, so that a plan that was stopped early has
-seen the most; further rounds say how much process starts differ.
+Each work list is small, so that an interruption loses little. Each round measures every list once,
+in a new process. A plan that is stopped early has therefore covered as many ops as possible.
+Further rounds show how much process starts differ.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ FORM, SCHEMA = "foretrace-plan", 1
 
 @dataclass(frozen=True)
 class PlanPiece:
-    """One work list of a plan.
+    """Piece of a recording plan: one work list, measured once per round.
 
     Parameters
     ----------
-    work : of one process start
-    seconds : that a round of it takes, about
+    work : work list of one process start
+    seconds : estimated time of one round of the piece, in s
     """
 
     work: WorkList
@@ -33,18 +34,18 @@ class PlanPiece:
 
     @property
     def name(self) -> str:
-        """Name that the plan knows it by."""
+        """Name of the piece, unique in the plan."""
         return self.work.note
 
 
 @dataclass(frozen=True)
 class RecordingPlan:
-    """Pieces in the order in which they matter, and how often each is done.
+    """Recording plan: pieces in order of importance, and how often each is measured.
 
     Parameters
     ----------
-    pieces : of different names
-    rounds : process starts of each
+    pieces : pieces with distinct names
+    rounds : number of process starts of each piece
 
     Examples
     --------
@@ -65,7 +66,7 @@ class RecordingPlan:
 
     @property
     def seconds(self) -> float:
-        """Seconds that all of it takes, about."""
+        """Estimated time of the complete plan, in s."""
         return self.rounds * sum(p.seconds for p in self.pieces)
 
     def text(self) -> str:
@@ -79,12 +80,12 @@ class RecordingPlan:
 
     @classmethod
     def read_text(cls, text: str, place: str) -> RecordingPlan:
-        """Plan from JSON text; ``place`` names it in errors.
+        """Parse a plan from JSON text; ``place`` is the prefix of error messages.
 
         Raises
         ------
         RecordingError
-            It is no plan of this version.
+            The text is not a plan of this version.
         """
         try:
             told = json.loads(text)
@@ -98,7 +99,7 @@ class RecordingPlan:
 
     @classmethod
     def read(cls, path: Path) -> RecordingPlan:
-        """Plan from a file."""
+        """Read a plan from a file."""
         try:
             return cls.read_text(path.read_text(), str(path))
         except OSError as error:
@@ -106,7 +107,7 @@ class RecordingPlan:
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a file says that it is a plan, of whatever version.
+    """True if a file is marked as a plan, of any version.
 
     >>> is_plan(Path("no such file"))
     False

@@ -1,8 +1,8 @@
-"""Journals of a plan: every batch is a line that no kill takes back before the next is measured.
+"""Journals of a plan: files of samples that survive a kill of the process.
 
-A folder has one journal for each start of a process, numbered: a line that says what it is of, a
-line for each batch, and, once the piece is through, a line that says so.  What a kill tore off is
-the last line at most, and is left out.
+A folder has one numbered journal per process start. A journal has a header line, one line per
+batch, and a last line once the piece is complete. A kill can only tear the last line, which is then
+ignored.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SAME = ("driver", "device")
 
 @dataclass
 class Journal:
-    """What one start of a process measured.
+    """Samples that one process start measured.
 
     Parameters
     ----------
-    head : driver, device, host, date, versions, settings, piece and round
-    samples : its batches
-    failed : ops that the device failed at
-    seconds : that the piece took; 0 where it did not come to its end
+    head : header: driver, device, host, date, versions, settings, piece and round
+    samples : samples of its batches
+    failed : ops that failed on the device
+    seconds : time that the piece took, in s; 0 if it was not completed
     """
 
     head: Mapping[str, Any]
@@ -42,13 +42,13 @@ class Journal:
 
 
 class PlanJournalWriter:
-    """Journal that is being written.
+    """Writer of one journal.
 
     Parameters
     ----------
-    folder : of all journals of a plan
-    number : of the start
-    head : as ``Journal`` has it
+    folder : folder of all journals of a plan
+    number : number of the process start
+    head : header, as in ``Journal``
     """
 
     def __init__(self, folder: Path, number: int, head: Mapping[str, Any]):
@@ -57,11 +57,11 @@ class PlanJournalWriter:
         self._line({"head": dict(head)})
 
     def sample(self, sample: Sample) -> None:
-        """One more batch; the kernel has it when this returns, whoever ends this process."""
+        """Write one sample. It survives a kill of this process once this call returns."""
         self._line({"sample": sample_to_json(sample)})
 
     def end(self, failed: list[FailedOp], seconds: float) -> None:
-        """The piece is through."""
+        """Write the last line, which marks the piece as complete."""
         for row in failed:
             self._line({"failed": list(row)})
         self._line({"seconds": seconds})
@@ -77,7 +77,7 @@ class PlanJournalWriter:
 
 
 def journal_path(folder: Path, number: int) -> Path:
-    """File of a start's journal.
+    """Path of the journal of one process start.
 
     >>> journal_path(Path("kept"), 7).name
     'start-0007.jsonl'
@@ -86,12 +86,14 @@ def journal_path(folder: Path, number: int) -> Path:
 
 
 def read_journals(folder: Path) -> dict[int, Journal]:
-    """Journals by number of their start; those torn before their first line are left out.
+    """Read all journals of a folder, by number of the process start.
+
+    A journal that was torn before the end of its header line is ignored.
 
     Raises
     ------
     RecordingError
-        A line within is damaged, or they are of several devices.
+        A line other than the last is damaged, or the journals are of different devices.
     """
     found: dict[int, Journal] = {}
     for path in sorted(folder.glob(PATTERN)):
@@ -106,11 +108,11 @@ def read_journals(folder: Path) -> dict[int, Journal]:
 
 
 def recording_of_journals(journals: Mapping[int, Journal], ended: str = "") -> Recording:
-    """All batches as one recording, each start as it was.
+    """Merge the samples of all journals into one recording.
 
     Parameters
     ----------
-    ended : why it is not complete; "" where it is
+    ended : reason why the recording is incomplete; "" if complete
     """
     first = next(iter(journals.values())).head
     failed = {(row.signature, row.context): row for j in journals.values() for row in j.failed}
@@ -131,7 +133,7 @@ def recording_of_journals(journals: Mapping[int, Journal], ended: str = "") -> R
 
 
 def _whole_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Lines of a journal; the last one only where it is whole."""
+    """Lines of a journal; an incomplete last line is ignored."""
     lines = path.read_text().split("\n")
     for number, line in enumerate(lines[:-1], 1):  # what follows the last newline was torn off
         try:

@@ -1,4 +1,4 @@
-"""Doing a plan: piece by piece, going on where it was stopped, with the time that is left."""
+"""Execution of a recording plan, piece by piece; an interrupted plan continues where it stopped."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Progress:
-    """What is done of a plan, and what is left of it.
+    """Progress of a recording plan: what is measured and what remains.
 
     Parameters
     ----------
-    plan : all of it
-    journals : by number of their start
+    plan : the complete plan
+    journals : journals by number of the process start
     """
 
     plan: RecordingPlan
@@ -44,11 +44,14 @@ class Progress:
 
     @property
     def failed(self) -> set[Key]:
-        """Ops that the device failed at; nobody asks for them again."""
+        """Keys of ops that failed on the device; they are not requested again."""
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
     def remaining_work(self, piece: PlanPiece, number: int) -> WorkList | None:
-        """What is left of a piece in a round; None for nothing."""
+        """Work list of the ops of a piece that are not yet measured in a round.
+
+        None if complete.
+        """
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
             return None
@@ -60,7 +63,7 @@ class Progress:
         return replace(piece.work, requests=left) if left else None
 
     def remaining_pieces(self) -> Iterator[tuple[int, PlanPiece, WorkList]]:
-        """Rounds and pieces that are not through, in order, with what is left of each."""
+        """Yield round, piece and remaining work of each piece that is not complete, in order."""
         for number in range(self.plan.rounds):
             for piece in self.plan.pieces:
                 work = self.remaining_work(piece, number)
@@ -69,7 +72,11 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds that the rest takes, about: as planned, times what was needed so far over it."""
+        """Estimated time to complete the plan, in s.
+
+        It is the planned time of the remaining work, scaled by the ratio of actual to planned time
+        so far.
+        """
         planned = {p.name: p.seconds for p in self.plan.pieces}
         through = [j for j in self.journals.values() if j.seconds and j.head["piece"] in planned]
         whole = [j for j in through if j.head["of"] == 1.0]
@@ -82,7 +89,7 @@ class Progress:
         )
 
     def status_line(self) -> str:
-        """How far it is, in words."""
+        """One line of text that reports the progress."""
         left = len(list(self.remaining_pieces()))
         every = self.plan.rounds * len(self.plan.pieces)
         return f"{every - left} of {every} pieces done, about {time_text(self.seconds_left)} left"
@@ -94,21 +101,22 @@ def run_plan(
     opener: Callable[[str], Opener],
     on_progress: Callable[[str], None] = log.info,
 ) -> Path:
-    """Do what is left of a plan; returns the path of the recording, in that folder.
+    """Measure the remaining work of a plan; returns the path of the recording in that folder.
 
-    Every batch is written when the next one begins, so it may be stopped at any instant and begun
-    again.  Two starts of one folder end with the second's fault: the device is locked.
+    Every batch is on disk before the next one begins, so a plan may be stopped at any time and
+    started again. If two processes run a plan in one folder, the second fails because the device is
+    locked.
 
     Parameters
     ----------
-    opener : makes what opens the driver of that name, in a new process
+    opener : returns, for a driver name, a function that starts this driver in a new process
 
     Raises
     ------
     DriverFault
-        The device is missing, busy, or ended; what was measured before is kept.
+        The device is missing, busy, or ended. Samples measured so far are kept.
     SimulationError
-        A piece took longer than it may; the next start goes on with it.
+        A piece exceeded its time limit. The next start continues with it.
     """
     progress = Progress(plan, read_journals(folder))
     on_progress(progress.status_line())
@@ -125,7 +133,7 @@ def run_plan(
 
 
 def write_recording(progress: Progress, folder: Path) -> Path | None:
-    """Write what was measured until now as one recording; None for nothing."""
+    """Write all samples measured so far as one recording; returns None if there are none."""
     if not any(j.samples for j in progress.journals.values()):
         return None
     ended = progress.status_line() if next(progress.remaining_pieces(), None) else ""
@@ -136,12 +144,12 @@ def write_recording(progress: Progress, folder: Path) -> Path | None:
 def _measure_piece(
     progress: Progress, number: int, piece: PlanPiece, work: WorkList, folder: Path, opener: Opener
 ) -> None:
-    """One start of a process, whose batches go to a journal of its own."""
+    """Measure a piece in one process start and write its samples to a new journal."""
     begin = time.monotonic()
     writer: list[PlanJournalWriter] = []
 
     def journal(measurement: Measurement, share: float) -> PlanJournalWriter:
-        """The journal, begun with what is known of the device once something was measured."""
+        """Writer of the journal; created with the first sample, when the device is known."""
         if not writer:
             start = _next_start(progress, folder)
             writer.append(
@@ -172,7 +180,7 @@ def _measure_piece(
 
 
 def _next_start(progress: Progress, folder: Path) -> int:
-    """Number of a start that no journal has, not even one that was torn at its first line."""
+    """Number for the next process start: one that no journal has, not even a torn one."""
     start = max(progress.journals, default=-1) + 1
     while journal_path(folder, start).exists():
         start += 1
@@ -180,7 +188,7 @@ def _next_start(progress: Progress, folder: Path) -> int:
 
 
 def _head(measurement: Measurement, piece: PlanPiece, number: int, share: float) -> dict[str, Any]:
-    """First line of a journal; ``of`` is the share of the piece that it asks for."""
+    """Header line of a journal; ``share`` is the fraction of the piece's ops that it measures."""
     now = measurement.recording()
     told = {"driver": now.driver, "device": now.device, "host": now.host, "date": now.date}
     whose = {"piece": piece.name, "round": number, "of": share}
@@ -192,7 +200,7 @@ def _is_of(journal: Journal, piece: PlanPiece, number: int) -> bool:
 
 
 def time_text(seconds: float) -> str:
-    """Time as words.
+    """Format a duration in minutes and hours.
 
     >>> time_text(50), time_text(3 * 60), time_text(6660)
     ('1 min', '3 min', '1 h 51 min')

@@ -1,4 +1,4 @@
-"""Uncertainty of medians: half-width of intervals, and A/A differences between starts."""
+"""Uncertainty of medians: confidence intervals, and A/A differences between process starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Key = tuple[str, str]
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half-width of the 95 % confidence interval of the mean, relative to it; inf for one value.
+    """Half-width of the 95 % confidence interval of the mean, relative to the mean.
+
+    Infinite for a single value.
 
     >>> round(half_width([99.0, 101.0, 100.0]), 4)
     0.0248
@@ -27,7 +29,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def medians_settled(medians: Sequence[float]) -> bool:
-    """Whether the last three batch medians agree within 2 %.
+    """True if the last three batch medians agree within 2 %.
 
     >>> medians_settled([140.0, 101.0, 100.0, 100.5]), medians_settled([140.0, 101.0, 100.0])
     (True, False)
@@ -54,9 +56,10 @@ def start_medians(samples: Iterable[Sample]) -> list[float]:
 
 
 def difference_between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
-    """A/A difference: relative difference between medians of odd and of even starts, by op.
+    """A/A difference: relative difference between the medians of odd and of even starts, by op.
 
-    A lower bound of any model's measurable error: the measurement differs from itself by as much.
+    It is a lower bound of a model's measurable error, because the measurement differs from itself
+    by that much. NaN if there is only one start.
 
     Examples
     --------

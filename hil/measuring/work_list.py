@@ -1,4 +1,4 @@
-"""Work lists: ops for a driver to time, the precision wanted, and limits on time and bytes."""
+"""Work lists: ops to time with a driver, the required precision, and limits of time and bytes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ FORM, SCHEMA = "foretrace-work", 1
 
 @dataclass(frozen=True)
 class WorkList:
-    """Ops to be measured by one driver, with precision and limits.
+    """Ops that one driver is to measure, with the required precision and limits.
 
     Parameters
     ----------
-    driver : registered name
-    requests : each op with the repeats of one batch
-    spec : what the driver is opened with
-    starts : process starts, at least
-    most_starts : process starts, at most, where the bar needs more
-    blocks : blocks per start, at most; in each every op has one batch, in random order
-    bar : relative error that the data shall resolve; half-widths are brought below a quarter of it
-    seconds : time limit of the whole list
-    bytes : limit of bytes that one batch of one op touches
-    rate : limit of B/s moved on average; 0 for no limit
-    busy : cores that other processes may keep busy; a busier machine is refused
-    seed : of the order of ops
-    note : free text for the recording
+    driver : registered name of the driver
+    requests : ops to measure, each with the number of repeats per batch
+    spec : settings the driver is opened with
+    starts : minimum number of process starts
+    most_starts : maximum number of process starts, used if the required precision is not reached
+        before
+    blocks : maximum number of blocks per start; in each block every op has one batch, in random
+        order
+    bar : relative error that the samples must be able to resolve; measuring continues until
+        half-widths are below a quarter of it
+    seconds : time limit of the complete list, in s
+    bytes : maximum number of bytes that one batch of an op may touch
+    rate : maximum average rate of bytes moved, in B/s; 0 for no limit
+    busy : number of cores that other processes may use; on a busier machine measuring is refused
+    seed : random seed of the order of ops
+    note : free text that is copied to the recording
 
     Examples
     --------
@@ -65,17 +68,17 @@ class WorkList:
             )
 
     def text(self) -> str:
-        """JSON text of the list."""
+        """JSON text of the work list."""
         return json.dumps({"form": FORM, "schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @classmethod
     def read_text(cls, text: str, place: str) -> WorkList:
-        """Work list from JSON text; ``place`` names it in errors.
+        """Parse a work list from JSON text; ``place`` is the prefix of error messages.
 
         Raises
         ------
         RecordingError
-            It is no work list of this version.
+            The text is not a work list of this version.
         """
         try:
             fields = json.loads(text)
@@ -90,7 +93,7 @@ class WorkList:
 
     @classmethod
     def read(cls, path: Path) -> WorkList:
-        """Work list from a file."""
+        """Read a work list from a file."""
         try:
             return cls.read_text(path.read_text(), str(path))
         except OSError as error:
@@ -98,7 +101,7 @@ class WorkList:
 
 
 def touched_bytes(request: Request) -> int:
-    """Bytes of operands over all repeats of a batch: a lower bound of the bytes moved.
+    """Total size of the operands over all repeats of a batch, in B; a lower bound of bytes moved.
 
     >>> touched_bytes(Request("copy:h2h uint8[4096]", 5))
     20480

@@ -1,4 +1,4 @@
-"""Work list measured into a folder: its recording is kept whole, partial, interrupted or killed."""
+"""Measure a work list into a folder; samples are kept even if interrupted or killed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KEY = "recording"  # of the logs in a folder, whichever work list they are of
 def record_work(
     work: WorkList, opener: Callable[[], Driver], folder: Path, on_progress: Tell = log.info
 ) -> Path:
-    """Recording of a work list, measured now into a folder; returns its path.
+    """Measure a work list and write its recording into a folder; returns the path.
 
-    Every batch is on disk when the next one begins.  What a killed process left in the folder is
-    made a recording first.
+    Each batch is on disk before the next one begins. If a killed process left samples in the
+    folder, they are made into a recording first.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def record_work(
 
 
 def _keep_abandoned(folder: Path, on_progress: Tell) -> None:
-    """Make recordings of what killed processes had measured."""
+    """Write recordings of the samples that killed processes left behind."""
     for path in abandoned_logs(folder, KEY):
         for recording in read_log(path)[1].values():
             kept = recording.write_into(folder)

@@ -1,1 +1,1 @@
-"""Calibration: model parameters fitted to measurements, with held-out errors and intervals."""
+"""Calibration: fit of model parameters to measurements, with held-out errors and intervals."""

@@ -1,8 +1,8 @@
 """Calibration of a model: fitted parameters, their intervals, and held-out errors.
 
-Whole groups are held out: a validation set for every attempt and a test set that is scored once.
-Parameters that the data do not identify keep their value.  Baselines are interpolation between
-measured points, and the nearest point.
+Complete groups of rows are held out: a validation set for every attempt, and a test set that is
+scored once. Parameters that the data do not determine keep their value. Baselines are interpolation
+between measured points, and the nearest point.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Calibration:
 
     Parameters
     ----------
-    parameters : all parameters, including those kept
+    parameters : all parameters, including those that kept their value
     groups : number of groups fitted, held out, and in the final test
     fitted : errors on the fitted rows
-    blind, held, interpolated, nearest : errors on held-out rows: before the fit, after it, and of
-        the two baselines
-    final : errors on the final test rows; None for no such rows
-    judged, once : errors of the held-out rows, and of those scored once, with their groups
+    blind, held, interpolated, nearest : errors on held-out rows: before the fit, after the fit, and
+        of the two baselines
+    final : errors on the final test rows; None if there are none
+    judged, once : signed errors by group, of the held-out rows and of the final test rows
     """
 
     parameters: tuple[FittedParameter, ...]
@@ -52,7 +52,7 @@ class Calibration:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """Names of the parameters that the data do not identify."""
+        """Names of the parameters that the data do not determine."""
         return tuple(p.name for p in self.parameters if p.kept)
 
     @property
@@ -71,15 +71,15 @@ def calibrate(
     draws: int = DRAWS,
     max_interval_ratio: float = MAX_INTERVAL_RATIO,
 ) -> Calibration:
-    """Fit a model's parameters and score it on held-out rows.
+    """Fit a model's parameters to measured rows, and score it on held-out rows.
 
     Parameters
     ----------
-    model : seconds of ops, given the parameters by name
-    share : of the groups, to hold out
-    draws : refits on resampled groups, for the intervals
+    model : function that returns op times in s, from the parameters by name and the ops
+    share : fraction of the groups to hold out
+    draws : number of bootstrap refits for the intervals
     max_interval_ratio : largest ratio of the ends of a parameter's interval; a parameter with a
-        wider interval keeps its value.  Infinite: every parameter is fitted
+        wider interval keeps its value. Infinite: every parameter is fitted
 
     Raises
     ------
@@ -130,11 +130,11 @@ def calibrate(
 
 
 def _check_group_counts(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
-    """Refuse fewer than five fitted groups per parameter, and no held-out group.
+    """Raise an error for fewer than five fitted groups per parameter, or no held-out group.
 
     Parameters
     ----------
-    counts : groups of rows that are fitted, held out, and kept for the final judgement
+    counts : number of groups that are fitted, held out, and in the final test
     """
     fitted_rows, held_rows, _ = counts
     wanted = GROUPS_A_PARAMETER * len(parameters)

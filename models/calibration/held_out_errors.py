@@ -1,6 +1,6 @@
-"""Errors of held-out rows, the interval of their median, and the A/A spread.
+"""Errors on held-out rows, the interval of their median, and the A/A spread.
 
-Errors within a group are correlated, so the bootstrap resamples whole groups.
+Errors within a group are correlated, so the bootstrap resamples complete groups.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class HeldOutErrors:
-    """Prediction errors of held-out rows.
+    """Prediction errors on held-out rows.
 
     Parameters
     ----------
-    errors : (n,) (predicted - measured) / measured
-    groups : (n,) name of each row's group
-    spread : A/A: relative difference of two halves of the starts, median over ops; NaN for one
+    errors : (n,) relative error: (predicted - measured) / measured
+    groups : (n,) group name of each row
+    spread : A/A spread: median relative difference between two halves of the starts; NaN for a
+        single start
     """
 
     errors: Floats
@@ -37,7 +38,7 @@ class HeldOutErrors:
 
     @classmethod
     def of(cls, predicted: Floats, rows: CalibrationRows) -> HeldOutErrors:
-        """Errors of predicted against measured seconds, row by row.
+        """Errors of predicted times against the measured times of these rows.
 
         >>> from foretrace.sim.facts.ops import Ops
         >>> rows = CalibrationRows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))
@@ -48,7 +49,7 @@ class HeldOutErrors:
 
     @classmethod
     def pooled(cls, parts: Sequence[HeldOutErrors]) -> HeldOutErrors:
-        """Errors of several parts together, their groups kept apart; spread averaged by rows."""
+        """Combined errors of several parts with separate groups; the spread is a row average."""
         errors = np.concatenate([*(p.errors for p in parts), np.empty(0)])
         groups = tuple(f"{i}:{g}" for i, p in enumerate(parts) for g in p.groups)
         each = np.repeat([p.spread for p in parts], [len(p.errors) for p in parts])
@@ -62,7 +63,7 @@ class HeldOutErrors:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """90 % bootstrap interval of the median, groups resampled; None for a single group.
+        """90 % bootstrap interval of the median error, resampling groups; None for a single group.
 
         >>> sure = HeldOutErrors(np.array([0.1, 0.1, 0.1]), ("a", "b", "c"))
         >>> sure.interval, HeldOutErrors(np.array([0.1]), ("a",)).interval
@@ -82,7 +83,7 @@ class HeldOutErrors:
 
 
 def start_spread(rows: CalibrationRows) -> float:
-    """A/A: relative difference of odd and even starts, median over ops; NaN for single starts.
+    """A/A spread: median relative difference of odd and even starts; NaN for single starts.
 
     >>> from foretrace.sim.facts.ops import Ops
     >>> ops = Ops.of(signature=[0, 0], signatures=("host:idle",))

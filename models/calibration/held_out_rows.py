@@ -1,4 +1,4 @@
-"""Measured rows, split into fitted, held-out and final groups by a hash."""
+"""Measured rows, divided into fitted, held-out and final test groups by a hash."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class CalibrationRows:
     Parameters
     ----------
     ops : Ops
-        With signatures.
-    seconds : (n,) s
-    groups : (n,) name of the group that each row is held out with
-    size : (n,) what orders the groups; the largest is always held out.  Empty: none is larger
+        Measured ops, with signatures.
+    seconds : (n,) measured time in s
+    groups : (n,) name of the group with which each row is held out
+    size : (n,) size of each row's group; the largest group is always held out. Empty: no group is
     """
 
     ops: Ops
@@ -36,17 +36,17 @@ class CalibrationRows:
     size: Floats = field(default_factory=lambda: np.empty(0))
 
     def take(self, rows: NDArray[np.int64]) -> CalibrationRows:
-        """Rows of these indices."""
+        """Rows at these indices."""
         groups = tuple(self.groups[i] for i in rows.tolist())
         return CalibrationRows(self.ops.take_with_placement(rows), self.seconds[rows], groups)
 
     def rows_to_fit(self, share: float = SHARE, seed: str = SEED) -> CalibrationRows:
-        """Rows to fit: neither held out nor in the final test."""
+        """Rows for the fit: neither held out nor in the final test."""
         aside, final = self.held_out_masks(share, seed)
         return self.take(np.flatnonzero(~aside & ~final))
 
     def held_out_masks(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
-        """Masks of held-out and of final test rows, by hashes of their groups' names.
+        """Masks of the held-out rows and of the final test rows, by hashes of group names.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Identifiable parameters: their fitted values and bootstrap intervals."""
+"""Parameters that the data determine: their fitted values and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Parameter:
 
     Parameters
     ----------
-    name : as the catalog has it
-    value : before the fit; 0 for unknown
-    guess : where the search starts if the value is 0
+    name : name in the catalog
+    value : value before the fit; 0 if unknown
+    guess : start of the search if the value is 0
     """
 
     name: str
@@ -37,7 +37,7 @@ class Parameter:
 
     @property
     def start(self) -> float:
-        """Start of the search."""
+        """Start value of the search."""
         return self.value if self.value > 0 else self.guess
 
 
@@ -47,9 +47,9 @@ class FittedParameter:
 
     Parameters
     ----------
-    name : as the catalog has it
-    before, value : before and after the fit
-    interval : 90 % of the refits on resampled groups lie in it; None where it was kept
+    name : name in the catalog
+    before, value : values before and after the fit
+    interval : 90 % bootstrap interval; None if the parameter kept its value
     """
 
     name: str
@@ -59,7 +59,7 @@ class FittedParameter:
 
     @property
     def kept(self) -> bool:
-        """Whether it kept its value because the data do not identify it."""
+        """True if it kept its value because the data do not determine it."""
         return self.interval is None
 
 
@@ -71,7 +71,7 @@ def identify_parameters(
     seed: str,
     max_ratio: float,
 ) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Values of all parameters, and intervals of those that the data identify.
+    """Fit all parameters that the data determine; returns all values and the intervals.
 
     While the ends of any interval have a ratio above ``max_ratio``, the parameter with the widest
     interval is fixed at its value before the fit, and the others are fitted again.
@@ -98,7 +98,7 @@ def best_values(
     start: Sequence[float],
     search: ParameterSearch = FINE,
 ) -> list[float]:
-    """Values of the free parameters that fit the rows best, the others fixed."""
+    """Values of the free parameters that fit the rows best, with the others fixed."""
     names = [p.name for p in free]
 
     def predict(values: Floats) -> Floats:
@@ -114,7 +114,7 @@ def _fit_from_starts(
     rows_fitted: CalibrationRows,
     starts: Sequence[Sequence[float]],
 ) -> list[float]:
-    """Fit from several starts; the first whose loss is within 2 % of the best."""
+    """Fit from several start points; returns the first result within 2 % of the smallest loss."""
     candidates = [best_values(model, free, fixed, rows_fitted, start, CLOSE) for start in starts]
     names = [p.name for p in free]
     losses = [
@@ -137,11 +137,11 @@ def _bootstrap_intervals(
     draws: int,
     seed: str,
 ) -> list[tuple[float, float]]:
-    """90 % bootstrap intervals of the parameters, groups resampled.
+    """90 % bootstrap intervals of the parameters, resampling groups.
 
-    Each refit also starts from a random point and keeps that result if it is as good: parameters
-    that only enter as a sum or product then scatter, while a search stuck in a
-    worse minimum is ignored.
+    Each refit also starts from a random point, and keeps that result if it is as good. Parameters
+    that only matter as a sum or product then scatter, while a search stuck in a worse minimum is
+    ignored.
     """
     random = np.random.default_rng([*seed.encode()])
     names, group = np.unique(rows_fitted.groups, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Model selection: the list of parameters with the least cross-validated error."""
+"""Model selection: the parameter list with the smallest cross-validated error."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def select_parameters(
     share: float = SHARE,
     seed: str = SEED,
 ) -> list[Parameter]:
-    """List of parameters with the least cross-validated error; later lists must be 2 % better.
+    """Parameter list with the smallest cross-validated error; a later list must be 2 % better.
 
-    Uses fitted rows only, in five folds of groups.  A list may have one parameter per five groups;
-    others are skipped.
+    It uses fitted rows only, in five folds of groups. A list may have one parameter per five
+    groups; longer lists are skipped.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def cross_validated_errors(
     model: Model, parameters: Sequence[Parameter], rows: CalibrationRows, *, seed: str = SEED,
     search: ParameterSearch = ROUGH,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """(n,) ln(predicted / measured) of each row, by the fit of the other four folds of groups.
+    """ln(predicted / measured) of each row from a fit to the other four folds, shape (n,).
 
     Examples
     --------
@@ -84,7 +84,7 @@ def cross_validated_errors(
 
 
 def fold_numbers(groups: Sequence[str], seed: str = SEED) -> NDArray[np.int64]:
-    """(n,) fold of each row, 0 to 4, by the order of the hashes of group names.
+    """Fold of each row, 0 to 4, by the order of group-name hashes, shape (n,).
 
     >>> fold_numbers(["a", "b", "a"]).tolist()
     [0, 1, 0]

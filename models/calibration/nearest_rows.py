@@ -14,9 +14,9 @@ Floats = NDArray[np.float64]
 
 
 def model_free_predictions(near: CalibrationRows, ops: Ops) -> tuple[Floats, Floats]:
-    """Seconds of ops by interpolation between measured rows, and by the nearest of them.
+    """Op times in s by interpolation between measured rows, and by the nearest row.
 
-    Outside the measured sizes interpolation falls back to the nearest row.  Distance is in
+    Outside the measured sizes, interpolation falls back to the nearest row. The distance is in the
     logarithms of flop and bytes, among ops of the same name if there are any.
 
     Examples
@@ -46,6 +46,6 @@ def model_free_predictions(near: CalibrationRows, ops: Ops) -> tuple[Floats, Flo
 
 
 def _log_flop_and_bytes(ops: Ops) -> Floats:
-    """(n, 2) logarithms of flop and bytes; what is unknown counts as 1."""
+    """Logarithms of flop and bytes, shape (n, 2); unknown values count as 1."""
     both = np.stack([np.nan_to_num(ops.flop, nan=1.0), np.nan_to_num(ops.bytes, nan=1.0)], axis=1)
     return np.asarray(np.log(np.maximum(both, 1.0)))

@@ -1,7 +1,7 @@
-"""Search for model parameters: held-out groups, error statistics, Nelder-Mead on log errors.
+"""Parameter search: held-out groups, error statistics, and Nelder-Mead on log errors.
 
-Whole groups (shapes, sizes, machines) are held out by a hash of their name and a committed
-seed, so that nobody can choose them after having seen a fit.
+Complete groups (shapes, sizes, machines) are held out by a hash of their name and a committed seed,
+so that they cannot be chosen after a fit is known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 def held_out_mask(
     groups: Sequence[str], *, share: float = SHARE, seed: str = SEED
 ) -> NDArray[np.bool_]:
-    """(n,) mask of rows kept from the fit: those whose group's hash falls below ``share``.
+    """Mask of held-out rows, shape (n,): those whose group's hash is below ``share``.
 
     Examples
     --------
@@ -42,13 +42,13 @@ def _hash_fraction(text: str) -> float:
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """Errors of predictions: (predicted - measured) / measured, as ``docs/definitions.md`` says.
+    """Relative errors of predictions, (predicted - measured) / measured (``docs/definitions.md``).
 
     Parameters
     ----------
-    n : rows
-    mean, median, p95, worst : of the absolute error
-    bias : mean of the signed error
+    n : number of rows
+    mean, median, p95, worst : statistics of the absolute error
+    bias : mean signed error
     log : median of ``abs(ln(predicted / measured))``
     """
 
@@ -62,7 +62,7 @@ class PredictionErrors:
 
     @classmethod
     def of(cls, predicted: ArrayLike, measured: ArrayLike) -> PredictionErrors:
-        """Errors of predicted against measured values, row by row.
+        """Errors of predicted against measured values.
 
         >>> PredictionErrors.of([1.1, 0.9], [1.0, 1.0]).mean
         0.1
@@ -89,13 +89,13 @@ class PredictionErrors:
 
 @dataclass(frozen=True)
 class ParameterSearch:
-    """Effort of a search.
+    """Effort limits of a parameter search.
 
     Parameters
     ----------
-    rounds : restarts from the last optimum, at most
+    rounds : largest number of restarts from the last optimum
     tolerances : tolerance of a parameter's logarithm, and of the loss
-    max_predictions : predictions per round, at most
+    max_predictions : largest number of predictions per round
     """
 
     rounds: int
@@ -113,11 +113,11 @@ ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
 def fit_parameters(
     predict: Predict, start: Sequence[float], measured: ArrayLike, search: ParameterSearch = FINE
 ) -> NDArray[np.float64]:
-    """Positive parameters that minimise ``mean(abs(ln(predict(p) / measured)))``.
+    """Fit positive parameters by minimizing ``mean(abs(ln(predict(p) / measured)))``.
 
-    Absolute log errors are robust against outliers and weigh small ops like large ones.  The
-    search (Nelder and Mead 1965, doi:10.1093/comjnl/7.4.308) runs in the logarithm of the
-    parameters from ``start``, and again from where it ended while that gains anything.
+    Absolute log errors are robust against outliers, and weigh small ops like large ones. The search
+    (Nelder and Mead 1965, doi:10.1093/comjnl/7.4.308) runs in the logarithm of the parameters from
+    ``start``, and restarts from its result while that improves it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Constants by robust least squares of log errors, and how well the rows tell each of them."""
+"""Robust least-squares fit of constants on log errors, with the precision of each constant."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class FittedConstant:
 
     Parameters
     ----------
-    name : as the catalog has it, after that of its family
-    value : fitted, or what it was before
-    width : half of the interval that holds 90 %, relative; NaN where the rows do not tell it
+    name : name in the catalog, after the name of its family
+    value : fitted value, or the previous value if the rows do not determine it
+    width : relative half-width of the 90 % interval; NaN if the rows do not determine it
     """
 
     name: str
@@ -37,7 +37,7 @@ class FittedConstant:
 
     @property
     def is_determined(self) -> bool:
-        """Whether the rows tell it."""
+        """True if the rows determine the constant."""
         return bool(np.isfinite(self.width))
 
 
@@ -45,21 +45,21 @@ def fit_constants(
     predict: Predict, start: Mapping[str, float], seconds: Floats,
     other: Mapping[str, float] | None = None,
 ) -> tuple[FittedConstant, ...]:  # fmt: skip
-    """Constants that fit measured times best; those that no row tells keep their value.
+    """Fit constants to measured times; constants that no row determines keep their value.
 
-    A constant that may be anything within a factor of 3 keeps its value, if the rest then fits as
-    well.
+    A constant whose interval spans more than a factor of 3 also keeps its value, if the others then
+    fit as well.
 
-    Squares of logarithms, of large errors less than those.  The interval of a constant is that of
-    the linear model at the optimum, whose residuals are as they are: it knows nothing of a model
-    that is wrong, which what was held out tells.
+    The loss is the squared log error, with less weight on large errors. Intervals come from the
+    linear model at the optimum and the size of the residuals. They do not include errors of the
+    model itself, which held-out rows show.
 
     Parameters
     ----------
-    predict : (n,) s by the constants
-    start : where the search begins, above 0
-    seconds : (n,) s, measured
-    other : where another search begins
+    predict : function from the constants to times in s, shape (n,)
+    start : start of the search, above 0
+    seconds : (n,) measured times in s
+    other : start of a second search
 
     Examples
     --------
@@ -98,8 +98,8 @@ class _SearchResult(NamedTuple):
 
     Parameters
     ----------
-    values, widths : of the free constants; half-widths of their intervals, of logarithms
-    loss : of all rows
+    values, widths : values of the free constants, and half-widths of their intervals in logarithms
+    loss : loss over all rows
     """
 
     values: dict[str, float]
@@ -111,12 +111,12 @@ def _search(
     predict: Predict, fixed: Mapping[str, float], starts: Sequence[Mapping[str, float]],
     seconds: Floats,
 ) -> _SearchResult:  # fmt: skip
-    """Free constants that fit best, from several places.
+    """Fit the free constants from several start points.
 
     Parameters
     ----------
-    fixed : the other constants
-    starts : where the search begins, and where else
+    fixed : values of the other constants
+    starts : two start points of the free constants
     """
     if not starts[0]:
         return _SearchResult({}, {}, float(np.square(np.log(predict(fixed) / seconds)).sum()) / 2)
@@ -145,15 +145,15 @@ def least_robust_squares(
     residuals: Callable[[Floats], Floats], starts: Sequence[Floats], bounds: tuple[Floats, Floats],
     outlier_scale: float, max_evaluations: int,
 ) -> Any:  # fmt: skip
-    """Best of several bounded searches for least squares, large errors counting less.
+    """Best of several bounded robust least-squares searches, with less weight on large errors.
 
     Parameters
     ----------
-    residuals : errors of rows, by the logarithms of constants
-    starts : where searches begin
-    bounds : least and largest logarithms
-    outlier_scale : error beyond which one counts less than its square
-    max_evaluations : predictions of a search
+    residuals : function from the logarithms of constants to the errors of rows
+    starts : start points of the searches
+    bounds : lower and upper bounds of the logarithms
+    outlier_scale : error above which an error counts less than its square
+    max_evaluations : largest number of predictions per search
 
     Returns
     -------
@@ -176,7 +176,7 @@ def least_robust_squares(
 
 
 def median_error(logs: Floats) -> float:
-    """Median absolute relative error of predictions, by ln(measured / predicted); NaN of none.
+    """Median absolute relative error, from ln(measured / predicted); NaN for no rows.
 
     >>> round(median_error(np.log([1.0, 0.8, 1.0])), 3), median_error(np.log([0.8])).__round__(2)
     (0.0, 0.25)
@@ -185,7 +185,7 @@ def median_error(logs: Floats) -> float:
 
 
 def _slopes(residuals: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:
-    """(n, k) change of each row with each logarithm, from both sides."""
+    """Derivative of each row's error by each logarithm, shape (n, k), by central differences."""
     columns = []
     for i in range(len(at)):
         aside = np.zeros(len(at))

@@ -1,1 +1,1 @@
-"""Hardware facts, one file a part: ``<name>.yaml``, every value with its source."""
+"""Hardware facts, one file per part: ``<name>.yaml``; every value has a source."""

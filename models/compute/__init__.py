@@ -1,1 +1,1 @@
-"""Models of GPUs and hosts: recorded durations, measured tables, fitted families, rooflines."""
+"""Models of GPUs and hosts: recorded durations, measured tables, fitted op families, rooflines."""

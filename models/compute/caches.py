@@ -1,8 +1,9 @@
-"""Cache misses of ops because other ops ran in between.
+"""Cost of cache misses that occur because other ops ran in between.
 
-A cache line with a reuse distance of ``d`` bytes costs what a dependent load within a set of ``d``
-bytes costs, which pointer chasing measures.  This applies to an op's start (code and tables) and to
-its operands.  A full miss costs the start measured with cold caches, and operands at memory rate.
+A cache line with a reuse distance of ``d`` bytes costs as much as a dependent load in a working set
+of ``d`` bytes, as measured by pointer chasing. This applies to an op's start (code and tables) and
+to its operands. At a full miss, the start takes its measured cold-cache time, and operands are
+loaded at memory rate.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Caches:
-    """Costs of a processor's cache misses.
+    """Cache-miss costs of a processor.
 
     Parameters
     ----------
     latency : (working set in B, s per dependent load), ascending
-    begin : s added to the start of an op with cold caches, operands excluded, by family
-    other : s, the same for other families
-    rate : B/s of memory for operands that miss
+    begin : time in s that cold caches add to the start of an op, without its operands, by family
+    other : the same time in s for other families
+    rate : memory rate in B/s for operands that miss
     """
 
     latency: Sequence[tuple[float, float]]
@@ -44,13 +45,13 @@ class Caches:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Caches:
-        """From plain data, as ``foretrace fit --caches`` writes it."""
+        """Build from plain data, as ``foretrace fit --caches`` writes it."""
         begin = {str(k): float(v) for k, v in data["begin"].items()}
         latency = [(float(size), float(s)) for size, s in data["latency"]]
         return cls(latency, begin, float(data["other"]), float(data["rate"]))
 
     def miss_fraction(self, distance: float) -> float:
-        """Fraction of lines that miss, by reuse distance in B: 0 in a core's caches, 1 in memory.
+        """Fraction of cache lines that miss, by reuse distance in B: 0 in caches, 1 in memory.
 
         >>> near = Caches([(2**18, 4e-9), (2**20, 4e-9), (2**22, 24e-9)], {}, 0.0, 1e9)
         >>> [near.miss_fraction(d) for d in (2**10, 2**19, 2**21, 2**30)]
@@ -66,14 +67,14 @@ class Caches:
 
     @cached_property
     def _miss_curve(self) -> tuple[list[float], list[float]]:
-        """Base-2 logarithms of working sets, and the miss fraction at each."""
+        """Base-2 logarithms of working-set sizes, and the miss fraction at each."""
         sizes, seconds = np.log2([s for s, _ in self.latency]), [t for _, t in self.latency]
         own = float(np.interp(np.log2(OWN), sizes, seconds))
         far = max(seconds[-1] - own, 1e-30)
         return sizes.tolist(), [max(0.0, (s - own) / far) for s in seconds]
 
     def miss_seconds(self, signatures: Sequence[str]) -> Floats:
-        """(n,) s that misses add to each op if the sequence is repeated in this order.
+        """Time in s that cache misses add to each op of a repeated sequence, shape (n,).
 
         Operands of equal type and shape count as the same memory.
 
@@ -98,9 +99,9 @@ class Caches:
         return seconds_on_top
 
     def _cache_needs(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
-        """Name of an op, s that cold caches add to its start, B that it touches, s by operand.
+        """Op name, cold-start time in s, bytes touched, and miss time in s of each operand.
 
-        The last is what an operand adds where all of it has to come from memory again.
+        An operand's miss time is the time added if all of it must be loaded from memory again.
         """
         touched = demand(text).footprint
         fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest also misses in an op alone

@@ -1,4 +1,4 @@
-"""A chain of backends: the first that knows an op answers it."""
+"""Chain of backends: the first one that can time an op does so."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SHOWN = 3  # number of ops that an error message lists
 
 @backend("chain")
 class Chain(Backend):
-    """Several backends in order; the first that knows an op answers it.
+    """Backend that tries several backends in order; the first that knows an op times it.
 
     Parameters
     ----------
     links : Sequence[Backend]
-        At least one; none of them a chain.
+        Backends in order of preference: at least one, and no chains.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Chain(Backend):
 
     @classmethod
     def of(cls, *links: Backend) -> Chain:
-        """Chain of these links.
+        """Chain of these backends.
 
         >>> Chain.of(Backend(), Backend()).knows(Ops.of(flop=[1.0])).tolist()
         [True]
@@ -56,16 +56,16 @@ class Chain(Backend):
 
     @property
     def source(self) -> str:  # type: ignore[override]
-        """Sources of all links, in order."""
+        """Sources of all backends, in order."""
         return ", else ".join(link.source for link in self.links)
 
     def open(self, system: System) -> None:
-        """Open every link."""
+        """Open every backend of the chain."""
         for link in self.links:
             link.open(system)
 
     def close(self) -> None:
-        """Close every link."""
+        """Close every backend of the chain."""
         for link in self.links:
             link.close()
 
@@ -79,11 +79,11 @@ class Chain(Backend):
         return found.reshape(-1)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether any link knows it."""
+        """Mask of ops that any backend of the chain can time, shape (n,)."""
         return self.link_of_ops(ops) >= 0
 
     def link_of_ops(self, ops: Ops) -> NDArray[np.int16]:
-        """(n,) number of the link that answers each op, -1 for none."""
+        """Index of the backend that times each op, shape (n,); -1 if none can."""
         who = np.full(len(ops), -1, np.int16)
         for number, link in enumerate(self.links):
             left = np.flatnonzero(who < 0)
@@ -92,12 +92,13 @@ class Chain(Backend):
         return who
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Answer of the first link that knows each op, with that link's source.
+        """Timing of each op by the first backend that knows it, with that backend's source.
 
         Raises
         ------
         BackendError
-            Ops that no link knows: how many, the largest of them, and what to add.
+            Some ops are unknown to every backend: their number, the largest of them, and what to
+            add.
         """
         who = self.link_of_ops(ops)
         if np.any(who < 0):
@@ -123,14 +124,14 @@ class Chain(Backend):
 
 
 class LargestOp(NamedTuple):
-    """Ops that look alike.
+    """Ops with the same signature, and their total time.
 
     Parameters
     ----------
-    text : their signature, or their kind
-    row : of the first
-    ops : of them
-    seconds : s, in all
+    text : their signature, or their kind if they have none
+    row : row of the first one
+    ops : number of ops
+    seconds : total time in s
     """
 
     text: str
@@ -140,11 +141,11 @@ class LargestOp(NamedTuple):
 
 
 def largest_ops(ops: Ops, rows: NDArray[np.int64], seconds: NDArray[np.float64]) -> list[LargestOp]:
-    """Chosen ops by signature, those that take longest first.
+    """Selected ops grouped by signature, in descending order of total time.
 
     Parameters
     ----------
-    seconds : (n,) s of all ops; NaN counts for nothing
+    seconds : (n,) time of all ops in s; NaN counts as 0
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""Recorded times, carried to another GPU in the way that held best on measured ops.
+"""Recorded times scaled to another GPU, with the scaling method that was most accurate.
 
-No way is best everywhere: products go by what the models of both GPUs say, attention from H100 to
-H200 does not reach the memory, so that it takes as long on both.  ``carried.json`` holds how each
-way did, by pair of GPUs, family and regime (``calibration/judge/carried.py``); nothing else is
-carried unless a scenario names the way itself, as for a GPU that nobody has measured. Families and
-regimes are those of kernels (``op_shape``, ``kernels``).
+No method is best for every op. For GEMMs the best scale is the ratio of the models of both GPUs.
+Attention takes the same time on H100 and H200, because it is not memory-bound there.
+``carried.json`` holds the accuracy of each method by pair of GPUs, family and regime
+(``calibration/judge/carried.py``). Other ops are scaled only if the scenario names a method, for
+example for a GPU without measurements. Families and regimes are those of kernels (``op_shape``,
+``kernels``).
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GpuModel:
-    """One GPU: what its datasheet says, and what times its kernels.
+    """One GPU: its datasheet, and a model that times its kernels.
 
     Parameters
     ----------
-    name : of its catalog entry
-    model : times its kernels
-    bandwidth : B/s, of its memory
-    peaks : flop/s by element type
+    name : name of its catalog entry
+    model : backend that times its kernels
+    bandwidth : memory bandwidth in B/s
+    peaks : peak flop/s by element type
     """
 
     name: str
@@ -52,12 +53,12 @@ class GpuModel:
 
     @classmethod
     def of(cls, name: str, settings: Mapping[str, Any]) -> GpuModel:
-        """GPU with a roofline of these settings."""
+        """GPU whose model is a roofline with these settings."""
         model = construct_with_groups(Roofline, settings)
         return cls(name, model, settings["bandwidth"], model.stated_peaks)
 
     def roofs(self, ops: Ops) -> tuple[Floats, Floats]:
-        """(n,) s of arithmetic and of memory, as the datasheet has them; NaN where unknown.
+        """Compute and memory time of each op at datasheet peaks in s, each (n,); NaN if unknown.
 
         >>> gpu = GpuModel.of("mine", {"bandwidth": 1e9, "peaks": {"bf16": 1e12}})
         >>> text = "compute:mm bf16[8]"
@@ -73,13 +74,13 @@ class GpuModel:
 
 
 class ScalingAccuracy(NamedTuple):
-    """How well one family in one regime was carried from one GPU to another.
+    """Accuracy of the best scaling method between two GPUs, for one family in one regime.
 
     Parameters
     ----------
-    way : in ``WAYS``: the one with the least median error
+    way : method in ``WAYS`` with the smallest median error
     error : its median relative error
-    quantiles : of ln(measured / carried), as of a ``Doubt``
+    quantiles : quantiles of ln(measured / scaled), as in ``Doubt``
     """
 
     way: str
@@ -95,24 +96,25 @@ JUDGED_BEST: Way = "judged"
 
 @backend("carried")
 class CrossGpuScaling(Backend):
-    """What an op took on the GPU of the recording, carried in the way that was judged best.
+    """Backend that scales durations recorded on one GPU to another GPU.
 
-    It is multiplied by the ratio of what the rooflines of both GPUs say, so that what a roofline
-    leaves out is lost on both alike; or by the ratio of both datasheets; or taken unchanged.  It
-    knows ops that were recorded, that both models know, and whose family was judged between these
-    two GPUs in their regime.  The doubt of each answer is what was found there.
+    Methods: multiply by the ratio of both rooflines (losses that a roofline omits are assumed to be
+    the same on both), multiply by the ratio of datasheet peaks, or keep the duration. The backend
+    times ops that have a recorded duration, that both GPU models can time, and whose family and
+    regime have a measured accuracy between these GPUs. That accuracy is the error interval.
 
     Parameters
     ----------
     here : GpuModel
-        The GPU that recorded the ops.
+        GPU on which the ops were recorded.
     there : GpuModel
-        The GPU that is asked about.
+        GPU to predict.
     recorded_on : str
-        In a scenario: catalog name of the GPU that recorded them; the workload's unless said.
+        In a scenario: catalog name of the GPU of the recording. Default: that of the workload.
     way : Way
-        In which way all ops are carried that both models know; unless said, in the one that was
-        judged best.  An op that nobody has judged in this way is as unsure as an assumed time.
+        Scaling method for every op that both models can time. Default: the most accurate method of
+        each family and regime. If the method has no measured accuracy for an op, the op gets the
+        error interval of an assumed time.
 
     Examples
     --------
@@ -145,20 +147,20 @@ class CrossGpuScaling(Backend):
     def of(
         cls, here: GpuModel, there: GpuModel, judged: Mapping[Key, ScalingAccuracy]
     ) -> CrossGpuScaling:
-        """Backend with other judgements than those that come with it."""
+        """Backend with these accuracies in place of the bundled ones."""
         made = cls(here=here, there=there)
         made._judged = judged
         return made
 
     def open(self, system: System) -> None:
-        """Open both models, and read how it was judged."""
+        """Open both GPU models and look up the accuracies between them."""
         self.here.model.open(system)
         self.there.model.open(system)
         if self._judged is None:
             self._judged = bundled_accuracies()
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it was recorded, and its family was judged between these GPUs."""
+        """Mask of ops with a recorded duration and a known scaling accuracy, shape (n,)."""
         known = (ops.duration >= 0) & self.here.model.knows(ops) & self.there.model.knows(ops)
         if self.way != JUDGED_BEST:
             return known
@@ -171,7 +173,7 @@ class CrossGpuScaling(Backend):
         return known
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Recorded seconds, carried; the source says in which way."""
+        """Scaled durations; the source names the method."""
         cells = self._cells_of_ops(ops)
         judged = {cell: self._accuracy_of(cell) for cell in set(cells)}
         ways = np.array([judged[cell].way for cell in cells], object)
@@ -187,7 +189,7 @@ class CrossGpuScaling(Backend):
         )
 
     def _accuracy_of(self, cell: Cell) -> ScalingAccuracy:
-        """How ops of a family and regime are carried; without quantiles if nobody judged it so."""
+        """Method and accuracy for a family and regime; no quantiles if it was not measured."""
         found = self._accuracies_between.get(cell)
         if self.way == JUDGED_BEST or (found is not None and found.way == self.way):
             return self._accuracies_between[cell]
@@ -195,13 +197,13 @@ class CrossGpuScaling(Backend):
 
     @property
     def _accuracies_between(self) -> Mapping[Cell, ScalingAccuracy]:
-        """Judgements between these two GPUs, by family and regime."""
+        """Scaling accuracies between these two GPUs, by family and regime."""
         told = self._judged or {}
         pair = self.here.name, self.there.name
         return {key[2:]: one for key, one in told.items() if key[:2] == pair}
 
     def _cells_of_ops(self, ops: Ops) -> list[Cell]:
-        """(n,) family and regime of each op."""
+        """Family and regime of each op, n entries."""
         families = [*(family_of(text) for text in ops.signatures), ""]
         regimes = self.there.model.parts(ops).argmax(axis=0).tolist()
         where = zip(ops.signature.tolist(), regimes, strict=True)
@@ -209,19 +211,19 @@ class CrossGpuScaling(Backend):
 
 
 def roofline_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """(n,) time of each op on ``there`` over ``here``, as the models of both GPUs predict it."""
+    """Time ratio ``there`` / ``here`` of each op from both GPU models, shape (n,)."""
     a, b = (uncontended_seconds(gpu.model.timing(ops), ops) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
 def peak_rate_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """(n,) time of each op on ``there`` over ``here``, at the peak rates of their datasheets."""
+    """Time ratio ``there`` / ``here`` of each op at datasheet peaks, shape (n,)."""
     a, b = (np.maximum(*gpu.roofs(ops)) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
 def unchanged_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """(n,) ones."""
+    """Ratio 1 for each op, shape (n,): durations are kept."""
     return np.ones(len(ops))
 
 
@@ -233,7 +235,7 @@ WAYS = {
 
 
 def family_of(signature: str) -> str:
-    """Family of kernels that an op belongs to; "" for an op whose operands do not tell it.
+    """Kernel family of an op, from its signature; "" if the operands do not determine it.
 
     >>> family_of("compute:mm fp8[2x2] fp8[2x2]"), family_of("compute:aten::mul_ bf16[8]")
     ('product', 'elementwise')
@@ -244,7 +246,7 @@ def family_of(signature: str) -> str:
 
 @cache
 def bundled_accuracies() -> Mapping[Key, ScalingAccuracy]:
-    """Judgements from the bundled table: the method that erred least, by (GPUs, family, regime)."""
+    """Bundled scaling accuracies: the most accurate method by (GPUs, family, regime)."""
     told: list[dict[str, Any]] = json.loads(JUDGED.read_text())["judged"]
     return {
         (one["here"], one["there"], one["family"], one["regime"]): ScalingAccuracy(

@@ -1,6 +1,6 @@
-"""Demand of an op on a processor, derived from its signature: flop, bytes, footprint, loops.
+"""Resource demand of an op on a CPU, derived from its signature: flop, bytes, footprint, loops.
 
-Also the family of an op: ops whose time one linear model fits.
+Also the family of an op: ops whose time one linear model can fit.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ FEW, SMALL = 16, 20480  # limits in images and elements above which torch does n
 
 
 class Demand(NamedTuple):
-    """Demand of one op.
+    """Resource demand of one op.
 
     Parameters
     ----------
-    flop : two per multiply-add; elementwise arithmetic is not counted
+    flop : floating-point operations, two per multiply-add; elementwise arithmetic is not counted
     bytes : B loaded and stored by the core; a store to memory that was not read counts twice, since
         its cache line is loaded first (write-allocate)
-    footprint : B of distinct memory
-    pieces : number of inner loops: rows, channels of images, or images; of elementwise ops the
-        number of scalar operands
-    ragged : flop (or elements, where flop is 0) in loop remainders that fill no vector
+    footprint : distinct memory touched, in B
+    pieces : number of inner loops: rows, image channels, or images; for elementwise ops the number
+        of scalar operands
+    ragged : flop (or elements, if flop is 0) in loop remainders that do not fill a vector
     clash : elements that miss because of set conflicts
     """
 
@@ -79,7 +79,7 @@ class Demand(NamedTuple):
 
 
 def family(signature: str) -> str:
-    """Family of an op; an op outside ``FAMILIES`` is elementwise, or a family of its own.
+    """Family of an op. An op outside ``FAMILIES`` is elementwise, or forms a family of its own.
 
     >>> family("compute:aten::addmm fp32[8] fp32[4x8] fp32[8x8]"), family("compute:aten::mul_")
     ('gemm', 'elementwise')
@@ -99,11 +99,11 @@ EITHER_WAY = ("aten::convolution", "aten::convolution_backward")  # torch choose
 
 
 def _runs_as_im2col(parts: Signature) -> bool:
-    """Whether torch, on one thread, runs a convolution as one matrix product per image (im2col).
+    """True if single-threaded torch runs a convolution as one GEMM per image (im2col).
 
-    Few images, kernels of one point without stride; or one small image (``use_mkldnn`` of its
-    ``Convolution.cpp``, 2.13); of fp32 and fp64 only, and never by the libraries of GPUs, which
-    have names of their own.
+    This is the case for few images with 1x1 kernels without stride, or for one small image
+    (``use_mkldnn`` in its ``Convolution.cpp``, 2.13), and only for fp32 and fp64. GPU libraries
+    never do it; their kernels have other names.
     """
     if parts.dtype not in ("fp32", "fp64"):
         return False
@@ -117,7 +117,7 @@ def _runs_as_im2col(parts: Signature) -> bool:
 
 
 def op_name(signature: str) -> str:
-    """Name of an op without kind, attributes and operands.
+    """Name of an op, without kind, attributes and operands.
 
     >>> op_name("compute:aten::convolution stride=2 fp32[1x3x8x8]")
     'aten::convolution'
@@ -127,7 +127,7 @@ def op_name(signature: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def demand(signature: str) -> Demand:
-    """Demand of an op.
+    """Compute the resource demand of an op from its signature.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def demand(signature: str) -> Demand:
 
 
 def _elementwise_demand(parts: Signature) -> Demand:
-    """Demand of an op that streams its operands and a result as large as the largest."""
+    """Demand of an op that streams its operands and writes a result of the size of the largest."""
     sizes = [float(o.bytes) for o in parts.operands]
     whole, largest = sum(sizes), max(sizes, default=0.0)
     if parts.op in ONCE:
@@ -174,7 +174,7 @@ ONCE = ("aten::sum", "aten::mean", "aten::fill_", "aten::zero_")  # only read, o
 
 
 def _inner_loops(parts: Signature, kind: str) -> tuple[float, int]:
-    """Number of inner loops of an op over its largest operand, and elements of each."""
+    """Number of inner loops over an op's largest operand, and elements per loop."""
     shape = max((o.shape for o in parts.operands), key=math.prod, default=())
     if kind.startswith(("batch norm", "pool")):
         return float(math.prod(shape[:2])), math.prod(shape[2:])
@@ -197,7 +197,7 @@ def _gather_demand(parts: Signature) -> Demand:
 
 
 def _product_demand(parts: Signature) -> Demand:
-    """Demand of a matrix product; its result has the element type of its first factor."""
+    """Demand of a GEMM; its result has the element type of its first operand."""
     read = float(parts.bytes)
     p = matrix_product(parts)
     if p is None:
@@ -209,7 +209,7 @@ def _product_demand(parts: Signature) -> Demand:
 
 
 def _remainder_share(numbers: float) -> float:
-    """Share of a loop's elements in the remainder that fills no vector.
+    """Fraction of a loop's elements that are in the remainder and do not fill a vector.
 
     >>> _remainder_share(20.0)
     0.2
@@ -218,11 +218,11 @@ def _remainder_share(numbers: float) -> float:
 
 
 def _convolution_demand(parts: Signature, kind: str) -> Demand:
-    """Demand of a convolution, or of its gradients where ``backward`` is in its name.
+    """Demand of a convolution, or of its gradients if its name contains ``backward``.
 
     Parameters
     ----------
-    kind : family of its kernel; one that begins with ``im2col`` also copies columns
+    kind : family of its kernel; families that begin with ``im2col`` also copy columns
 
     Examples
     --------
@@ -256,11 +256,10 @@ def small_product_remainders(
 ) -> dict[str, float]:
     """Loop remainders and conflict misses of an im2col convolution with few output points.
 
-    The vector loop runs over output points; a remainder below half a vector is done in steps of
-    four, two and one.  Below ``THIN`` points the weights are not packed, which costs as much as
-    ``SLOW`` remainder steps.  One point is a matrix-vector product without remainder.  The gradient
-    of the input strides through columns of the weights: see
-    ``conflict_misses``.
+    The vector loop runs over output points; a remainder below half a vector runs in steps of four,
+    two and one. Below ``THIN`` points the weights are not packed, which costs as much as ``SLOW``
+    remainder steps. One output point is a matrix-vector product without remainder. The gradient of
+    the input reads columns of the weights with a stride: see ``conflict_misses``.
 
     >>> small_product_remainders(1, 8, (64, 32, 1, 1), False)
     {'ragged': 0.0, 'clash': 0.0}
@@ -285,7 +284,7 @@ WAY, WAYS, ROWS = (
 
 
 def conflict_misses(stride: int) -> float:
-    """Share of a column's cache lines evicted by set conflicts before they are reused.
+    """Fraction of a column's cache lines that set conflicts evict before reuse.
 
     Rows whose stride shares a factor with the way size map to the same few sets.
 
@@ -297,7 +296,7 @@ def conflict_misses(stride: int) -> float:
 
 
 def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
-    """Output points of a convolution over all images: the gradient's, or input over stride."""
+    """Output points of a convolution over all images, from its gradient, or input and stride."""
     if "backward" in parts.name:
         return float(four[0][0] * math.prod(four[0][2:]))
     stride_text = parts.attributes.get("stride", "")
@@ -306,9 +305,10 @@ def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
 
 
 def _attention_flop(parts: Signature) -> float:
-    """Flop of attention: two products per head, 2.5 times as much for gradients.
+    """Flop of attention: two GEMMs per head; 2.5 times as many for the gradients.
 
-    Operands are query, key and value, each (batch, heads, length, width); gradients come first.
+    Operands are query, key and value, each (batch, heads, length, width); a backward op has the
+    gradient first.
     """
     back = "backward" in parts.name
     four = [o.shape for o in parts.operands if len(o.shape) == 4][1 if back else 0 :]

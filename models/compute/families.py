@@ -1,7 +1,7 @@
-"""Processor modelled by families of ops: per family a start-up time and linear costs of demand.
+"""Processor model with one linear model per op family: a start-up time plus costs of the demand.
 
-Costs add up.  Bytes beyond the cache cost more in proportion to the share that does not fit, so
-that time is continuous in size.
+Costs are added. Bytes beyond the cache size have an extra cost in proportion to the fraction that
+does not fit, so that the time is continuous in the size.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FittedLine:
-    """Linear model of the time of ops of one family.
+    """Linear model of op time for one op family.
 
     Parameters
     ----------
-    launch : s, start-up of any op
-    piece : s of each inner loop
+    launch : start-up time of each op, in s
+    piece : time per inner loop, in s
     flop_rate : flop/s; infinite for ops that only move bytes
-    ragged_rate : 1/s of ``Demand.ragged``, added
-    clash_rate : 1/s of ``Demand.clash``, added
-    byte_rate : B/s of all bytes
-    rate_beyond : B/s of the share that does not fit the cache, added
-    cache : B
-    factors : by op name, factor on everything but start-up
-    launches : by op name, s of start-up where it differs from the family's
-    wrong : relative error of the median op that was held out of the fit; NaN for unknown
+    ragged_rate : rate in 1/s of the extra cost of ``Demand.ragged``
+    clash_rate : rate in 1/s of the extra cost of ``Demand.clash``
+    byte_rate : rate of all bytes, in B/s
+    rate_beyond : rate in B/s of the extra cost of bytes that do not fit the cache
+    cache : cache size in B
+    factors : factor on all costs but start-up, by op name
+    launches : start-up time in s of ops that differ from their family, by op name
+    wrong : median relative error on held-out ops; NaN if unknown
     """
 
     launch: float = 0.0
@@ -64,7 +64,7 @@ class FittedLine:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> FittedLine:
-        """From parameters by name; an absent or zero rate or cache is infinite.
+        """Build from parameters by name; a rate or cache that is absent or zero becomes infinite.
 
         >>> FittedLine.of({"launch": 1e-6, "byte_rate": 1e9, "flop_rate": None}).flop_rate
         inf
@@ -75,9 +75,9 @@ class FittedLine:
         return cls(**known, wrong=float(data.get("wrong", np.nan)))
 
     def with_memory(self, costs: Caches) -> FittedLine:
-        """Line that knows memory, where nothing that it was fitted to left the caches.
+        """Copy with bytes beyond the cache at memory rate, if the fit had no such op.
 
-        Of ops that only move bytes: what does not fit comes at the rate of memory.
+        It applies only to families that move bytes without arithmetic.
 
         >>> costs = Caches([(2**18, 0.0), (2**22, 1e-8)], {}, 0.0, 1e9)
         >>> FittedLine(byte_rate=1e10).with_memory(costs).rate_beyond
@@ -88,16 +88,16 @@ class FittedLine:
         return replace(self, cache=costs.capacity, rate_beyond=costs.rate)
 
     def seconds(self, demands: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
-        """(n,) s of ops with these demands: start-up plus the sum of all costs.
+        """Time of ops with these demands in s, shape (n,): start-up plus the sum of all costs.
 
-        All bytes cost ``byte_rate``; those that miss, a share ``1 - cache / footprint`` of them,
-        cost ``rate_beyond`` as well.  Flop, loops, remainders and clashes have costs of their own.
+        All bytes cost ``byte_rate``; the fraction ``1 - cache / footprint`` that misses also costs
+        ``rate_beyond``. Flop, loops, remainders and conflict misses have costs of their own.
 
         Parameters
         ----------
         demands : (n, 6) one ``Demand`` per row
-        factor : of each op, on all but start-up
-        launch : start-up of each op, s; the family's unless given
+        factor : factor of each op on all costs but start-up
+        launch : start-up time of each op in s; default: that of the family
 
         Examples
         --------
@@ -115,7 +115,7 @@ class FittedLine:
         return np.asarray(begin + factor * (moving + working))
 
     def op_seconds(self, signature: str, demands: Demand) -> float:
-        """Seconds of one op, with its own factor and start-up."""
+        """Time of one op in s, with its own factor and start-up time."""
         name = op_name(signature)
         begin = self.launches.get(name, self.launch)
         return float(self.seconds(np.array([demands]), self.factors.get(name, 1.0), begin)[0])
@@ -123,18 +123,18 @@ class FittedLine:
 
 @backend("families")
 class Families(Backend):
-    """Processor timed by fitted families of ops, recognised by signature.
+    """Processor backend that times ops with fitted linear models, one per op family.
 
     Parameters
     ----------
     file : str
-        As ``foretrace fit`` writes it.
+        File of fitted models, as ``foretrace fit`` writes it.
     others : str
-        What to do with ops of other families: ``refuse``, or ``recorded``, which lets them last as
-        the trace has them; the source then says what share of the time that is.
+        Handling of ops of other families: ``refuse``, or ``recorded``, which keeps their recorded
+        durations; the source then states their fraction of the time.
     caches : str
-        ``alone``: warm caches for every op.  ``step``: cache contents depend on the ops before it
-        on its component, in order of rows; the file must hold cache costs.
+        ``alone``: warm caches for every op. ``step``: cache contents depend on the previous ops of
+        the component, in row order; the file must contain cache costs.
     """
 
     def __init__(self, *, file: str, others: str = "refuse", caches: str = "alone"):
@@ -151,7 +151,7 @@ class Families(Backend):
 
     @classmethod
     def of(cls, lines: Mapping[str, FittedLine]) -> Families:
-        """Backend from lines in memory.
+        """Backend with models in memory, by family.
 
         >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9)})
         >>> cpu.timing(Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))).fixed.tolist()
@@ -186,11 +186,11 @@ class Families(Backend):
             )
 
     def doubts(self) -> dict[str, tuple[Families, Families]]:
-        """Sources of uncertainty by name: a slower and a faster variant of this backend for each.
+        """Sources of uncertainty: for each name, a slower and a faster variant of this backend.
 
-        Errors within a family are fully correlated: the variants scale it to the ends that hold
-        90 %, as its median held-out error tells them.  For ``caches`` the variants are the modes
-        ``step`` and ``alone``.
+        Errors within a family are treated as fully correlated. The variants scale the family to the
+        ends of its 90 % interval, which follows from its median held-out error. For ``caches`` the
+        variants are the modes ``step`` and ``alone``.
 
         >>> cpu = Families.of({"memory": FittedLine(byte_rate=2e9, wrong=0.1)})
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
@@ -212,7 +212,7 @@ class Families(Backend):
         return variants
 
     def _scaled_copy(self, name: str = "", factor: float = 1.0, caches: str = "") -> Families:
-        """Copy with one family's times multiplied by ``factor``, or another cache mode."""
+        """Copy with one family's times multiplied by ``factor``, or with another cache mode."""
         other = Families.of(self._lines)
         other.others, other.source = self.others, self.source
         other.caches, other._costs = caches or self.caches, self._costs
@@ -220,13 +220,13 @@ class Families(Backend):
         return other
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether its family was fitted, or it may last as recorded."""
+        """Mask of ops with a fitted family, or that may keep their recorded duration."""
         fitted = [family(s) in self._lines for s in ops.signatures]
         known = np.array([*fitted, False])[ops.signature]
         return known | (~np.isnan(ops.duration) & (self.others == "recorded"))
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Seconds of each op; the source names shares that are recorded or uncertain."""
+        """Time of each op; the source states the fractions that are recorded or uncertain."""
         data = [
             None if s < 0 else self._op_seconds(ops.signatures[s], flop)
             for s, flop in zip(ops.signature.tolist(), ops.flop.tolist(), strict=True)
@@ -250,7 +250,7 @@ class Families(Backend):
         )
 
     def _source_notes(self, ops: Ops, seconds: Floats, fitted: NDArray[np.bool_]) -> list[str]:
-        """Notes for the source: shares of time that are recorded, or of uncertain families."""
+        """Notes for the source: fractions of the time that are recorded or uncertain."""
         whole = max(float(seconds.sum()), 1e-30)
         notes = (
             []
@@ -266,9 +266,9 @@ class Families(Backend):
         return notes
 
     def _op_seconds(self, signature: str, flop: float) -> float | None:
-        """Seconds of one op; None for a family that was not fitted.
+        """Time of one op in s; None if its family was not fitted.
 
-        A positive ``flop`` from the trace overrides the signature's (which may lack strides).
+        A positive ``flop`` from the trace overrides that of the signature, which may lack strides.
         """
         key = (signature, flop if flop > 0 else 0.0)
         if key not in self._known:
@@ -283,7 +283,7 @@ class Families(Backend):
 
 
 def _cache_miss_seconds_in_order(costs: Caches, ops: Ops) -> Floats:
-    """(n,) s that cache misses add to each op, given the ops before it on its component."""
+    """Cache-miss time in s of each op after earlier ops of its component, shape (n,)."""
     where = np.zeros(len(ops)) if ops.at is None else np.asarray(ops.at.component)
     variants = np.zeros(len(ops))
     for one in np.unique(where).tolist():

@@ -1,4 +1,4 @@
-"""Settings of a GPU's roofline that belong together: peaks, matrix products, caches, the chip."""
+"""Setting groups of a GPU roofline: peaks, GEMMs, caches, the chip."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 
 @dataclass(frozen=True)
 class Peaks:
-    """Dense peaks of a GPU by element type, as its datasheet has them.
+    """Dense peak rates of a GPU by element type, from its datasheet.
 
-    A type without a peak is one whose ops are refused.
+    Ops in an element type without a peak are refused.
 
     Parameters
     ----------
     fp64, fp32 : FlopRate or None
-        Peaks of doubles and of floats.
+        Peak rates for fp64 and fp32.
     tf32 : FlopRate or None
-        Peak of fp32 on tensor cores; that of ``fp32`` unless said.
+        Peak rate of fp32 GEMMs on tensor cores; default: that of ``fp32``.
     fp16, bf16 : FlopRate or None
-        Peaks of types of 16 bits.
+        Peak rates of 16-bit types.
     fp8, fp4, int8 : FlopRate or None
-        Peaks of types of at most 8 bits.
+        Peak rates of types with at most 8 bits.
     """
 
     fp64: FlopRate | None = None
@@ -35,11 +35,11 @@ class Peaks:
     int8: FlopRate | None = None
 
     def known(self, tf32: bool) -> dict[str, FlopRate]:
-        """Peaks that are known by element type.
+        """Known peak rates by element type.
 
         Parameters
         ----------
-        tf32 : whether fp32 runs on tensor cores
+        tf32 : True if fp32 GEMMs run on tensor cores
 
         Examples
         --------
@@ -55,19 +55,19 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Fp8Gemm:
-    """GEMMs of fp8, whose operands are scaled first.
+    """Costs of fp8 GEMMs, whose operands are quantized first.
 
     Parameters
     ----------
     efficiency : Ratio or None
-        Share of the fp8 peak that large kernels reach; that of other types unless said.
+        Fraction of the fp8 peak that large GEMMs reach. Default: that of other types.
     launch : Seconds or None
-        Launch cost of a kernel of fp8, with the kernel that scales the first operand of a GEMM,
-        whose bytes are added.  Unless said, the launch cost of any kernel, and operands are scaled
-        already.  A GEMM that says ``quantized=1`` has scaled operands and the usual launch cost.
+        Launch cost of an fp8 GEMM, including the kernel that quantizes its first operand, whose
+        bytes are added. Default: the usual launch cost, with operands already quantized. A GEMM
+        with ``quantized=1`` in its signature has quantized operands and the usual launch cost.
     tile_processors : int
-        Multiprocessors that a GEMM fills with whole tiles (see ``tiles_flop``); 0 for arithmetic
-        that is spread evenly.
+        Number of multiprocessors that a GEMM occupies with complete tiles (see ``tiles_flop``); 0
+        for perfectly even work.
     """
 
     efficiency: Ratio | None = None
@@ -77,14 +77,14 @@ class Fp8Gemm:
 
 @dataclass(frozen=True)
 class Fp4Gemm:
-    """GEMMs of fp4.
+    """Costs of fp4 GEMMs.
 
-    No table of measured fp4 GEMMs was available, so they have the doubt of an unfitted roofline.
+    No measured fp4 GEMMs were available, so these have the error interval of an unfitted roofline.
 
     Parameters
     ----------
     efficiency : Ratio or None
-        Share of the fp4 peak that large kernels reach; that of fp8 unless said.
+        Fraction of the fp4 peak that large GEMMs reach. Default: that of fp8.
     """
 
     efficiency: Ratio | None = None
@@ -92,34 +92,34 @@ class Fp4Gemm:
 
 @dataclass(frozen=True)
 class Gemm:
-    """Costs of matrix products (GEMMs).
+    """Costs of GEMMs.
 
     Parameters
     ----------
     join : Seconds
-        Time added for each doubling of the summed dimension: sums are split among threads and
-        joined.
+        Time added for each doubling of the summed dimension, because sums are split among threads
+        and then combined.
     cold : Seconds
         Cold-start penalty of a GEMM whose code and operands are no longer cached, because other
-        kernels ran since the last one like it.
+        kernels ran since the last equal GEMM.
     unaligned : Ratio
-        Slowdown of a GEMM on tensor cores where rows of an operand do not begin at multiples of
-        16 B, so that they are loaded in small pieces.
+        Slowdown factor of tensor-core GEMMs with operand rows that do not start at multiples of 16
+        B.
     odd : Ratio or None
-        Slowdown where they do not begin at multiples of 4 B either: libraries take programs of
-        older GPUs.  That of ``unaligned`` unless said.
+        Slowdown factor of GEMMs with rows that do not start at multiples of 4 B either; libraries
+        then use kernels of older GPUs. Default: that of ``unaligned``.
     tf32 : bool
-        fp32 GEMMs run on tensor cores.
+        True if fp32 GEMMs run on tensor cores.
     sustained : Ratio or None
-        Share of the peaks of fp16 and bf16 that long GEMMs reach, whose power lowers the clock.
-        Unless said, the same share as short ones.
+        Fraction of the fp16 and bf16 peaks that long GEMMs reach under the power limit, which
+        lowers the clock. Default: that of short GEMMs.
     burst : Seconds
-        Time saved at the start of a GEMM loop, before the power limit lowers the clock.  Only with
-        ``caches: alone``: in a step, kernels follow one another.
+        Time saved at the start of a GEMM loop, before the power limit lowers the clock. Used only
+        with ``caches: alone``, since the kernels of a step follow each other without idle time.
     fp8 : Fp8Gemm
-        GEMMs of fp8.
+        Costs of fp8 GEMMs.
     fp4 : Fp4Gemm
-        GEMMs of fp4.
+        Costs of fp4 GEMMs.
     """
 
     join: Seconds = 0.0
@@ -133,7 +133,7 @@ class Gemm:
     fp4: Fp4Gemm = Fp4Gemm()
 
     def efficiency(self, dtype: str, usual: Ratio) -> Ratio:
-        """Share of the peak of an element type that large kernels reach.
+        """Fraction of the peak of an element type that large GEMMs reach.
 
         >>> Gemm(fp8=Fp8Gemm(efficiency=0.5)).efficiency("fp4", usual=0.8)
         0.5
@@ -145,14 +145,14 @@ class Gemm:
 
 @dataclass(frozen=True)
 class CacheRoof:
-    """A cache: a higher roof for ops whose bytes fit it.
+    """Cache roof of a roofline: a higher rate for ops whose bytes fit into the cache.
 
     Parameters
     ----------
     size : Chunk or None
-        Most bytes of an op that are moved at the rate of the cache; none unless said.
+        Largest number of bytes of an op that move at cache rate. Default: no cache.
     bandwidth : MemoryRate or None
-        Sustained rate of the cache.
+        Sustained bandwidth of the cache.
     """
 
     size: Chunk | None = None
@@ -161,16 +161,16 @@ class CacheRoof:
 
 @dataclass(frozen=True)
 class Chip:
-    """Datasheet of the chip, which times of kernel families are counted in.
+    """Datasheet values of the chip, in which the times of kernel families are expressed.
 
     Parameters
     ----------
     processors : int
-        Multiprocessors or compute units.
+        Number of multiprocessors or compute units.
     clock : Hertz or None
-        Highest clock of the multiprocessors.
+        Maximum clock of the multiprocessors.
     cache : Chunk or None
-        Size of the last-level cache that they share.
+        Size of the last-level cache that all multiprocessors share.
     """
 
     processors: int = 0

@@ -1,4 +1,4 @@
-"""Hosts: CPU time of dispatching, launching and data loading."""
+"""Host models: CPU time of dispatching, launching and data loading."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ DISPATCHING = "dispatching"  # family of the error interval of dispatch costs of
 
 @backend("host")
 class Host(Backend):
-    """CPU cores of one machine: recorded durations scaled by relative speed.
+    """CPU cores of a machine: recorded durations, scaled by the relative speed of a thread.
 
     Parameters
     ----------
     speed : Ratio
-        Of one thread, relative to the host of the recording; 2 halves every duration.
+        Speed of one thread relative to the host of the recording; 2 halves every duration.
     dispatch : Seconds or None
-        Duration of an op that was not recorded (a launch that a model inserted); None refuses it.
+        Duration of an op without a recorded duration, such as an inserted launch; None makes it an
+        error.
     operator : Seconds or None
-        To dispatch an op of a described step, all that Python and its libraries do before the next
-        in it; None refuses it.
+        Host time to dispatch one op of a described step, including Python and libraries; None makes
+        it an error.
     exchange : Seconds or None
-        To dispatch a collective or a message of a described step; ``operator`` unless said.
+        Host time to dispatch a collective or message of a described step. Default: that of
+        ``operator``.
 
     Examples
     --------
@@ -58,7 +60,7 @@ class Host(Backend):
     def with_dispatch_costs(
         cls, operator: Seconds | None, exchange: Seconds | None, *, measured_here: bool
     ) -> Host:
-        """Host of which only dispatching is known, and how long it takes elsewhere unless said.
+        """Host with dispatch costs only; default costs apply if they were not measured here.
 
         >>> ops = Ops.of(kind=1, signature=[0, 1], signatures=("host:operator", "host:exchange"))
         >>> host = Host.with_dispatch_costs(2e-5, None, measured_here=True)
@@ -72,17 +74,17 @@ class Host(Backend):
         return host
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it was recorded, dispatches another op, or takes ``dispatch``."""
+        """Mask of ops with a recorded duration or a dispatch cost, shape (n,)."""
         known: NDArray[np.bool_] = ~np.isnan(ops.duration) | (self._dispatch_signatures(ops) != "")
         return known | (self.dispatch is not None)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Recorded durations divided by speed; else what dispatching takes.
+        """Recorded durations divided by speed; dispatch costs for ops without a recorded duration.
 
         Raises
         ------
         BackendError
-            Ops of which nothing was recorded, and nobody says what dispatching them takes.
+            Some ops have neither a recorded duration nor a dispatch cost.
         """
         seconds = ops.duration / self.speed
         what = self._dispatch_signatures(ops)
@@ -97,7 +99,7 @@ class Host(Backend):
         return Timing.of(seconds, doubt=self.doubt if (what != "").any() else None)
 
     def _dispatch_signatures(self, ops: Ops) -> NDArray[np.str_]:
-        """(n,) signature of each op that a host thread does to dispatch another; "" of others."""
+        """Signature of each op that dispatches another op, shape (n,); "" for other ops."""
         names = np.array([s if s in self.costs else "" for s in ops.signatures] + [""])
         return np.where(np.isnan(ops.duration), names[ops.signature], "")
 

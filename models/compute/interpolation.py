@@ -1,7 +1,7 @@
 """Interpolation between measured points, linear in the logarithms of sizes and time.
 
-Multilinear where all corners of a box around the sizes were measured (exact for a power law); else
-linear over the simplex of a Delaunay triangulation.
+It is multilinear inside a box whose corners were all measured (exact for a power law), and
+otherwise linear in a simplex of the Delaunay triangulation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEAR = 2  # candidate bounds of a box on either side of a size
 
 
 def log_sizes(sizes: list[list[int]]) -> Matrix:
-    """(n, sizes) natural logarithms; a size of 0 counts as 0.5.
+    """Natural logarithms of sizes, shape (n, sizes); a size of 0 counts as 0.5.
 
     >>> log_sizes([[1, 0]]).round(3).tolist()
     [[0.0, -0.693]]
@@ -52,17 +52,18 @@ class MeasuredPoints:
 
     @property
     def range(self) -> str:
-        """Smallest and largest measured sizes, for messages."""
+        """Smallest and largest measured sizes, as text for messages."""
         low, high = self._raw.min(axis=0), self._raw.max(axis=0)
         return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
 
     def interpolate_inside(self, sizes: Matrix, triangulate: bool = True) -> NDArray[np.float64]:
-        """(n,) interpolated seconds; NaN outside the convex hull of the measured points.
+        """Interpolated time in s, shape (n,); NaN outside the convex hull of the measured points.
 
         Parameters
         ----------
-        triangulate : whether to look for a simplex where there is no box of measured points, which
-            takes minutes beyond three axes
+        sizes : (n, sizes) logarithms of the sizes
+        triangulate : True to use a simplex if no box of measured points exists; this takes minutes
+            with more than three axes
         """
         x = sizes[:, self._axes]
         tied = self._centre + (x - self._centre[self._axes]) @ self._dependence
@@ -78,13 +79,14 @@ class MeasuredPoints:
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)
 
     def extrapolate_nearest(self, sizes: Matrix) -> tuple[float, float]:
-        """Seconds extrapolated from the nearest point, and the largest ratio of sizes to it.
+        """Time in s extrapolated from the nearest point, and the largest size ratio to it.
 
-        They grow with the product of the sizes that are larger; smaller ones do not shrink them.
+        The time grows with the product of the sizes that are larger; smaller sizes do not reduce
+        it.
 
         Parameters
         ----------
-        sizes : logarithms of those of one op
+        sizes : logarithms of the sizes of one op
         """
         k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
         grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
@@ -92,7 +94,7 @@ class MeasuredPoints:
         return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
 
     def _interpolate_in_box(self, x: list[float]) -> float:
-        """Log seconds from the smallest measured box around a point; NaN where there is none."""
+        """Logarithm of the time from the smallest measured box around a point, or NaN."""
         sides = [list(_bounds_around(v, values)) for v, values in zip(x, self._values, strict=True)]
         for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
             corners = [self._seconds_at.get(corner) for corner in product(*map(_ends_of_side, box))]
@@ -109,7 +111,7 @@ class MeasuredPoints:
 
 
 def _bounds_around(x: float, values: Matrix) -> Iterator[Pair]:
-    """Candidate (low, high) bounds of a box along one axis, the tightest first."""
+    """Candidate (low, high) bounds of a box along one axis, tightest first."""
     first, last = np.searchsorted(values, [x - SLACK, x + SLACK])
     for v in values[first:last].tolist():
         yield v, v

@@ -1,15 +1,15 @@
-"""Variation of recorded durations between steps and between process starts, as factors.
+"""Jitter of recorded durations between steps and between process starts, as factors.
 
-For replicas give the graph its typical durations and the backend the factors around them:
+For replicas, give the graph its typical durations and the backend the factors around them:
 ``graph.with_ops(ops.replace(duration=typical(ops)))`` and ``Recorded.with_jitter(ops)``.
 
-Three factors are kept apart: of single ops (which averages out over a step), common to all ops of a
-rank in one iteration, and common to a process start (which needs several starts to estimate).
+Three factors are separated: per op (averages out over a step), common to all ops of a rank in one
+iteration, and common to a process start (needs several starts to estimate).
 
-From n of them the next is predicted by Student's t with n - 1 degrees of freedom, in logarithms:
-the mean, and the standard deviation times sqrt(1 + 1/n), which is the prediction interval of one
-future observation (Hahn and Meeker 1991, doi:10.1002/9780470316771).  Fewer starts thus give wider
-intervals.  Without assuming a distribution, 90 % would take 19 starts.
+The next start is predicted from n starts with Student's t with n - 1 degrees of freedom, in
+logarithms: the mean, and the standard deviation times sqrt(1 + 1/n). This is the prediction
+interval of one future observation (Hahn and Meeker 1991, doi:10.1002/9780470316771). Fewer starts
+give wider intervals. Without a distribution assumption, a 90 % interval would take 19 starts.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ LEVEL = 0.9
 
 
 def typical_durations(ops: Ops) -> NDArray[np.float64]:
-    """(n,) s: median duration of each op over iterations, scaled so that sums are typical too.
+    """Typical duration of each op in s, shape (n,): its median over iterations, rescaled.
 
-    Medians do not add up to a median: of a rank's ops of one kind they are scaled alike, so that
-    their sum is right in the median iteration.
+    Medians do not add up to the median of a sum. The ops of one kind on a rank share a scale factor
+    that makes their sum correct in the median iteration.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def typical_durations(ops: Ops) -> NDArray[np.float64]:
 
 
 def _median_durations(ops: Ops) -> NDArray[np.float64]:
-    """(n,) s: median duration of each op over the iterations in which it occurs."""
+    """Median duration in s of each op over the iterations in which it occurs, shape (n,)."""
     same = _recurrence_numbers(ops)
     order = np.lexsort((ops.duration, same))
     starts = np.flatnonzero(np.diff(same[order], prepend=-1))
@@ -69,12 +69,13 @@ def _median_durations(ops: Ops) -> NDArray[np.float64]:
 
 
 def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | None:
-    """Quantiles of the factors in a table of several iterations; None for a single iteration.
+    """Quantiles of the jitter factors in a table of several iterations; None for one iteration.
 
     Parameters
     ----------
-    starts : of each process start, (n,) s of its steps
-        If given, factors of start and step are estimated from these, only the op's from ``ops``.
+    starts : step times in s of each process start, each of shape (n,)
+        If given, the factors of starts and steps come from these, and only the factor of ops comes
+        from ``ops``.
 
     Examples
     --------
@@ -96,7 +97,7 @@ def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Sprea
 
 
 def jitter_recorded(ops: Ops) -> bool:
-    """Whether a table has durations of several iterations, so that their jitter is known.
+    """True if a table has several iterations, so that its jitter can be estimated.
 
     >>> [jitter_recorded(Ops.of(period=[0, p], duration=[1.0, 1.1])) for p in (0, 1)]
     [False, True]
@@ -109,7 +110,7 @@ def _recorded_rows(ops: Ops) -> NDArray[np.int64]:
 
 
 def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(q,) quantiles of step time divided by the median of its start.
+    """Quantiles of step time divided by the median step of its process start, shape (q,).
 
     >>> step_factors([np.array([1.0, 2.0, 3.0]), np.array([4.0])])[[0, -1]].round(2).tolist()
     [0.51, 1.49]
@@ -118,9 +119,9 @@ def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def start_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """(q,) predictive quantiles of a new start's median step over the geometric mean of these.
+    """Predictive quantiles of a new start's median step, relative to the mean of these starts.
 
-    Empty for a single start.
+    Shape (q,); the mean is geometric. Empty for a single start.
 
     Examples
     --------
@@ -139,13 +140,13 @@ def start_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Coverage of prediction intervals, by leaving one start out.
+    """Coverage of prediction intervals, estimated by leaving out one process start at a time.
 
     Parameters
     ----------
-    starts : process starts, each held out in turn
-    steps : of all of them
-    held : share of the steps inside their interval
+    starts : number of process starts, each held out in turn
+    steps : number of steps of all starts
+    held : fraction of the steps inside their interval
     """
 
     starts: int
@@ -154,7 +155,7 @@ class Coverage:
 
     @property
     def resolved(self) -> bool:
-        """Whether the coverage is near the nominal 90 %: between 80 % and 97 %."""
+        """True if the coverage is near the nominal 90 %: between 80 % and 97 %."""
         return BAR[0] <= self.held <= BAR[1]
 
 
@@ -181,7 +182,7 @@ def interval_coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
 
 
 def prediction_interval(starts: Sequence[NDArray[np.float64]]) -> tuple[float, float]:
-    """90 % prediction interval of the steps of a new process start, s."""
+    """90 % prediction interval of the step time of a new process start, in s."""
     typical = np.exp(np.mean([np.log(np.median(s)) for s in starts]))
     products = typical * np.outer(start_factors(starts), step_factors(starts))
     low, high = np.quantile(products, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -209,7 +210,10 @@ def _weighted_quantiles(
 
 
 def _recurrence_numbers(ops: Ops) -> NDArray[np.int64]:
-    """(n,) number shared by recurrences of an op: same place, kind, name and turn per iteration."""
+    """Number of each op, shape (n,), equal for its recurrences in other iterations.
+
+    Recurrences have the same component, kind, name and position in the iteration.
+    """
     group = _combination_numbers(ops.rank, ops.stream, ops.kind, ops.signature, ops.label)
     once = _combination_numbers(group, ops.period)
     order = np.argsort(once, kind="stable")
@@ -220,7 +224,10 @@ def _recurrence_numbers(ops: Ops) -> NDArray[np.int64]:
 
 
 def _combination_numbers(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) one number per combination of column values, all >= -1; dense only on overflow."""
+    """One number per combination of column values, shape (n,); values are at least -1.
+
+    The numbers are made dense only if they would overflow.
+    """
     result, width = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         values = int(column.max(initial=0)) + 2
@@ -231,10 +238,10 @@ def _combination_numbers(*columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _pair_numbers(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
-    """(n,) dense number of each pair of values."""
+    """Dense number of each pair of values, shape (n,)."""
     return _dense_numbers(_combination_numbers(a, b))
 
 
 def _dense_numbers(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(n,) dense number of each value, in ascending order."""
+    """Rank of each value among the distinct values, shape (n,)."""
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)

@@ -1,7 +1,7 @@
-"""What a kernel does on a GPU: blocks of threads, the steps of each, arithmetic and bytes.
+"""Work of a GPU kernel: thread blocks, steps per block, arithmetic and bytes.
 
-A kernel is a grid of blocks.  A multiprocessor holds some of them at a time, so that a grid takes
-rounds; a block takes its steps one after another, however idle the GPU is.
+A kernel is a grid of blocks. A multiprocessor holds a limited number of blocks, so a grid runs in
+rounds. A block runs its steps one after another, even if the rest of the GPU is idle.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class KernelWork(NamedTuple):
 
     Parameters
     ----------
-    blocks : that take as long as the longest
-    threads : of each; ``FULL`` fill a multiprocessor
-    depth : steps that one block takes after another
-    step : flop of a step, on tensor cores; 0 for steps that take cycles
-    flop : of all, where arithmetic does not come in steps
-    bytes : read and written
-    far : B of these that a memory has to give where the caches do not hold them all
+    blocks : number of blocks, as if each took as long as the longest
+    threads : threads per block; ``FULL`` threads fill a multiprocessor
+    depth : sequential steps of one block
+    step : flop of a step on tensor cores; 0 for steps that take a fixed number of cycles
+    flop : total flop, for kernels whose arithmetic is not in steps
+    bytes : bytes read and written
+    far : the part of these bytes, in B, that comes from memory if the caches do not hold it
     """
 
     blocks: float = 0.0
@@ -43,7 +43,7 @@ class KernelWork(NamedTuple):
 
 
 def kernel_work(op: OpShape) -> KernelWork:
-    """Work of the kernel of an op.
+    """Work of the kernel that computes an op of this shape.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def streaming_work(bytes_moved: float) -> KernelWork:
 
 
 def _attention_work(op: OpShape, width: float) -> KernelWork:
-    """Blocks of ``TILE`` queries of one head, which walk over the keys that they may see."""
+    """Work of attention: each block has ``TILE`` queries of one head and loops over their keys."""
     batch, heads, queries, keys = op.axes
     group, head, causal, window = op.exact
     high = min(TILE, max(LEAST, 2 ** math.ceil(math.log2(queries))))
@@ -131,7 +131,7 @@ def _attention_work(op: OpShape, width: float) -> KernelWork:
 
 
 def _experts_work(op: OpShape, width: float) -> KernelWork:
-    """Two grouped products: rows of each expert in whole tiles, weights of those that get any."""
+    """Work of fused experts: two grouped GEMMs, rows padded to tiles, weights of used experts."""
     (tokens,) = op.axes
     hidden, inner, top, here, of, gated = op.exact
     pairs = tokens * top * here / of

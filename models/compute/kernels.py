@@ -1,8 +1,8 @@
-"""How long kernels of each family take on a GPU: costs that add up, of starts, steps and bytes.
+"""Kernel families of a GPU: time as a sum of start, step and byte costs.
 
-Constants are in cycles and in shares of what the datasheet says, so that those of one GPU stand
-for another.  They are fitted by ``calibration/fit/kernels.py`` to measured ops and kept in
-``models/catalog/kernels``, with the quantiles of their held-out errors.
+Constants are in cycles or relative to datasheet values, so that constants of one GPU apply to
+another. ``calibration/fit/kernels.py`` fits them to measured ops. ``models/catalog/kernels`` holds
+them, with quantiles of their held-out errors.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Beside = Literal["nothing", "step", "call"]
 
 
 class GpuDatasheet(NamedTuple):
-    """What a datasheet says of a GPU.
+    """Datasheet values of a GPU.
 
     Parameters
     ----------
-    processors : multiprocessors, or compute units
-    clock : Hz
-    bandwidth : B/s of its memory
-    cache : B of the cache that all processors share
+    processors : number of multiprocessors or compute units
+    clock : clock in Hz
+    bandwidth : memory bandwidth in B/s
+    cache : size in B of the cache that all processors share
     """
 
     processors: float
@@ -144,9 +144,9 @@ class KernelFamily:
 
 
 def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats:
-    """(n,) rounds in which blocks find room: whole ones for the GPU, and those of a processor.
+    """Number of rounds of the blocks, shape (n,): full rounds of the GPU, then of a processor.
 
-    A round of few blocks is quicker than a full one, which whole rounds do not know.
+    A round with few blocks is faster than a full one, which a count of full rounds would miss.
     """
     held = np.maximum(np.floor(FULL / threads), 1.0)
     whole = np.ceil(blocks / (chip.processors * held))
@@ -155,15 +155,15 @@ def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats
 
 
 def load_families(name: str) -> dict[str, KernelFamily]:
-    """Families by name, from ``models/catalog/kernels`` or a file of one's own.
+    """Load kernel families by name, from ``models/catalog/kernels`` or a user's file.
 
-    A file that is ``like`` another changes constants of some of its families: those of another
-    program for the same work (``h100-sxm5-80g-flash-1``: attention as MPT had it in 2023).
+    A file that is ``like`` another one only changes constants of some families, such as those of
+    another implementation (``h100-sxm5-80g-flash-1``: attention as MPT used it in 2023).
 
     Raises
     ------
     BackendError
-        There is no such file, or it holds something else.
+        The file does not exist, or has other contents.
 
     Examples
     --------
@@ -206,7 +206,7 @@ SLOWER = 1.15
 
 
 def _with_attention_backward(known: dict[str, KernelFamily]) -> dict[str, KernelFamily]:
-    """Families with attention backward like forward, where nothing was measured of it."""
+    """Families extended by attention backward, derived from forward if it was not measured."""
     own = known.get("attention")
     if own is None or "attention backward" in known:
         return known

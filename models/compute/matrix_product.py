@@ -1,4 +1,4 @@
-"""Matrix products named by a signature: batch, m, n and k."""
+"""GEMM dimensions of an op, from its signature: batch, m, n and k."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRANSPOSED = ("linear",)  # weights as (n, k)
 
 
 class MatrixProduct(NamedTuple):
-    """``batch`` products of m x k with k x n."""
+    """GEMM dimensions: ``batch`` products of an m x k matrix with a k x n matrix."""
 
     batch: int
     m: int
@@ -22,7 +22,7 @@ class MatrixProduct(NamedTuple):
 
 
 def matrix_product(parts: Signature) -> MatrixProduct | None:
-    """Matrix product of an op; None for other ops and for missing shapes.
+    """GEMM dimensions of an op; None for other ops and for missing shapes.
 
     >>> from ...sim.facts.signature import parse_signature
     >>> matrix_product(parse_signature("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
@@ -46,9 +46,9 @@ COPIED = 4  # smallest copy in B that bypasses registers (PTX ISA, cp.async)
 
 
 def rows_are_aligned(p: MatrixProduct, width: float, at: int = ALIGNED) -> bool:
-    """Whether rows of operands and result begin at multiples of ``at`` bytes.
+    """True if the rows of both operands and of the result start at multiples of ``at`` bytes.
 
-    Libraries take other, slower programs for those that do not (CUTLASS names them by ``align``).
+    Libraries use slower kernels for other rows (CUTLASS names kernels by ``align``).
 
     >>> [rows_are_aligned(MatrixProduct(1, 7, n, 64), width=2) for n in (32, 15)]
     [True, False]
@@ -57,11 +57,11 @@ def rows_are_aligned(p: MatrixProduct, width: float, at: int = ALIGNED) -> bool:
 
 
 def tiles_flop(p: MatrixProduct, processors: int) -> float:
-    """Flop that tiled execution occupies: full waves of whole tiles on all processors.
+    """Flop that a tiled GEMM occupies: full waves of complete tiles on all processors.
 
-    Tiles are 64 x 64 up to m = 64, 64 x 128 up to 128, then 128 x 128, and none is split: of vllm's
-    fp8 kernels for compute capability 9.0 (csrc/quantization, scaled_mm, CUTLASS), which other
-    libraries' resemble.
+    Tiles are 64 x 64 up to m = 64, 64 x 128 up to 128, then 128 x 128, without split-k: as in
+    vllm's fp8 kernels for compute capability 9.0 (csrc/quantization, scaled_mm, CUTLASS), which
+    those of other libraries resemble.
 
     >>> tiles_flop(MatrixProduct(1, 128, 256, 10), 4) == 4 * 2 * 64 * 128 * 10
     True

@@ -1,4 +1,4 @@
-"""Measured times of ops: exact at measured sizes, interpolated between, unknown outside."""
+"""Measured op times: exact at measured sizes, interpolated between them, unknown outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .interpolation import MeasuredPoints, log_sizes
 
 
 class GridPoint(NamedTuple):
-    """Where an op lies among measured ones: those of one ``key`` differ in ``sizes`` alone."""
+    """Coordinates of an op among measured ops: ops of one ``key`` differ only in ``sizes``."""
 
     key: Hashable
     sizes: tuple[int, ...]
@@ -21,7 +21,7 @@ class GridPoint(NamedTuple):
 
 
 class MeasuredOps:
-    """Measured seconds of ops by signature: ops of one name and the same types are of one key."""
+    """Measured op times by signature; ops with the same name and types share a key."""
 
     def __init__(self, source: str):
         self.source = source
@@ -30,11 +30,11 @@ class MeasuredOps:
         self._points: dict[Hashable, MeasuredPoints] = {}
 
     def grid_point(self, text: str) -> GridPoint | None:
-        """Where the op of a signature lies; None of an op of no known kind."""
+        """Coordinates of an op in the measured grid, from its signature; None if unknown."""
         return signature_grid_point(text)
 
     def add(self, measured: Iterable[tuple[Hashable, GridPoint, float]]) -> None:
-        """Add measured ops by their identity; several times of one count with their median."""
+        """Add measured times by op identity; the median counts if an op has several."""
         found: dict[Hashable, tuple[GridPoint, list[float]]] = {}
         for name, grid_point, s in measured:
             found.setdefault(name, (grid_point, []))[1].append(s)
@@ -43,17 +43,17 @@ class MeasuredOps:
             self._rows.setdefault(grid_point.key, []).append(([*grid_point.sizes], seconds))
 
     def points(self, grid_point: GridPoint | None) -> MeasuredPoints | None:
-        """Measured points of the key of a place; None where none was measured."""
+        """Measured points with the key of a grid point; None if there are none."""
         if grid_point and grid_point.key not in self._points and grid_point.key in self._rows:
             self._points[grid_point.key] = MeasuredPoints(self._rows[grid_point.key])
         return self._points.get(grid_point.key) if grid_point else None
 
     def exact_seconds(self, text: str) -> float:
-        """Seconds of an op at a measured size; NaN at another."""
+        """Time of an op in s at a measured size; NaN at other sizes."""
         return self._seconds.get(text, np.nan)
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """(n,) s of ops with these signatures; NaN outside the measured sizes."""
+        """Time in s of ops with these signatures, shape (n,); NaN outside the measured sizes."""
         found = np.array([self.exact_seconds(text) for text in texts])
         missing: dict[Hashable, list[tuple[int, GridPoint]]] = {}
         for i in np.flatnonzero(np.isnan(found)).tolist():
@@ -68,7 +68,7 @@ class MeasuredOps:
 
 
 def signature_grid_point(text: str) -> GridPoint:
-    """Place among ops of one name whose operands are of the same types."""
+    """Grid point of a signature: its key is the op's name and operand types."""
     s = parse_signature(text)
     key = (s.kind, s.name, *((o.dtype, len(o.shape)) for o in s.operands))
     return GridPoint(key, tuple(size for o in s.operands for size in o.shape))

@@ -1,4 +1,4 @@
-"""Published databases of measured ops of one GPU: ops by what they compute."""
+"""Published databases of measured ops of one GPU, looked up by what an op computes."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ BETWEEN: dict[str, tuple[float, ...]] = {
 
 
 class OpDatabase(MeasuredOps):
-    """Measured ops of one GPU, in the form of AIConfigurator (parquet) or of Vidur (CSV).
+    """Measured ops of one GPU from a database of AIConfigurator (parquet) or Vidur (CSV).
 
-    Operators are recognised by what they compute, not by name: any product of m, n and k is
-    looked up as one.  Between measured sizes times are interpolated along the axes that matter
-    (rows and widths; batch, heads, queries and keys; tokens of experts); what must not differ
-    (width of a head, query heads to a key head, sizes of experts) must have been measured.  The
-    files of a family are read when one of its ops is asked about.
+    Ops are matched by what they compute, not by name: any GEMM of m, n and k matches. Times are
+    interpolated along the axes that vary continuously (rows and widths; batch, heads, queries and
+    keys; tokens of experts). Other properties must have been measured exactly (head width, query
+    heads per key head, expert sizes). The files of a family are read on the first lookup of one of
+    its ops.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class OpDatabase(MeasuredOps):
 
     @classmethod
     def of(cls, measured: dict[OpShape, float]) -> OpDatabase:
-        """Database in memory: seconds by shape."""
+        """Database in memory, from times in s by shape."""
         made = cls("<memory>")
         made.add(
             (one := _rounded_shape(s), shape_grid_point(one), sec) for s, sec in measured.items()
@@ -94,12 +94,12 @@ class OpDatabase(MeasuredOps):
         return made
 
     def require_files(self) -> None:
-        """See that the folder has measured ops.
+        """Raise an error if the folder has no measured ops.
 
         Raises
         ------
         BackendError
-            It has none of this engine.
+            The folder has no measured ops of this engine.
         """
         if not Path(self.folder).exists() or not self._family_files(""):
             raise BackendError(
@@ -108,24 +108,24 @@ class OpDatabase(MeasuredOps):
             )
 
     def grid_point(self, text: str) -> GridPoint | None:
-        """Where the op of a signature lies among those that compute the same."""
+        """Coordinates of an op among the measured ops that compute the same, or None."""
         shape = _shape(text)
         return shape_grid_point(shape) if shape else None
 
     def exact_seconds(self, text: str) -> float:
-        """Seconds of an op at a measured size; NaN at another."""
+        """Time of an op in s at a measured size; NaN at other sizes."""
         if shape := _shape(text):
             self._load_family(shape.family)
         return self._seconds.get(shape, np.nan)
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """(n,) s of ops with these signatures, each looked up once; NaN where unknown."""
+        """Time in s of ops with these signatures, shape (n,); NaN if unknown."""
         for text in {*texts} - self._asked.keys():
             self._asked[text] = float(super().seconds([text])[0])
         return np.array([self._asked[text] for text in texts])
 
     def doubt(self, text: str) -> Doubt | None:
-        """Doubt of an interpolated op; a measured one has the jitter of its table, untold."""
+        """Error interval of an interpolated op; None for a measured one."""
         shape = _shape(text)
         if shape is None or shape in self._seconds:
             return None
@@ -137,7 +137,7 @@ class OpDatabase(MeasuredOps):
         return [f for f in some if engine_and_version(f).startswith(self.engine)]
 
     def _load_family(self, family: str) -> None:
-        """Read the files that have ops of a family, once."""
+        """Read the files that contain ops of a family, once."""
         if family in self._read:
             return
         self._read.add(family)
@@ -158,12 +158,12 @@ def _shape(text: str) -> OpShape | None:
 
 
 def shape_grid_point(shape: OpShape) -> GridPoint:
-    """Place of a shape with whole axes."""
+    """Grid point of a shape whose axes are integers."""
     sizes = tuple(int(v) for v in shape.axes)
     return GridPoint(shape[:3], sizes, len(sizes) <= TRIANGULATED)
 
 
 def _rounded_shape(shape: OpShape) -> OpShape:
-    """The shape with whole axes; half precisions of 16 bit are one: they run the same kernels."""
+    """Shape with integer axes; fp16 and bf16 count as one type, since they run the same kernels."""
     dtype = "bf16" if shape.dtype == "fp16" else shape.dtype
     return OpShape(shape.family, dtype, shape.exact, tuple(float(round(v)) for v in shape.axes))

@@ -1,8 +1,8 @@
-"""Readers of published databases of measured ops: their rows as shapes of ops and seconds.
+"""Readers of published op databases: rows as op shapes and times.
 
-AIConfigurator's (``op/<gpu>/<family>/<engine>/<version>/*.parquet``, latency in ms) and Vidur's
-(``compute/<gpu>/<model>/mlp.csv.gz``, medians in ms).  A reader knows the columns of one file;
-collectives among them are the fabric's, and are left out.
+Supported: AIConfigurator (``op/<gpu>/<family>/<engine>/<version>/*.parquet``, latency in ms) and
+Vidur (``compute/<gpu>/<model>/mlp.csv.gz``, medians in ms). Each reader handles the columns of one
+file. Collectives are left out, since the fabric models them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ MS = 1e-3
 
 
 class OpRow(NamedTuple):
-    """One measured op."""
+    """One measured op: its shape and its time."""
 
     shape: OpShape
     seconds: float
 
 
 def measured_rows(file: Path) -> Iterator[OpRow]:
-    """Measured ops of one file; none for a table of collectives or of modules of several kernels.
+    """Measured ops of one file; none for tables of collectives, or of modules with several kernels.
 
     Raises
     ------
     BackendError
-        Its columns are not those of its kind.
+        The file does not have the expected columns.
     """
     if file.name.startswith("mlp.csv"):
         yield from _vidur_rows(file)
@@ -59,7 +59,7 @@ def measured_rows(file: Path) -> Iterator[OpRow]:
 
 
 def engine_and_version(file: Path) -> str:
-    """What measured a file: engine and version of AIConfigurator's, the model of Vidur's.
+    """Source of a file: engine and version for AIConfigurator, the model for Vidur.
 
     >>> engine_and_version(Path("op/h100_sxm/gemm/vllm/0.19.0/gemm_perf.parquet"))
     'vllm/0.19.0'
@@ -70,7 +70,7 @@ def engine_and_version(file: Path) -> str:
 
 
 def database_files(folder: Path, family: str = "") -> list[Path]:
-    """All files of a database under a folder that have rows, or those of one family."""
+    """Files with measured ops in a database folder: all, or those of one family."""
     wanted = {name for name, of in FAMILIES.items() if not family or family in of}
     return sorted(f for f in folder.rglob("*") if f.name in wanted)
 
@@ -86,7 +86,7 @@ def _read_parquet(file: Path) -> dict[str, NDArray[Any]]:
 
 
 def _timed_rows(table: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
-    """Rows of some columns, and the seconds of each; those without a time are left out."""
+    """Values of some columns, and the time in s, for each row that has a time."""
     columns = [np.asarray(table[n]).tolist() for n in names]
     for *values, ms in zip(*columns, np.asarray(table["latency"], float).tolist(), strict=True):
         if ms > 0:
@@ -100,7 +100,7 @@ def _product_rows(t: Columns) -> Iterator[OpRow]:
 
 
 def _batched_product_rows(t: Columns) -> Iterator[OpRow]:
-    """The two products around the latent cache: heads x (tokens, 128) x (128, 512), and back."""
+    """Two GEMMs around the latent cache: heads x (tokens, 128) x (128, 512), and its reverse."""
     for name, dtype, tokens, heads, s in _timed_rows(
         t, "op_name", "bmm_dtype", "num_tokens", "num_heads"
     ):
@@ -184,7 +184,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 
 
 def _vidur_rows(file: Path) -> Iterator[OpRow]:
-    """Ops of a layer, in fp16, sharded over ``num_tensor_parallel_workers``."""
+    """Ops of a transformer layer in fp16, sharded over ``num_tensor_parallel_workers``."""
     with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as lines:
         for row in csv.DictReader(lines):
             for op, shape, share in _vidur_shapes(row):
@@ -194,10 +194,10 @@ def _vidur_rows(file: Path) -> Iterator[OpRow]:
 
 
 def _vidur_shapes(row: dict[str, str]) -> Iterator[tuple[str, OpShape, float]]:
-    """(name of an op, its shape, share of the time that one kernel has) of one row.
+    """Op name, shape, and fraction of the time per kernel, for each op of one row.
 
-    A model without a gated MLP is phi-2, whose blocks add attention and MLP to what came in:
-    its ``add`` are two, its norm has a mean, its activation no gate.
+    A model without a gated MLP is phi-2, whose blocks add attention and MLP to the same input: its
+    ``add`` is two kernels, its norm computes a mean, and its activation has no gate.
     """
     tokens, parts, hidden, inner, heads, shared, words = (
         float(row[c])

@@ -1,7 +1,7 @@
-"""Shape of an op on a GPU, whatever its name: what a measured op must share, and what may differ.
+"""Shape of an op on a GPU, independent of its name: properties that must match, and variable sizes.
 
-A product by any library is a product of m, n and k.  Databases of ops look up shapes and
-interpolate along their axes; ``kernel_work`` derives what a kernel does from them.
+A GEMM of any library is a GEMM of m, n and k. Op databases look up shapes and interpolate along
+their axes; ``kernel_work`` derives the work of a kernel from them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class OpShape(NamedTuple):
 
     Parameters
     ----------
-    family : ops of one family are kernels of one kind
+    family : kernel family of the op
     dtype : element type of the first operand
-    exact : what two ops must share for one to tell of the other
-    axes : sizes along which time may be interpolated; ``AXES`` names them
+    exact : properties that must be equal for the time of one op to predict another's
+    axes : sizes along which times may be interpolated, named in ``AXES``
     """
 
     family: str
@@ -93,10 +93,10 @@ ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 
 @lru_cache(maxsize=1 << 16)
 def op_shape(signature: str) -> OpShape | None:
-    """Shape of an op; None for what is no compute, and for kernels of unknown operands.
+    """Shape of an op; None if it does not compute, or if its operands are unknown.
 
-    A kernel, or an operator of torch, that no rule knows streams its operands; one of another
-    library, or a region that was compiled, may do anything with them, and has no shape.
+    A torch operator or kernel without a rule is assumed to stream its operands. An operator of
+    another library, or a compiled region, may do anything with its operands and has no shape.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def op_shape(signature: str) -> OpShape | None:
 
 
 def _may_do_anything(name: str) -> bool:
-    """Whether an operator that no rule knows is another library's, or a region that was compiled.
+    """True if an operator without a rule belongs to another library, or is a compiled region.
 
     >>> _may_do_anything("vllm::moe_forward"), _may_do_anything("CompiledFunctionBackward")
     (True, True)
@@ -141,7 +141,7 @@ def _may_do_anything(name: str) -> bool:
 
 
 def _product_shape(parts: Signature) -> OpShape | None:
-    """Product; measured ones of few bits have the quantizing of an operand in them, unless said.
+    """Shape of a GEMM; low-precision ones include quantization unless the signature says no.
 
     >>> op_shape("compute:aten::_scaled_mm quantized=1 fp8[4x8] fp8[8x16]").exact
     (1.0,)
@@ -152,7 +152,7 @@ def _product_shape(parts: Signature) -> OpShape | None:
 
 
 def _convolution_shape(parts: Signature, signature: str) -> OpShape | None:
-    """Convolution with the stride that its attributes tell, else of stride 1."""
+    """Shape of a convolution; its stride is that of its attributes, or 1."""
     asked = demand(signature)
     if not asked.flop:
         return None
@@ -160,7 +160,7 @@ def _convolution_shape(parts: Signature, signature: str) -> OpShape | None:
 
 
 def _streamed_shape(family: str, parts: Signature) -> OpShape:
-    """An op that reads its operands and writes a result as large as the largest."""
+    """Shape of an op that reads its operands and writes a result of the size of the largest."""
     name = parts.op.rpartition("::")[2]
     tensors = [o for o in parts.operands if o.shape]
     sizes = [_bytes_touched(o, parts) for o in tensors]
@@ -181,7 +181,7 @@ TABLE = 4  # an operand with this many times more rows than indices is a table
 
 
 def _bytes_touched(operand: Operand, parts: Signature) -> int:
-    """Bytes of an operand that an op touches: of a table beside indices, one row for each."""
+    """Bytes of an operand that an op accesses; for a table with indices, one row per index."""
     whole = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
     indices = [math.prod(o.shape) for o in whole]
     most = max(indices, default=0)
@@ -206,7 +206,7 @@ def _reduction_shape(parts: Signature) -> OpShape:
 
 
 def _row_blocks_rule(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
-    """Rule of ops in which one block of threads takes one row of ``last`` dimensions."""
+    """Rule for ops in which one thread block handles one row of the last ``last`` dimensions."""
 
     def rule(parts: Signature) -> OpShape:
         shape = max((o.shape for o in parts.operands), key=math.prod)
@@ -219,7 +219,7 @@ def _row_blocks_rule(family: str, last: int = 1) -> Callable[[Signature], OpShap
 
 
 def _norm_shape(parts: Signature) -> OpShape:
-    """Norms of the last dimension; of images, one row a channel over all of them."""
+    """Shape of a norm over the last dimension; for images, one row per channel."""
     found = _row_blocks_rule("norm")(parts)
     shape = max((o.shape for o in parts.operands), key=math.prod)
     if len(shape) < 4:
@@ -229,14 +229,17 @@ def _norm_shape(parts: Signature) -> OpShape:
 
 
 def _activation_shape(parts: Signature) -> OpShape:
-    """Gate and value side by side: the operand is twice as wide as the result."""
+    """Shape of a gated activation, whose operand (gate and value) is twice as wide."""
     widest = max(parts.operands, key=lambda o: math.prod(o.shape))
     rows = math.prod(widest.shape[:-1])
     return OpShape("activation", parts.dtype, (), (float(rows), widest.shape[-1] / 2))
 
 
 def _rope_shape(parts: Signature) -> OpShape | None:
-    """Rotation of queries and keys, (tokens, heads x width) each; ``head=128`` where it is told."""
+    """Shape of a rotary embedding of queries and keys, each (tokens, heads x width).
+
+    The head width is the ``head`` attribute, such as ``head=128``, if there is one.
+    """
     two = [o for o in parts.operands if len(o.shape) >= 2 and not o.dtype.startswith("int")]
     if len(two) < 2:
         return None
@@ -259,9 +262,9 @@ def _gather_shape(parts: Signature) -> OpShape | None:
 
 
 def _attention_shape(parts: Signature) -> OpShape | None:
-    """Attention of (query, key, value), each (batch, heads, length, width).
+    """Shape of attention of (query, key, value), each (batch, heads, length, width).
 
-    Operators of flash-attention itself have the length before the heads.
+    Operators of the flash-attention library have the length before the heads.
     """
     if "backward" in parts.op:
         return None
@@ -282,7 +285,7 @@ def _attention_shape(parts: Signature) -> OpShape | None:
 
 
 def _attention_backward_shape(parts: Signature) -> OpShape | None:
-    """Fused attention backward of (gradient, query, key, value), as models are described with it.
+    """Shape of fused attention backward of (gradient, query, key, value), as in described models.
 
     >>> op_shape(
     ...     "compute:fused::attention_backward causal=1 bf16[1x8x64x128] bf16[1x8x64x128] "
@@ -298,10 +301,10 @@ def _attention_backward_shape(parts: Signature) -> OpShape | None:
 
 
 def _packed_attention_shape(parts: Signature) -> OpShape | None:
-    """Causal attention of sequences that lie end to end: (tokens, heads, width), and their starts.
+    """Shape of causal attention of packed sequences: (tokens, heads, width), start offsets.
 
-    Sequences are taken to be as long as their mean; of a paged cache, the last operand says which
-    pages they read.
+    All sequences are assumed to have the mean length. For a paged cache, the last operand lists the
+    pages to read.
 
     >>> op_shape(
     ...     "compute:aiter::mha_batch_prefill bf16[4096x32x128] bf16[9000x8x128] "
@@ -330,7 +333,7 @@ def _heads_first(op: str, operand: Operand) -> tuple[int, ...]:
 
 
 def _experts_shape(parts: Signature) -> OpShape | None:
-    """Fused experts: tokens, both weights, and (tokens, experts to each), as vllm passes them."""
+    """Shape of fused experts, from vllm's operands: tokens, both weights, routing."""
     if len(parts.operands) < 4:
         return None
     x, first, second, chosen = (o.shape for o in parts.operands[:4])

@@ -1,4 +1,4 @@
-"""Recorded durations as a model."""
+"""Backend that uses recorded durations."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ OTHER_HOST = "host ops of another machine"
 
 @backend("recorded")
 class Recorded(Backend):
-    """Durations of the graph, as the trace recorded them.
+    """Backend that returns the durations recorded in the trace.
 
     Parameters
     ----------
     scale : Ratio
-        Multiplies every duration: 1.3 for a straggler that takes 30 % longer.
+        Factor on every duration: 1.3 for a straggler that takes 30 % longer.
     shared : bool
-        Ops use their machine's memory (its ``dram``) at the rate at which they moved their bytes
-        when recorded, so that ranks on one machine slow each other once they want more than it
+        Ops use the memory of their machine (its ``dram``) at the rate at which they moved bytes
+        when recorded. Ranks on one machine slow each other down if they need more bandwidth than it
         has.
     cache : CacheRoof
-        Cache of the processor.  With ``shared``: ops that move no more bytes than its size leave
-        the memory alone.
+        Cache of the processor, used with ``shared``: ops that move no more bytes than its size do
+        not use memory bandwidth.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Recorded(Backend):
 
     @classmethod
     def with_jitter(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:
-        """Backend that draws, in replicas, the variation found in several iterations of ``ops``.
+        """Backend whose replicas draw the jitter estimated from the iterations in ``ops``.
 
         >>> Recorded.with_jitter(Ops.of(duration=[1.0, 2.0, 1.0], period=[0, 1, 2])).spread is None
         False
@@ -73,7 +73,7 @@ class Recorded(Backend):
 
     @classmethod
     def of_another_gpu(cls, *, scale: Ratio = 1.0) -> Recorded:
-        """Backend of a GPU that recorded none of it: how wrong it is nobody has judged.
+        """Backend for a GPU other than that of the recording; its error interval is unbounded.
 
         >>> Recorded.of_another_gpu().timing(Ops.of(duration=[1.0])).doubt[0].interval()
         (0.0, inf)
@@ -84,7 +84,7 @@ class Recorded(Backend):
 
     @classmethod
     def of_another_host(cls) -> Recorded:
-        """Backend of a host that recorded none of it: how much faster it is nobody has judged.
+        """Backend for a host other than that of the recording; its error interval is unbounded.
 
         >>> Recorded.of_another_host().timing(Ops.of(kind=1, duration=[1.0])).doubt[0].interval()
         (0.0, inf)
@@ -94,11 +94,11 @@ class Recorded(Backend):
         return made
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether a duration was recorded."""
+        """Mask of ops with a recorded duration, shape (n,)."""
         return ~np.isnan(ops.duration)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Recorded seconds, as work on shared memory or cores where there are any."""
+        """Recorded durations, as work on the shared memory or core if the op uses one."""
         require(ops, "duration")
         seconds = ops.duration * self.scale
         busy = (ops.kind == Kind.COMPUTE) & (seconds > 0)
@@ -119,7 +119,7 @@ class Recorded(Backend):
         return Timing.of(fixed, work, Usage.of(used), each, self.spread, doubt=self.doubt)
 
     def _memory_of_each(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """(n,) memory component of each op that uses it, -1 for others."""
+        """Memory component of each op that uses one, shape (n,); -1 for others."""
         memory = _part_of_each(ops, self._memory)
         if np.any(memory[moves] < 0):
             raise BackendError(
@@ -130,7 +130,7 @@ class Recorded(Backend):
 
 
 def _part_of_each(ops: Ops, parts: dict[int, int]) -> NDArray[np.int32]:
-    """(n,) part that belongs to each op's component, -1 for none."""
+    """Part that belongs to each op's component, shape (n,); -1 for none."""
     if ops.at is None:
         return np.full(len(ops), -1, np.int32)
     of = np.full(1 + max(parts, default=0), -1, np.int32)

@@ -1,10 +1,10 @@
-"""GPUs, predicted: a kernel is limited by arithmetic or by memory, whichever is slower.
+"""GPU roofline: a kernel is limited by compute or by memory, whichever is slower.
 
-The roofline (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with what share
-of both roofs is reached, what of the lower one the higher does not hide, and a launch cost, all
-fitted to measured products; and, for processors, a higher roof for what fits the cache (Ilic,
-Pratas, Sousa 2014, doi:10.1109/L-CA.2013.6).  Kernels that are no products (attention, norms, what
-streams) have constants of their own family where those are known (``kernels.py``).
+This is the roofline model (Williams, Waterman, Patterson 2009, doi:10.1145/1498765.1498785) with
+four fitted constants: the fraction of each roof that is reached, the fraction of the shorter time
+that is not overlapped, and a launch cost. For CPUs there is a higher roof for data that fits into
+the cache (Ilic, Pratas, Sousa 2014, doi:10.1109/L-CA.2013.6). Kernels other than GEMMs (attention,
+norms, streaming ops) use constants of their own family if they are known (``kernels.py``).
 """
 
 from __future__ import annotations
@@ -68,42 +68,45 @@ RENAMED = {
 
 @backend("roofline")
 class Roofline(Backend):
-    """One GPU, timed by its roofline.
+    """Roofline model of one GPU.
 
-    The peak is that of the first operand's element type.  Give the peaks of all types in use.  An
+    The peak is that of the first operand's element type, so give the peaks of all types in use. An
     op of given flop and bytes may name the family whose errors it has: ``compute:layers
-    like=product bf16[]``; else its doubt is that of rooflines of anything.
+    like=product bf16[]``; otherwise the error interval of all rooflines applies.
 
-    ``stated_peaks`` has flop/s of the datasheet by element type, ``peaks`` those that are reached.
+    ``stated_peaks`` holds the datasheet's flop/s by element type, ``peaks`` the rates that are
+    reached.
 
     Parameters
     ----------
     bandwidth : MemoryRate
-        Bandwidth of its memory, as the datasheet has it.
+        Memory bandwidth from the datasheet.
     memory_efficiency : Ratio
-        Share of ``bandwidth`` that large kernels reach.
+        Fraction of ``bandwidth`` that large kernels reach.
     efficiency : Ratio
-        Share of a peak that large kernels reach.
+        Fraction of the peak that large kernels reach.
     launch : Seconds
-        Cost of any kernel, however small.
+        Launch cost of every kernel, independent of its size.
     exposed : Ratio
-        Share of the shorter of arithmetic and memory that the longer does not hide.
+        Fraction of the shorter of compute and memory time that is not overlapped with the longer.
     peaks : Peaks
-        Dense peaks by element type.
+        Dense peak rates by element type.
     gemm : Gemm
-        Costs of matrix products.
+        Costs of GEMMs.
     cache : CacheRoof
-        Cache of a processor: a higher roof for ops whose bytes fit it.
+        Cache of the processor: a higher rate for ops whose bytes fit into it.
     caches : str
-        ``step`` where other kernels run between an op and the next like it; ``alone`` for a loop
-        of one op, as in tables of measured ops and microbenchmarks: nothing starts cold.
+        State of the caches. ``step``: other kernels run between two equal ops, so GEMMs start cold.
+        ``alone``: one op runs in a loop, as in microbenchmarks and tables of measured ops, so no op
+        starts cold.
     chip : Chip
-        Multiprocessors, clock and shared cache; ``kernels`` needs all three.
+        Multiprocessors, clock and shared cache; ``kernels`` requires all three.
     kernels : str
-        Constants of families of kernels: a name in ``models/catalog/kernels``, or a file; "" for
-        none, so that every op is a roofline.
+        Constants of kernel families: a name in ``models/catalog/kernels``, or a file; "" for none,
+        so that the roofline times every op.
     shared : bool
-        Kernels use their GPU's ``hbm``, so that copies and kernels slow each other.
+        Kernels use the bandwidth of their GPU's ``hbm``, so that copies and kernels slow each other
+        down.
 
     Examples
     --------
@@ -175,11 +178,11 @@ class Roofline(Backend):
         )
 
     def open(self, system: System) -> None:
-        """Look up each GPU's memory (``hbm``), and the processors it shares (``core``)."""
+        """Look up each GPU's memory (``hbm``) and its shared multiprocessors (``core``)."""
         self._hbm, self._core = system.parts_by_gpu("hbm"), system.parts_by_gpu("core")
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether flop, bytes and the peak of its element type are known."""
+        """Mask of ops with known flop, bytes and peak of the element type, shape (n,)."""
         flop, moved = self.demand(ops)
         peaks = np.array([t in self.peaks for t in _element_types(ops)] + [False])[ops.signature]
         return np.asarray(
@@ -188,7 +191,7 @@ class Roofline(Backend):
         )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Seconds of each op, and with ``kernels`` the doubt of its family."""
+        """Time of each op; with ``kernels``, also the error interval of its family."""
         parts = self.parts(ops)
         doubt, source = self._doubts_and_sources(ops, parts) if self.families else (None, None)
         cores = self._parts_of(ops, self._core)
@@ -202,12 +205,14 @@ class Roofline(Backend):
         return replace(flow, source=source, doubt=doubt)
 
     def parts(self, ops: Ops) -> Floats:
-        """(4, n) s of launch, latency, memory and arithmetic, which add up to the time.
+        """Launch, latency, memory and compute time of each op in s, shape (4, n).
+
+        Their sum is the time.
 
         Raises
         ------
         BackendError
-            Nothing is known of an op: neither flop and bytes nor operands to tell them from.
+            An op has neither known flop and bytes nor operands to derive them from.
 
         Examples
         --------
@@ -231,7 +236,10 @@ class Roofline(Backend):
         return found * self._levels(ops, family_and_work)
 
     def _roof_parts(self, ops: Ops) -> Floats:
-        """(4, n) s of ops without a family of their own; what only streams, like its family."""
+        """Time parts in s, shape (4, n), of ops without a kernel family of their own.
+
+        Ops that only stream use the constants of the streaming family.
+        """
         flop, moved = self.demand(ops)
         ops = ops.replace(flop=flop, bytes=moved)
         require(ops, "flop", "bytes")
@@ -256,7 +264,7 @@ class Roofline(Backend):
         return found
 
     def _family_of_signatures(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:
-        """Family and work of each signature; None where the roofline answers."""
+        """Kernel family and work of each signature; None if the roofline times it."""
         return [self._family_and_work(text) for text in ops.signatures]
 
     def _family_and_work(self, text: str) -> tuple[str, KernelWork] | None:
@@ -271,7 +279,9 @@ class Roofline(Backend):
         return (shape.family, work) if not needs or _peak_of(self.peaks, text) else None
 
     def demand(self, ops: Ops) -> tuple[Floats, Floats]:
-        """(n,) flop and (n,) bytes: as the ops have them, else, with families, as operands tell.
+        """Flop and bytes of each op, each (n,): from the op, or derived from its operands.
+
+        They are derived from the operands only if kernel families are set.
 
         >>> gpu = Roofline(bandwidth=1e9)
         >>> [v.tolist() for v in gpu.demand(Ops.of(flop=[1.0], bytes=[2.0]))]
@@ -289,16 +299,16 @@ class Roofline(Backend):
         return flop, np.where(np.isnan(ops.bytes), table[:, 1], ops.bytes)
 
     def _peaks_of(self, ops: Ops) -> Floats:
-        """(n,) flop/s of the element types of ops whose families know steps; 1 where unknown.
+        """Datasheet peak in flop/s of ops with tensor-core steps, shape (n,); 1 if unknown.
 
-        They are those of the datasheet: what products reach of them says nothing of other kernels,
-        whose constants hold their own share.
+        The fraction that GEMMs reach does not apply to other kernels, whose constants include their
+        own.
         """
         table = np.array([_peak_of(self.stated_peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
     def _levels(self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]) -> Floats:
-        """(n,) level of each op's family."""
+        """Level factor of each op's family, shape (n,)."""
         known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
         if not known:
             return np.ones(len(ops))
@@ -309,7 +319,7 @@ class Roofline(Backend):
     def _doubt_families(
         self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]
     ) -> list[str]:
-        """Family whose doubt and level each op has."""
+        """Family that gives each op its error interval and level."""
         owned = zip(ops.signatures, family_and_work, strict=True)
         names = np.array([*(self._doubt_family(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
@@ -319,7 +329,7 @@ class Roofline(Backend):
         return told
 
     def _doubts_and_sources(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
-        """Doubt and source of each row."""
+        """Error interval and source of each row."""
         told = self._doubt_families(ops, self._family_of_signatures(ops))
         regimes = parts.argmax(axis=0).tolist()
         doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
@@ -330,7 +340,7 @@ class Roofline(Backend):
         )
 
     def _doubt_family(self, text: str, family_and_work: tuple[str, KernelWork] | None) -> str:
-        """Family whose doubt an op has: its own, or the one that its signature says it is like."""
+        """Family that gives an op its error interval: its own, or the one named by ``like``."""
         like = (
             parse_signature(text).attributes.get(LIKE)
             if family_and_work is None or family_and_work[0] == STREAM
@@ -370,12 +380,12 @@ class Roofline(Backend):
         return f"fitted:{self.kernels} {name}, {family.evidence.error:.0%} on what was held out"
 
     def _launch_and_factors(self, ops: Ops) -> Floats:
-        """(3, n) s of launch, and factors of whole tiles and of rows that are not aligned."""
+        """Launch time in s, tile factor and alignment factor of each op, shape (3, n)."""
         rows = [self._launch_and_factors_of(text) for text in ops.signatures]
         return np.array([*rows, (self.launch, 1.0, 1.0)])[ops.signature].T
 
     def _launch_and_factors_of(self, text: str) -> tuple[float, float, float]:
-        """Launch seconds and both factors of one signature."""
+        """Launch time in s, tile factor and alignment factor of one signature."""
         parts = parse_signature(text)
         dtype = COMPUTED_AS.get(parts.dtype, parts.dtype)
         shape = matrix_product(parts)
@@ -394,13 +404,13 @@ class Roofline(Backend):
         return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape)), 1.0
 
     def _alignment_factor(self, shape: MatrixProduct, dtype: str) -> float:
-        """Times as long as with aligned rows."""
+        """Slowdown factor of a GEMM relative to one with aligned rows."""
         if dtype not in TENSOR_TYPES or rows_are_aligned(shape, WIDTH[dtype]):
             return 1.0
         return self.unaligned if rows_are_aligned(shape, WIDTH[dtype], COPIED) else self.odd
 
     def _peak_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
-        """(n,) flop/s; infinite where there is no arithmetic."""
+        """Peak rate of each op in flop/s, shape (n,); infinite for ops without arithmetic."""
         types = _element_types(ops)
         rates = np.array([self.peaks.get(t, np.nan) for t in types] + [np.nan])
         peak = np.where(ops.flop > 0, rates[ops.signature], np.inf)
@@ -414,16 +424,16 @@ class Roofline(Backend):
         return peak
 
     def _sustained_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
-        """(n,) flop/s under the power limit; infinite where that is not known."""
+        """Rate of each op under the power limit in flop/s, shape (n,); infinite if unknown."""
         table = [self._sustained_peaks.get(t, np.inf) for t in _element_types(ops)]
         return np.asarray(np.array([*table, np.inf])[ops.signature])
 
     def _core_timing(
         self, ops: Ops, launch: Floats, busy: Floats, cores: NDArray[np.int32]
     ) -> Timing:
-        """Timing with the seconds of a kernel as work on its GPU's multiprocessors.
+        """Timing with the kernel's time as work on its GPU's multiprocessors.
 
-        With ``shared`` its bytes cross the memory meanwhile.
+        With ``shared``, its bytes also use memory bandwidth during that time.
         """
         memory = np.full(len(ops), -1, np.int32)
         if self.shared:
@@ -440,12 +450,12 @@ class Roofline(Backend):
         )  # fmt: skip
 
     def _parts_of(self, ops: Ops, parts: Mapping[int, int]) -> NDArray[np.int32]:
-        """(n,) part of each op's GPU, -1 for none."""
+        """Part of each op's GPU, shape (n,); -1 for none."""
         asked = [] if ops.at is None or not parts else ops.at.component.tolist()
         return np.array([parts.get(g, -1) for g in asked] or [-1] * len(ops), np.int32)
 
     def _memory_of(self, ops: Ops) -> NDArray[np.int32]:
-        """(n,) memory of each op's GPU."""
+        """Memory component of each op's GPU, shape (n,)."""
         memory = self._parts_of(ops, self._hbm)
         if (memory < 0).any():
             raise BackendError(
@@ -455,7 +465,7 @@ class Roofline(Backend):
         return memory
 
     def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
-        """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
+        """Timing with the op's bytes as work on GPU memory, at most at the roofline's rate."""
         moved = self.demand(ops)[1]
         memory = self._memory_of(ops)
         limit = np.divide(moved, busy, out=np.full(len(ops), np.inf), where=busy > 0)
@@ -468,7 +478,10 @@ class Roofline(Backend):
 def _timed_by_family(
     ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]
 ) -> NDArray[np.bool_]:
-    """(n,) whether a family answers; what an unknown name does, an op of known flop knows best."""
+    """Mask of ops that a kernel family times, shape (n,).
+
+    An op with a name without a rule uses its own flop if they are known.
+    """
     known = np.array([one is not None for one in family_and_work] + [False])[ops.signature]
     stream = np.array([_name(one) == STREAM for one in family_and_work] + [False])[ops.signature]
     return np.asarray(known & ~(stream & ~np.isnan(ops.flop)))
@@ -487,12 +500,12 @@ def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:
 
 
 def _element_types(ops: Ops) -> list[str]:
-    """Element type that each signature computes in."""
+    """Element type in which each signature computes."""
     return [compute_element_type(s) for s in ops.signatures]
 
 
 def compute_element_type(text: str) -> str:
-    """Element type that an op computes in.
+    """Element type in which an op computes.
 
     >>> compute_element_type("compute:aten::mm fp8_e5m2[8x8] fp8[8x8]")
     'fp8'

@@ -1,4 +1,4 @@
-"""Quantiles of Student's t, without the 0.2 s that importing SciPy's special functions takes."""
+"""Quantiles of Student's t, without the import time of 0.2 s of SciPy's special functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table of measured ops: exact at measured sizes, interpolated between, refused outside."""
+"""Table of measured ops: exact at measured sizes, interpolated between, an error outside."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ MEMORY = "<memory>"
 
 @backend("table")
 class MeasuredTable(Backend):
-    """Measured durations of ops: a file of signatures, or a published database of one GPU.
+    """Backend that looks up measured durations, in a file of signatures or a published op database.
 
     Parameters
     ----------
     file : str
-        CSV with the columns ``signature`` and ``seconds``; a signature that occurs several
-        times counts with its median.  Ops are looked up by name, types and shapes.
+        CSV file with the columns ``signature`` and ``seconds``; the median counts if a signature
+        repeats. Ops are looked up by name, types and shapes.
     folder : str
-        Measured ops of one GPU in the form of AIConfigurator (parquet) or of Vidur (CSV):
-        ``…/op/h100_sxm``, ``…/compute/a100``, or any folder or file inside.  Ops are looked up by
-        what they compute, not by name.  Give either ``file`` or ``folder``.
+        Database of measured ops of one GPU, from AIConfigurator (parquet) or Vidur (CSV):
+        ``…/op/h100_sxm``, ``…/compute/a100``, or any folder or file inside. Ops are looked up by
+        what they compute, not by name. Give either ``file`` or ``folder``.
     engine : str
-        What measured the ops of ``folder``: ``vllm/0.14.0``, ``sglang``, ``vidur``; "" for all,
-        whose median counts.
+        Engine that measured the ops of ``folder``: ``vllm/0.14.0``, ``sglang``, ``vidur``; "" for
+        the median over all engines.
     outside : str
-        ``refuse``, or ``warn``: the nearest measured size, with time in proportion to size where
-        the op is larger and unchanged where it is smaller.
+        Handling of sizes outside the measured range: ``refuse``, or ``warn``, which extrapolates
+        from the nearest size: in proportion for larger ops, unchanged for smaller ones.
 
     Examples
     --------
@@ -74,13 +74,13 @@ class MeasuredTable(Backend):
     def of(
         cls, signatures: Sequence[str], seconds: Iterable[float], outside: str = "refuse"
     ) -> MeasuredTable:
-        """Table from measurements in memory."""
+        """Table of measurements in memory."""
         table = cls(file=MEMORY, outside=outside)
         table._add_signatures(signatures, seconds)
         return table
 
     def open(self, system: System) -> None:
-        """Read a file; files of a folder are read when one of their ops is asked about."""
+        """Read the file; files of a folder are read on the first lookup of one of their ops."""
         if isinstance(self._ops, OpDatabase):
             self._ops.require_files()
         elif self.file != MEMORY:
@@ -107,7 +107,7 @@ class MeasuredTable(Backend):
         self._ops.add((text, signature_grid_point(text), s) for text, s in pairs)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether its size was measured, or lies between those that were."""
+        """Mask of ops whose size was measured or lies between measured sizes, shape (n,)."""
         known = np.zeros(len(ops.signatures) + 1, bool)  # the last: no signature
         for i in np.unique(ops.signature[ops.signature >= 0]).tolist():
             known[i] = self._has_size(ops.signatures[i])
@@ -119,7 +119,7 @@ class MeasuredTable(Backend):
         return self.outside == "warn" and self._ops.points(self._ops.grid_point(text)) is not None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Seconds of each op, each distinct signature looked up once."""
+        """Time of each op; each distinct signature is looked up once."""
         used, at = np.unique(ops.signature, return_inverse=True)
         if len(used) and used[0] < 0:
             row = int(np.argmin(ops.signature))
@@ -137,7 +137,7 @@ class MeasuredTable(Backend):
         return Timing.of(seconds[at], source=told, doubt=doubt)
 
     def _extrapolated(self, far: Mapping[str, float], asked: int) -> str:
-        """What a source says of the signatures outside measured sizes, which is a warning, too."""
+        """Note for the source about extrapolated signatures, which is also logged as a warning."""
         if not far:
             return ""
         text = max(far, key=lambda t: far[t])
@@ -165,7 +165,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
         return self._lookup(texts)[0]
 
     def _lookup(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, float]]:
-        """(n,) s of ops, and the largest ratio of sizes of each that was extrapolated."""
+        """Time of each op in s, shape (n,), and the largest size ratio of each extrapolated op."""
         found, far = self._ops.seconds(texts), {}
         for i in np.flatnonzero(np.isnan(found)).tolist():
             found[i], far[texts[i]] = self._extrapolate(texts[i])

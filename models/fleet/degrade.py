@@ -10,18 +10,19 @@ from ...sim.units import Duration
 
 @process("degrade")
 class Degrade:
-    """Process that lowers the rate of a component at one time and restores it later.
+    """Process that reduces the rate of a component at one time, and restores it later.
 
     Parameters
     ----------
     component : str
-        Of what has a rate: a direction of a NIC (``node0.nic0.tx``), a link, a port, a memory.
+        Component with a rate: a direction of a NIC (``node0.nic0.tx``), a link, a port, or a
+        memory.
     at : Duration
-        When, in simulated time.
+        Simulated time of the start.
     lasts : Duration
-        For how long; to the end unless said.
+        Duration; by default until the end of the run.
     slowdown : float
-        The rate is so many times lower meanwhile.
+        Factor by which the rate is divided.
 
     Examples
     --------
@@ -38,12 +39,12 @@ class Degrade:
         self.touches = (component,)
 
     def check(self, system: System) -> None:
-        """Refuse, before a run, a component without a rate.
+        """Raise an error, before a run, if the component has no rate.
 
         Raises
         ------
         SimulationError
-            It has slots or a capacity.
+            The component has slots or a capacity.
         """
         if system[self.component].rate is None:
             raise SimulationError(
@@ -53,7 +54,7 @@ class Degrade:
             )
 
     def __call__(self, sim: Running) -> Steps:
-        """Wait, lower the rate, wait, restore it."""
+        """Wait, reduce the rate, wait, restore it."""
         yield sim.wait(self.at)
         rate = sim.rate(self.component)
         sim.set_rate(self.component, rate / self.slowdown)

@@ -1,4 +1,4 @@
-"""Permanent failure of a component: a GPU that falls off its bus, a link that is cut."""
+"""Permanent failure of a component, such as a GPU that falls off the bus or a cut link."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ...sim.units import Duration
 
 @process("fail")
 class Fail:
-    """Process that fails a component at one time, for good.
+    """Process that makes a component fail permanently at one time.
 
-    Its work is lost unless another process moves it elsewhere (``hot-spare``).
+    Its work is lost, unless another process moves it elsewhere (``hot-spare``).
 
     Parameters
     ----------
     component : str
-        A GPU (``node0.gpu0``), a host, a direction of a NIC, a link.
+        GPU (``node0.gpu0``), host, direction of a NIC, or link.
     at : Duration
-        When, in simulated time.
+        Simulated time of the failure.
 
     Examples
     --------

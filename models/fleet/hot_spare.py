@@ -1,4 +1,4 @@
-"""Hot spares: a watchdog that moves the work of a failed GPU to a spare one."""
+"""Hot spares: a watchdog that moves the work of a failed GPU to a spare GPU."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from ...sim.units import Duration
 
 
 class HotSpare:
-    """Process that runs a graph, checks its components periodically and replaces failed ones.
+    """Process that runs a graph, checks its GPUs periodically, and replaces failed ones.
 
     Parameters
     ----------
     graph : Graph
-        A placed graph; failed GPUs are replaced in its placement.
+        Placed graph; failed GPUs are replaced in its placement.
     spares : names of GPUs
-        Idle until needed, taken in this order; when none is left, nothing is moved.
+        Idle GPUs, used in this order; without a remaining spare nothing is moved.
     period : Duration
-        Between two checks, so a failure is noticed up to this much later.
+        Time between two checks, and so the longest time until a failure is detected.
     swap : Duration
-        From noticing it until the spare is ready: connecting it, loading the state.
+        Time from the detection of a failure until the spare is ready (connection, loading of
+        state).
 
     Examples
     --------
@@ -51,14 +52,14 @@ class HotSpare:
         yield from self.watch(sim, running.first, lambda: not running.done.triggered)
 
     def watch(self, sim: Running, first: int, unfinished: Callable[[], bool]) -> Steps:
-        """Check the GPUs that have work, and move the ranks of failed ones to spares.
+        """Check the GPUs that have work, and move the ranks of failed GPUs to spares.
 
-        A rank moves as a whole: what it computes, its host and copies, its routes.
+        A rank moves completely: its compute, host and copy ops, and its routes.
 
         Parameters
         ----------
-        first : number of the graph's first op
-        unfinished : whether any op of the graph has not ended
+        first : index of the graph's first op
+        unfinished : function that is True while any op of the graph has not ended
         """
         placed, self.unused = self.graph, list(self.spares)
         while self.unused and unfinished():
@@ -71,7 +72,7 @@ class HotSpare:
     def _move_to_spare(
         self, sim: Running, first: int, placed: Graph, dead: str, spare: str
     ) -> Graph:
-        """Move what the rank of a failed GPU has to do to a spare, where it starts over."""
+        """Move the rank of a failed GPU to a spare, where its unfinished work starts over."""
         gpus = _gpus_of_ranks(placed)
         to = place(placed, sim.system, [spare if name == dead else name for name in gpus])
         was, now = placed.explicit, to.explicit
@@ -96,13 +97,12 @@ def _gpus_of_ranks(graph: Graph) -> list[str]:
 
 @process("hot-spare")
 class Standby(HotSpare):
-    """Spare GPUs that take over from dead ones, in the run that a scenario describes.
+    """Spare GPUs that take over from failed ones, in the run of a scenario.
 
-    What its rank has to do starts over on the spare: the backend there says how long that takes,
-    the fabric how long its new routes take.  Give the cluster more machines than ranks: the last
-    ones can be spares.
+    The work of the rank starts over on the spare, with the timing of the spare's backend and
+    routes. Give the cluster more machines than the ranks need; the last ones can be spares.
     """
 
     def __call__(self, sim: Running) -> Steps:
-        """Watch the run's own graph, which is already running."""
+        """Watch the run's own graph, which is already submitted."""
         yield from self.watch(sim, 0, sim.open)

@@ -1,4 +1,4 @@
-"""Links that go down during a run and come up again; routing leads data around them."""
+"""Link failures: links that go down during a run and recover; routing avoids them meanwhile."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...sim.units import Duration
 
 @process("link-failure")
 class LinkFailure:
-    """Process that takes links down at one time, together, and brings them up again.
+    """Process that takes links down together at one time, and brings them up again.
 
-    What crosses them stops there.  Once routing has noticed, all that is open and crosses other
-    links then goes on by those with what is left of it, and new data take them; what has no other
-    way waits for the links.  When they are up, routes are again what they were.
+    Data that crosses the links stops. Once routing has noticed, the remaining data of open
+    transfers, and new transfers, take other links. Transfers without another route wait until the
+    links are up. After that, routes are the original ones.
 
     Parameters
     ----------
@@ -24,11 +24,12 @@ class LinkFailure:
         Names or globs of links in one direction: ``["leaf*.spine1", "spine1.leaf*"]`` is a spine,
         ``[node0.nic0.tx]`` one direction of a NIC.
     at : Duration
-        When, in simulated time.
+        Simulated time of the failure.
     lasts : Duration
-        For how long; to the end unless said, which needs another way for everybody.
+        Duration; by default until the end of the run, which requires another route for all traffic.
     noticed_after : Duration
-        From then until routes lead around them: a timer of the routing protocol, or of the sender.
+        Time from the failure until routes avoid the links: a timer of the routing protocol or the
+        sender.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class LinkFailure:
         self.touches = self.links
 
     def check(self, system: System) -> None:
-        """Refuse, before a run, what is no link, and links for good that nothing leads around.
+        """Check, before a run, that the links exist and that traffic can avoid permanent failures.
 
         Raises
         ------
@@ -79,7 +80,7 @@ class LinkFailure:
         return list(found)
 
     def __call__(self, sim: Running) -> Steps:
-        """Wait, take them down, lead around them, wait, bring them up."""
+        """Wait, take the links down, reroute, wait, bring them up."""
         yield sim.wait(self.at)
         rates = {name: sim.rate(name) for name in self._names(sim.system)}
         for name in rates:
@@ -102,7 +103,7 @@ class LinkFailure:
 
 
 def _avoidable(system: System, names: Iterable[str]) -> list[str]:
-    """Those components that all data can be led around together, the first ones first."""
+    """Components that routing can avoid together, collected greedily in order."""
     found: list[str] = []
     for name in names:
         try:

@@ -30,7 +30,7 @@ pass them.  ``h2d`` and ``d2h`` are also the two directions of the bus, ``pcie_u
 
 @backend("copy")
 class Copy(Backend):
-    """DMA engines of a GPU; the direction is the name in the op's signature (``copy:h2d``).
+    """DMA engines of a GPU; the direction is in the op's signature (``copy:h2d``).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Copy(Backend):
         self._gpu: dict[int, int] = {}
 
     def open(self, system: System) -> None:
-        """Map each DMA engine to its GPU."""
+        """Look up the GPU of each DMA engine."""
         self._gpu = {g: g for g in system.numbers}
         self._gpu |= {engine: gpu for gpu, engine in system.parts_by_gpu("dma").items()}
 
@@ -76,7 +76,7 @@ class Copy(Backend):
         return found
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether its bytes and its direction are known."""
+        """Mask of ops with known bytes and direction, shape (n,)."""
         known = [parse_signature(s).name in PATHS for s in ops.signatures]
         return np.array([*known, False])[ops.signature] & ~np.isnan(ops.bytes)
 
@@ -99,7 +99,7 @@ class Copy(Backend):
         return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
 
     def _usage_of_path(self, component: int, direction: str, system: System) -> dict[int, float]:
-        """Weights by component on a copy's path; memories that the system lacks are skipped."""
+        """Weights of the components on a copy's path; absent memories are left out."""
         if direction not in PATHS:
             raise BackendError(
                 f"{system.components[component].name}: copy {direction!r} is not a direction; "

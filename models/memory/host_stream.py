@@ -1,4 +1,4 @@
-"""Host ops that stream through the host's memory: Adam on a processor, casts, sums."""
+"""Host ops limited by memory bandwidth: Adam on the CPU, casts, sums."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...sim.facts.system import System
 
 @backend("host-stream")
 class HostStream(Backend):
-    """Host whose ops take as long as their bytes need through its memory, which all share.
+    """Host backend for ops that are limited by the shared bandwidth of the host's memory.
 
-    Arithmetic is taken to be hidden, as in a vectorised Adam on many threads (Ren et al. 2021,
-    arXiv:2101.06840, section 5.1).
+    Arithmetic is assumed to overlap with memory accesses, as in a vectorised Adam on many threads
+    (Ren et al. 2021, arXiv:2101.06840, section 5.1).
 
     Examples
     --------
@@ -35,18 +35,18 @@ class HostStream(Backend):
     source = "model:host-stream"
 
     def open(self, system: System) -> None:
-        """Map each host to its memory."""
+        """Look up the memory of each host."""
         memory = system.parts_by_gpu("dram")
         self._memory = {
             host: memory.get(gpu, -1) for gpu, host in system.parts_by_gpu("host").items()
         }
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether its bytes are known."""
+        """Mask of ops with known bytes, shape (n,)."""
         return ~np.isnan(ops.bytes)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Bytes as shared work of the host's memory.
+        """Bytes as shared work on the host's memory.
 
         Raises
         ------

@@ -1,7 +1,7 @@
-"""Memory under load: latency by bandwidth, and bandwidth by threads, in a mix of reads and writes.
+"""Memory under load: latency by bandwidth, and bandwidth by threads, for a mix of reads and writes.
 
-Two laws and one curve.  What threads have outstanding, over the latency, is their bandwidth (Little
-1961, doi:10.1287/opre.9.3.383); the latency grows as the bandwidth nears what the memory can do.
+Two laws and one curve: the bandwidth of threads is their outstanding data divided by the latency
+(Little 1961, doi:10.1287/opre.9.3.383), and the latency grows as the bandwidth nears its peak.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ ALMOST = 1 - 1e-9  # largest used fraction of the peak
 
 @dataclass(frozen=True)
 class LoadedMemory:
-    """One memory, or one node of it.
+    """Loaded-latency model of a memory, or of one NUMA node of it.
 
     Parameters
     ----------
     latency : s
-        Of one access when idle.
+        Idle latency of one access.
     read, write : B/s
-        Peak of reads alone and of writes alone.  A mix has the time of both, which is less than
-        either where the memory has one bus.
+        Peak bandwidth of reads only, and of writes only. A mix takes the sum of both times, so its
+        bandwidth is lower than either if the memory has one bus.
     turnaround : ratio
-        By how much longer a mix of one half takes than both its halves: a bus changes direction.
+        Extra time of a mix of half reads and half writes, due to changes of the bus direction.
     in_flight : B
-        That one thread has outstanding.
+        Data that one thread has outstanding.
     queueing : s
-        Slope of the latency by load where there is little.
+        Slope of the latency with load, at low load.
     sharpness : number
-        Of the bend before the peak: 0 for a latency that grows with the logarithm of what is left,
-        1 for one queue with one server, as M/M/1.
+        Sharpness of the bend before the peak: 0 for latency that grows with the logarithm of the
+        remaining bandwidth, 1 for one queue with one server (M/M/1).
 
     Examples
     --------
@@ -56,17 +56,17 @@ class LoadedMemory:
     sharpness: float = 0.0
 
     def peak(self, reads: ArrayLike) -> Floats:
-        """(n,) B/s that it can do at most, of which ``reads`` is the share of bytes read."""
+        """Peak bandwidth in B/s, shape (n,), for a fraction ``reads`` of the bytes read."""
         share = np.asarray(reads, float)
         mixed = 1 + 4 * self.turnaround * share * (1 - share)
         return np.asarray(1 / ((share / self.read + (1 - share) / self.write) * mixed))
 
     def latency_at(self, bandwidth: ArrayLike, reads: ArrayLike) -> Floats:
-        """(n,) s of an access while others draw ``bandwidth``."""
+        """Latency of an access in s, shape (n,), while others use ``bandwidth``."""
         return self._latency_when_used(np.asarray(bandwidth, float) / self.peak(reads))
 
     def _latency_when_used(self, used: Floats) -> Floats:
-        """(n,) s of an access by the share of the peak that is drawn."""
+        """Latency of an access in s, shape (n,), by the used fraction of the peak bandwidth."""
         left = 1 - np.minimum(used, ALMOST)
         if abs(self.sharpness) < 1e-6:
             return np.asarray(self.latency - self.queueing * np.log(left))
@@ -74,7 +74,7 @@ class LoadedMemory:
         return np.asarray(self.latency + self.queueing * bend)
 
     def bandwidth(self, threads: ArrayLike, reads: ArrayLike) -> Floats:
-        """(n,) B/s that so many threads draw, each with ``in_flight`` outstanding."""
+        """Bandwidth in B/s of this many threads, each with ``in_flight`` outstanding."""
         threads, reads = np.broadcast_arrays(np.asarray(threads, float), np.asarray(reads, float))
         peak = self.peak(reads)
         return _agreed_bandwidth(
@@ -82,14 +82,14 @@ class LoadedMemory:
         )
 
     def loaded_latency(self, threads: ArrayLike, reads: ArrayLike) -> Floats:
-        """(n,) s of an access while so many threads stream; none leave it idle."""
+        """Latency of an access in s while this many threads stream, shape (n,)."""
         return self.latency_at(self.bandwidth(threads, reads), reads)
 
 
 def _agreed_bandwidth(
     outstanding: Floats, peak: Floats, latency: Callable[[Floats], Floats]
 ) -> Floats:
-    """(n,) B/s at which what is outstanding, over the latency at that bandwidth, is just that."""
+    """Bandwidth in B/s, shape (n,), that equals outstanding data divided by the latency at it."""
     low, high = np.zeros(outstanding.shape), np.asarray(peak, float)
     for _ in range(HALVINGS):
         middle = (low + high) / 2

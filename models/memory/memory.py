@@ -12,19 +12,20 @@ from ...sim.units import Chunk, MemoryRate, Ratio, Seconds
 
 @backend("memory")
 class Memory(Backend):
-    """Model of HBM, DRAM or a CXL expander.
+    """Model of HBM, DRAM or a CXL expander: a latency and a shared bandwidth.
 
     Parameters
     ----------
     bandwidth : MemoryRate
-        Of all channels together.
+        Total bandwidth of all channels.
     latency : Seconds
-        Of one access when idle.
+        Idle latency of one access.
     efficiency : Ratio
-        Share of the bandwidth that streams reach.
+        Fraction of the bandwidth that streaming accesses reach.
     in_flight : Chunk or None
-        What one requester may have outstanding.  By Little's law it cannot get more than
-        ``in_flight / latency``: why one core fills no CXL expander.  None: no bound.
+        Data that one requester can have outstanding. By Little's law this limits its bandwidth to
+        ``in_flight / latency``, which is why one core cannot saturate a CXL expander. None: no
+        limit.
 
     Examples
     --------
@@ -59,7 +60,7 @@ class Memory(Backend):
         return Component(name, "memory", rate=self.rate, latency=self.latency, part=part)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """One latency as fixed time, then the bytes as shared work, limited by ``in_flight``."""
+        """Latency as fixed time, then the bytes as shared work, limited by ``in_flight``."""
         require(ops, "bytes")
         n = len(ops)
         if self.in_flight is None or self.latency == 0:

@@ -1,1 +1,1 @@
-"""Links, adapters, switches, and the fabric that does sends and collectives on them."""
+"""Network models: links, NICs, switches, and the fabric backend for sends and collectives."""

@@ -1,1 +1,1 @@
-"""Training: models from their descriptions, parallel plans, schedules, the step as a graph."""
+"""Training models: model descriptions, parallel plans, schedules, and the graph of a step."""

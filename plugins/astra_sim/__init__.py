@@ -1,1 +1,1 @@
-"""Scenarios from the inputs of ASTRA-sim."""
+"""Conversion of ASTRA-sim inputs to scenarios."""

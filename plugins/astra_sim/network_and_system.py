@@ -1,9 +1,9 @@
-"""ASTRA-sim's network YAML and system JSON as a scenario of ours, so that one can begin with both.
+"""Conversion of ASTRA-sim's network YAML and system JSON to a scenario.
 
-One dimension becomes machines with one GPU and one NIC each; two become machines of as many GPUs as
-the first has, each with a NIC for the second.  Its GB are of 2^30 bytes; its latency is that of one
-link, of which a switch crosses two.  What has no counterpart here is named in the file that is
-written, not dropped.
+A network of one dimension becomes machines with one GPU and one NIC each. With two dimensions, the
+first gives the number of GPUs per machine, each with a NIC for the second. ASTRA-sim's GB are 2^30
+bytes. Its latency is that of one link; a switch is two links away. Settings without a counterpart
+are listed as comments in the written scenario.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ USED = ("endpoint-delay", "roofline-enabled")
 
 @dataclass(frozen=True)
 class NetworkDimension:
-    """One dimension of ASTRA-sim's network: rate in GiB/s, latency in ns."""
+    """One dimension of an ASTRA-sim network: rate in GiB/s, latency in ns."""
 
     topology: str
     ranks: int
@@ -44,17 +44,17 @@ class NetworkDimension:
 
     @property
     def crossing(self) -> float:
-        """From one rank to the next, ns."""
+        """Latency from one rank to the next, in ns."""
         return LINKS[self.topology] * self.latency
 
 
 def chakra_file_form(workload: str, network: Path) -> str:
-    """How the Chakra files of a prefix are written: ``et`` or ``json``, also ``.gz``.
+    """File extension of Chakra files with a given prefix: ``et`` or ``json``, also with ``.gz``.
 
     Raises
     ------
     ScenarioError
-        There are none, or fewer than the network has ranks.
+        There are no such files, or fewer than the network has ranks.
     """
     prefix = Path(workload)
     found = [RANK.fullmatch(p.name) for p in prefix.parent.glob(f"{escape(prefix.name)}.*")]
@@ -75,22 +75,24 @@ def chakra_file_form(workload: str, network: Path) -> str:
 
 
 def scenario_text(network: Path, system: Path, workload: str, name: str, form: str = "et") -> str:
-    """The scenario, as YAML.
+    """Text of the scenario, as YAML, for a set of ASTRA-sim inputs.
 
     Parameters
     ----------
     network, system : Path
-        ASTRA-sim's ``--network-configuration`` and ``--system-configuration``.
+        ASTRA-sim's ``--network-configuration`` and ``--system-configuration`` files.
     workload : str
-        Prefix of the Chakra files, as ASTRA-sim takes it.
+        Path prefix of the Chakra files, as ASTRA-sim takes it.
+    name : str
+        Name of the scenario.
     form : str
-        What their names end in.
+        Extension of the Chakra files.
 
     Raises
     ------
     ScenarioError
-        A file that cannot be read, more than two dimensions, a topology that is not known, nodes
-        that are timed by a roofline.
+        A file cannot be read, the network has more than two dimensions or an unknown topology, or
+        nodes are timed by ASTRA-sim's roofline.
     """
     dimensions = _read_dimensions(network)
     settings = _read_json(system)

@@ -1,1 +1,1 @@
-"""All-reduce of gloo over TCP, message by message, as a backend of the fabric."""
+"""Backend for gloo's all-reduce over TCP, simulated message by message."""

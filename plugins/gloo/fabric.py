@@ -1,4 +1,4 @@
-"""The fabric ``gloo``: all-reduce message by message, all else as ``fabric`` does it."""
+"""Backend ``gloo``: all-reduces simulated message by message, all other ops as in ``fabric``."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ OTHERS = "ring, pairwise, chain, linear, dissemination"
 
 @backend("gloo")
 class Gloo(Fabric):
-    """A fabric of ranks behind a port each, whose all-reduce is gloo's.
+    """Fabric backend for ranks behind one port each, with the all-reduce of gloo over TCP.
 
-    An all-reduce takes what its messages take alone when all ranks call it at once, and keeps its
-    links for that time: two at once share them.  Ports carry frames, so their rates are those of
-    the line, headers included.  Other collectives and sends are those of the ``fabric`` backend.
+    An all-reduce takes as long as its messages take when all ranks call it at the same time and
+    nothing else runs. It occupies its links for that time; two concurrent all-reduces share them.
+    Port rates are line rates, including headers. Other collectives and sends are those of the
+    ``fabric`` backend.
 
     Parameters
     ----------
     message : Seconds
-        Handling one takes a processor so long.
+        Processor time to handle one message.
     processors : int
-        That all ranks share; 0 for one each.
+        Number of processors that all ranks share; 0 means one processor per rank.
     fidelity, algorithms : str
-        As in ``fabric``; which algorithms other collectives have.
+        Fidelity, and algorithms of other collectives, as in ``fabric``.
     simple : Protocol
-        Costs of other collectives.
+        Protocol costs of other collectives.
     cores : CoreCosts
-        Processors that an all-reduce takes, as in ``fabric``.
+        Processors that an all-reduce occupies, as in ``fabric``.
 
     Examples
     --------
@@ -73,7 +74,7 @@ class Gloo(Fabric):
         self._played: dict[tuple[Members, Bytes], Seconds] = {}
 
     def open(self, system: System) -> None:
-        """Bind to a system; what is known of another one is dropped."""
+        """Bind to a system; cached results for another system are dropped."""
         super().open(system)
         self._played = {}
 
@@ -101,12 +102,12 @@ class Gloo(Fabric):
         return found
 
     def _lan(self, members: Members, system: System) -> Lan:
-        """Simulated network of the ports of these members.
+        """Simulated network with the ports of the given members.
 
         Raises
         ------
         BackendError
-            Members that are not all behind one port each, all alike.
+            The members do not have one port each, or the ports are not equal.
         """
         pairs = [(members[k - 1], m) for k, m in enumerate(members)]
         crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in pairs]

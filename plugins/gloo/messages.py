@@ -1,12 +1,12 @@
-"""gloo's all-reduce over TCP, simulated message by message on hosts behind shaped ports.
+"""gloo's all-reduce over TCP, simulated message by message on hosts behind rate-limited ports.
 
-A segment leaves only when the one who gets it has said that it is ready.  With two ranks that
-word travels with the data; with three or more it leaves by a port that is busy with the data of
-another neighbour, and waits behind up to two segments of it.  A rank that comes late by more than
-the delay of a port thus keeps a link of the ring idle, and never catches up.
+A segment is sent only after its receiver has notified the sender that it is ready. With two ranks
+the notification travels with the data. With three or more, it leaves through a port that is busy
+with data for another neighbour, and waits behind up to two segments. So a rank that arrives late
+by more than the delay of a port keeps one link of the ring idle, and never catches up.
 
-Facts are those of gloo's sources at cc44198 (``allreduce.cc``, ``transport/tcp/pair.cc``), of
-torch's process group, which has two threads, and of Linux's TCP and netem.
+The model follows gloo's sources at cc44198 (``allreduce.cc``, ``transport/tcp/pair.cc``), torch's
+process group with its two threads, and Linux's TCP and netem.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Hook = Callable[..., None]
 
 @dataclass
 class Lan:
-    """Hosts on one bridge, each behind a port that sends in order of arrival; an event loop.
+    """Event simulation of hosts on one bridge, each behind a port that sends in arrival order.
 
     Parameters
     ----------
-    ranks : one to a host
-    rate : of a port
-    delay : of a port, before it sends
-    message : that handling a message takes a processor
-    processors : that the ranks share; 0 for one each
+    ranks : number of ranks, one per host
+    rate : rate of a port
+    delay : delay of a port before it sends
+    message : processor time to handle one message
+    processors : number of processors that the ranks share; 0 for one each
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Lan:
         self._free = [0.0] * (self.processors or self.ranks)
 
     def schedule(self, when: Seconds, callback: Hook, *args: Any) -> None:
-        """Schedule a callback; those of one instant run in the order they were scheduled."""
+        """Schedule a callback; callbacks of the same time run in the order they were scheduled."""
         self._count += 1
         heapq.heappush(self._events, (when, self._count, callback, args))
 
@@ -75,19 +75,19 @@ class Lan:
             callback(*args)
 
     def occupy_processor(self, rank: int, callback: Hook, *args: Any) -> None:
-        """Occupy the rank's processor for one message, then call back."""
+        """Occupy the rank's processor for the time of one message, then call ``callback``."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
         self.schedule(self._free[mine], callback, *args)
 
     def send(self, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
-        """Send one burst of frames through the port of its receiver."""
+        """Send one burst of frames through the port of the receiver, then call ``callback``."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
         self.schedule(self._sent[to], callback, *args)
 
     def stream(self, source: int, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
-        """Send bursts, each acknowledged; the last one is handled on arrival."""
+        """Send data in acknowledged bursts; ``callback`` is called when the last one arrives."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
             self.send(to, min(left, BURST), self._deliver_message, source, to, last, callback, args)
@@ -101,17 +101,17 @@ class Lan:
 
 
 def _ignore_acknowledgement() -> None:
-    """Handler of an acknowledgement: it only takes its port's time."""
+    """Do nothing: an acknowledgement only occupies its port."""
 
 
 class RingAllReduce:
-    """One all-reduce: every rank receives from the next and sends to the previous one.
+    """One ring all-reduce: every rank receives from the next rank and sends to the previous one.
 
     Parameters
     ----------
-    lan : what it crosses
-    size : of all that is reduced
-    ended : told the rank, when it has everything
+    lan : network that it crosses
+    size : bytes to reduce
+    ended : callback with the rank that has received its complete result
     """
 
     def __init__(self, lan: Lan, size: Bytes, ended: Hook):
@@ -123,12 +123,15 @@ class RingAllReduce:
         self.ready = [0] * n  # notifications from the previous rank that it is ready for a segment
 
     def _segments_done_before_request(self, k: int) -> int:
-        """Segments received and sent before the k-th is requested; all of them between the laps."""
+        """Number of segments that must be received and sent before segment ``k`` is requested.
+
+        Between the two laps of the ring, these are all segments of the first lap.
+        """
         lap, at = divmod(k, self.lap)
         return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
 
     def request_segments(self, rank: int) -> None:
-        """Request segments as far as those received and sent allow."""
+        """Request as many segments as the segments already received and sent allow."""
         while min(self.got[rank], self.sent[rank]) >= self._segments_done_before_request(
             self.posted[rank]
         ):
@@ -141,7 +144,7 @@ class RingAllReduce:
             self._send_next_segment(rank)
 
     def _send_preamble(self, rank: int, direction: int, callback: Hook | None) -> None:
-        """Send a neighbour (``direction`` +1 or -1) a preamble; ``callback`` handles it."""
+        """Send a preamble to a neighbour (``direction`` +1 or -1); ``callback`` handles it."""
         to = (rank + direction) % self.lan.ranks
         if callback is None:
             self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
@@ -154,7 +157,7 @@ class RingAllReduce:
             self.request_segments(rank)
 
     def _send_next_segment(self, rank: int) -> bool:
-        """Send the next segment if it was requested and is there."""
+        """Send the next segment if it is available and was requested; True if it was sent."""
         if not (self.ready[rank] and self.sent[rank] < self.posted[rank]):
             return False
         self.ready[rank] -= 1
@@ -169,13 +172,13 @@ class RingAllReduce:
 
 
 class AllReduceCalls:
-    """All-reduces that ranks call one after the other, by their threads.
+    """Sequence of all-reduces called by every rank and executed by its communication threads.
 
     Parameters
     ----------
-    lan : what they cross
-    size : of each
-    call_times : (ranks, calls) when each rank calls each
+    lan : network that they cross
+    size : bytes of each all-reduce
+    call_times : (ranks, calls) time in s at which each rank calls each all-reduce
     """
 
     def __init__(self, lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]):
@@ -215,13 +218,13 @@ class AllReduceCalls:
 def all_reduce_end_times(
     lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]
 ) -> list[list[Seconds]]:
-    """(calls, ranks) seconds at which each rank has each result.
+    """Time in s at which each rank has the result of each all-reduce, as (calls, ranks).
 
     Parameters
     ----------
-    lan : not used before
-    size : of each all-reduce
-    call_times : (ranks, calls) when each rank calls each
+    lan : network, not used before
+    size : bytes of each all-reduce
+    call_times : (ranks, calls) time in s at which each rank calls each all-reduce
 
     Examples
     --------

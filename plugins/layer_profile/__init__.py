@@ -1,1 +1,1 @@
-"""Measured layers of one model, in the form of Sailor or of Galvatron, as a backend."""
+"""Backend for measured layers of one model, in the file formats of Sailor and Galvatron."""

@@ -1,6 +1,6 @@
-"""Profile of whole layers as a backend: exact where one was measured, else between neighbours.
+"""Backend that times complete layers from a profile: measured sizes exactly, others interpolated.
 
-It answers the ops of ``workload: {type: training, detail: layers}``.
+It times the ops of ``workload: {type: training, detail: layers}``.
 """
 
 from __future__ import annotations
@@ -36,28 +36,27 @@ GH200, ``calibration/judge/profile.py``.  Layers are wrong together."""
 
 @backend("layer-profile")
 class LayerProfile(Backend):
-    """Measured layers of one model on one GPU, as Sailor or Galvatron writes them.
+    """Measured layer times of one model on one GPU, as written by Sailor or Galvatron.
 
-    Sailor's ``profile.json`` holds, by micro-batch, by tensor-parallel ranks and by number of the
-    layer, the seconds of a forward pass, of a backward pass and of the update of its weights; the
-    first layer is the embedding, the last the output.  What tensor-parallel ranks exchange is in
-    them.  Between measured micro-batches and ranks times are interpolated in logarithms.  A time
-    that is more than that of a larger micro-batch is taken for that: nothing takes longer for being
-    less.
+    Sailor's ``profile.json`` contains, by micro-batch, number of tensor-parallel ranks and layer
+    number, the seconds of a forward pass, of a backward pass and of the weight update. The first
+    layer is the embedding, the last the output. Tensor-parallel communication is included. Times
+    between measured micro-batches and ranks are interpolated in logarithms. If a time is longer
+    than that of a larger micro-batch, the shorter time of the larger one is used.
 
-    Galvatron's ``computation_profiling_*.json`` holds ms of a layer and of all else, forward, of
-    one rank; a backward pass takes twice as long, as its own cost model has it.  Updates are not in
-    it: a ``chain`` with ``roofline`` answers them.
+    Galvatron's ``computation_profiling_*.json`` contains the forward time in ms of a layer, and of
+    everything else, for one rank. A backward pass takes twice as long, as in Galvatron's cost
+    model. Weight updates are not included; use a ``chain`` with ``roofline`` for them.
 
     Parameters
     ----------
     file : str
-        The profile.
+        Path of the profile.
     hidden, sequence : int
-        Width of the profiled model, and tokens of a sequence, which the file does not say; layers
-        of others are not answered.
+        Hidden size of the profiled model, and tokens per sequence, which the file does not contain.
+        Layers of other sizes are not timed.
     dtype : str
-        Element type of its activations.
+        Element type of the model's activations.
 
     Examples
     --------
@@ -83,13 +82,13 @@ class LayerProfile(Backend):
     def of(
         cls, times: Mapping[ProfileKey, Seconds], *, hidden: int, sequence: int, dtype: str = "fp32"
     ) -> LayerProfile:
-        """Profile in memory: seconds by micro-batch and tensor-parallel ranks."""
+        """Backend from times in memory: seconds by micro-batch and tensor-parallel ranks."""
         made = cls(file="<memory>", hidden=hidden, sequence=sequence, dtype=dtype)
         made._add(times)
         return made
 
     def open(self, system: System) -> None:
-        """Read the file."""
+        """Read the profile from its file."""
         if self._times:
             return
         try:
@@ -102,7 +101,7 @@ class LayerProfile(Backend):
             ) from error
 
     def _read(self, content: Any) -> dict[ProfileKey, Seconds]:
-        """Seconds that a file holds, in either form."""
+        """Layer times in s from a parsed file of either format."""
         return (
             read_galvatron(content, self.sequence)
             if is_galvatron(content)
@@ -124,13 +123,13 @@ class LayerProfile(Backend):
             )
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it is a layer that was measured, or lies between some that were."""
+        """(n,) True for ops that are a layer within the measured range of sizes."""
         found = [np.isfinite(self._seconds(text)[0]) for text in ops.signatures]
         known: NDArray[np.bool_] = np.array([*found, False])[ops.signature]
         return known
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Seconds of each layer, measured or interpolated, which its source says."""
+        """Time of each layer; the source of the timing says if it was measured or interpolated."""
         told = [self._seconds(text) for text in ops.signatures]
         seconds = np.array([*(s for s, _ in told), np.nan])[ops.signature]
         if np.isnan(seconds).any():
@@ -155,7 +154,7 @@ class LayerProfile(Backend):
         )
 
     def _seconds(self, text: str) -> tuple[float, str]:
-        """Seconds of an op, NaN if unknown, and how they were found."""
+        """Time of an op in s (NaN if unknown), and a note on how it was derived."""
         signature = parse_signature(text)
         phase = signature.op.removeprefix(PREFIX)
         if not signature.op.startswith(PREFIX) or not self._is_of_model(phase, text):
@@ -169,7 +168,7 @@ class LayerProfile(Backend):
         return self._look_up(key, (operand.shape[0], tensor))
 
     def _is_of_model(self, phase: str, text: str) -> bool:
-        """Whether an op is a layer of the model, the precision and the length of the profile."""
+        """True if an op is a layer with the profile's hidden size, dtype and sequence length."""
         (operand,) = parse_signature(text).operands
         tail = (self.hidden,) if phase == UPDATE.phase else (self.sequence, self.hidden)
         return operand.dtype == self.dtype and operand.shape[1:] == tail
@@ -185,7 +184,7 @@ class LayerProfile(Backend):
 
 
 def _larger_batch_that_is_faster(times: Seconds) -> dict[Sizes, Sizes]:
-    """Sizes that take longer than a larger micro-batch of as many ranks, with that one."""
+    """For each size that is slower than a larger micro-batch: the fastest larger size."""
     held = {}
     for (batch, tensor), took in times.items():
         larger = [s for s in times if s[1] == tensor and s[0] > batch and times[s] < took]

@@ -1,4 +1,4 @@
-"""Reader of Galvatron's profiles of layers: ms forward of a layer, for each sequence of a batch."""
+"""Reader of Galvatron layer profiles: forward time of a layer in ms, per sequence of a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACKWARD = 2.0
 
 
 def is_galvatron(content: Mapping[str, object]) -> bool:
-    """Whether what was read is in the form of ``computation_profiling_*.json``.
+    """True if a parsed file has the format of ``computation_profiling_*.json``.
 
     >>> is_galvatron({"layertype_0_bsz1_seq2048": 4.4}), is_galvatron({"1": {}})
     (True, False)
@@ -23,15 +23,15 @@ def is_galvatron(content: Mapping[str, object]) -> bool:
 
 
 def read_galvatron(content: Mapping[str, float], sequence: int) -> dict[ProfileKey, Seconds]:
-    """Seconds of layers of sequences of one length, by micro-batch and tensor-parallel ranks.
+    """Layer times in s for one sequence length, by micro-batch and number of tensor-parallel ranks.
 
-    What is beside the layers (embedding, output and loss) counts as the output.  One rank was
-    profiled, so that layers of several tensor-parallel ranks are not in it, nor are updates.
+    Everything outside the layers (embedding, output and loss) counts as the output. Only one rank
+    was profiled, so tensor-parallel layers and weight updates are not included.
 
     Raises
     ------
     ValueError
-        No layer of such sequences, or a time that cannot be.
+        There is no layer with this sequence length, or a time is invalid.
 
     Examples
     --------

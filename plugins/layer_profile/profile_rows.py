@@ -1,4 +1,4 @@
-"""Reader of Sailor's profiles of layers: seconds by phase, kind of layer, micro-batch and ranks."""
+"""Reader of Sailor layer profiles: seconds by phase, kind of layer, micro-batch and ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANY = 1  # the micro-batch under which updates are kept, which do not depend on 
 
 
 class ProfileKey(NamedTuple):
-    """What a time of a profile is of: phase, and kind of layer."""
+    """Key of the times in a layer profile: phase (such as ``forward``) and kind of layer."""
 
     phase: str
     kind: str
@@ -27,15 +27,15 @@ UPDATE = ProfileKey("update", "")  # of the weights of any layer
 def read_profile(
     content: Mapping[str, Mapping[str, Mapping[str, list[float]]]],
 ) -> dict[ProfileKey, Seconds]:
-    """Seconds by micro-batch and tensor-parallel ranks of what is in a profile.
+    """Layer times in s from a Sailor profile, by micro-batch and number of tensor-parallel ranks.
 
-    Layers between embedding and output are alike: their median counts.  Updates do not depend on
-    the micro-batch: those of one number of ranks count with their median.
+    Layers between embedding and output are equal, so their median is used. Weight updates do not
+    depend on the micro-batch, so the median per number of ranks is used.
 
     Raises
     ------
     ValueError
-        A number of layers below three, or a time that cannot be.
+        There are fewer than three layers, or a time is invalid.
 
     Examples
     --------

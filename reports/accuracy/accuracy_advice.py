@@ -22,12 +22,12 @@ DRIVERS = "foretrace drivers"
 
 
 def next_steps(checked: Checked, command: str) -> list[Step]:
-    """Next steps as (sentence, command), the most important first.
+    """Next steps after an accuracy check as (sentence, command), most important first.
 
     Parameters
     ----------
-    checked : as in ``accuracy.json``
-    command : that made it
+    checked : the check's data, as stored in ``accuracy.json``
+    command : the command that made the check
     """
     steps = [
         *_steps_for_failed(checked),
@@ -40,7 +40,10 @@ def next_steps(checked: Checked, command: str) -> list[Step]:
 
 
 def _steps_for_failed(checked: Checked) -> Iterator[Step]:
-    """Steps for components that failed: fit again where biased, add a term where errors scatter."""
+    """Next steps for components that failed the check.
+
+    A biased component is to be fitted again; where errors scatter, the worst op is to be examined.
+    """
     names = dict.fromkeys(e["component"] for e in checked["expect"] if e["outcome"] == "fail")
     for name in names:
         one = checked["components"].get(name)
@@ -61,7 +64,7 @@ def _size_text(share: float) -> str:
 
 
 def _flip_warnings(checked: Checked) -> Iterator[Step]:
-    """A warning where the measured error is large enough to change the answer."""
+    """Warnings that a component's measured error is large enough to change the answer."""
     for b in checked["break_even"]:
         one = checked["components"].get(b["component"], {})
         errors = one.get("errors")
@@ -75,7 +78,7 @@ def _flip_warnings(checked: Checked) -> Iterator[Step]:
 
 
 def _steps_for_unresolved(checked: Checked, command: str) -> Iterator[Step]:
-    """The step "measure more process starts", where an interval straddles the bar."""
+    """Step to measure more process starts if an error interval contains the limit."""
     if any(e["outcome"] == "unresolved" for e in checked["expect"]):
         starts = min((c["starts"] for c in checked["components"].values()), default=1)
         yield (
@@ -85,7 +88,7 @@ def _steps_for_unresolved(checked: Checked, command: str) -> Iterator[Step]:
 
 
 def _steps_for_left_out(checked: Checked) -> Iterator[Step]:
-    """Steps to measure what the check left out."""
+    """Steps to measure the ops that the check left out."""
     for name, one in checked["components"].items():
         if one["left_out"]["ops"]:
             some = one["left_out"]["some"][0]
@@ -108,7 +111,7 @@ def _steps_after_pass(checked: Checked) -> Iterator[Step]:
 
 
 def most_wrong_op(checked: Checked) -> list[str]:
-    """Sentence on the op with the largest share of the error in s, over all its calls; or none."""
+    """Sentence that names the op with the largest total error in s; empty list if none."""
     wrong = {
         (name, o["signature"]): abs(o["predicted"] - o["measured"]) * o["calls"]
         for name, one in checked["components"].items()

@@ -1,6 +1,6 @@
-"""The accuracy page: how wrong the model is, what that does to the answer, and how sure that is.
+"""The accuracy page: how wrong the model is, what that does to the answer, and how certain that is.
 
-Data in (``accuracy.json`` of a check), one self-contained HTML file out.
+Input is the ``accuracy.json`` of a check; output is one self-contained HTML file.
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ from .verdict import Checked
 
 
 def accuracy_page(checked: Checked, command: str = "", sections: Sequence[str] = ()) -> str:
-    """The page as text.
-
-    Parameters
-    ----------
-    checked, command : as :class:`~.check_summary.CheckShown` has them
-    sections : what to show, in this order; all there are unless said
-    """
+    """HTML of the accuracy page."""
     return html(
         shown_sections(
             "accuracy", CheckShown(checked, command), names_on_page("accuracy", sections)

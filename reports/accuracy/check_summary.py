@@ -1,4 +1,4 @@
-"""The first screen of an accuracy check: what was expected, what held, and how it was measured."""
+"""First screen of an accuracy page: expectations, verdict, and how the errors were measured."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .verdict import OUTCOMES, Checked, verdict_sentences
 
 @dataclass(frozen=True)
 class CheckShown:
-    """An accuracy check, as its page is given it.
+    """Input of the accuracy page: the data of a check and its command.
 
     Parameters
     ----------
-    checked : as in ``accuracy.json``
-    command : that made it
+    checked : the check's data, as stored in ``accuracy.json``
+    command : the command that made the check
     """
 
     checked: Checked
@@ -29,7 +29,7 @@ class CheckShown:
 
 @section("answer", page="accuracy", order=0)
 def check_answer(check: CheckShown) -> Iterable[Block]:
-    """The first screen of an accuracy page."""
+    """First screen of an accuracy page."""
     checked = check.checked
     verdict = verdict_sentences(checked)
     yield FirstScreen(

@@ -1,4 +1,4 @@
-"""Meaning of each clock's seconds; those of an emulator are not those of a device."""
+"""What the seconds of each clock mean; an emulator's clock is not a device's clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN = ("seconds of a clock that this version does not know", "")
 
 
 def clock_meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
-    """Each clock with what its times mean, and what they do not.
+    """Each clock with a text on what its times include and what they do not show.
 
     >>> for clock, text in clock_meanings(["cpu"]):
     ...     print(clock, text)

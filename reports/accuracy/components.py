@@ -1,4 +1,4 @@
-"""Each component against its device: errors, figures, drift, and where the numbers are from."""
+"""Sections on each component against its device: errors, figures, drift and sources."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def errors_by_component(check: CheckShown) -> Iterable[Block]:
 
 
 def _component_rows(name: str, component: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
-    """Table rows of one component: its errors, and the op with most of them."""
+    """Table rows of one component: its errors, and the op with the largest error."""
     if not component["ops"]:
         why: list[Inline] = [
             Tag("n/a (emulated)", "cannot-tell"),
@@ -99,7 +99,7 @@ def _left_out_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
 
 @section("beside", page="accuracy", title="This catalog against the other", order=30)
 def errors_under_other_catalog(check: CheckShown) -> Iterable[Block]:
-    """Errors of the same ops and measurements under another catalog."""
+    """Table of errors with this catalog and another one, for the same ops and measurements."""
     known = {n: c for n, c in _measured_components(check.checked).items() if c["beside"]}
     if not known:
         return
@@ -131,7 +131,7 @@ def error_by_size(check: CheckShown) -> Iterable[Block]:
 
 @section("drift", page="accuracy", title="Drift", order=70)
 def changes_since_older_recording(check: CheckShown) -> Iterable[Block]:
-    """Changes since an older recording."""
+    """Section on how measured times changed since an older recording."""
     if known := _measured_components(check.checked):
         yield Terms([_drift_row(n, c) for n, c in known.items()])
 
@@ -151,7 +151,7 @@ def _drift_row(name: str, component: Mapping[str, Any]) -> tuple[str, str]:
 
 @section("reproduce", page="accuracy", title="Where the numbers are from", order=95)
 def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
-    """Devices, versions and the command that repeats the check."""
+    """Section with the devices, the versions and the command that repeats the check."""
     columns = [
         Column("component", header=True), Column("measured by"), Column("metric"),
         Column("sharing"),

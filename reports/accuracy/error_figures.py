@@ -1,4 +1,4 @@
-"""Figures of an accuracy page: predicted against measured, error by size, how errors are spread."""
+"""Figures of an accuracy page: predicted over measured times, error by size and distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Components = Mapping[str, Mapping[str, Any]]
 
 
 def predicted_over_measured(components: Components) -> Plot:
-    """Predicted over measured seconds, one point per distinct op; lines at equal and +-10 %."""
+    """Plot of predicted over measured seconds, one point per distinct op, with a +-10 % band."""
     every = [o for c in components.values() for o in c["ops"]]
     scale, unit = seconds_scale(max(o["measured"] for o in every))
     low = min(min(o["measured"], o["predicted"]) for o in every) / scale * 0.7
@@ -37,7 +37,7 @@ def predicted_over_measured(components: Components) -> Plot:
 
 
 def error_distribution(components: Components) -> Cdf:
-    """Cumulative distribution of errors: share of calls whose error is at most x."""
+    """Cumulative distribution of errors: the fraction of calls whose error is at most x."""
     errors, calls = {}, {}
     for name, one in components.items():
         errors[name] = [100 * abs(o["predicted"] / o["measured"] - 1) for o in one["ops"]]
@@ -47,7 +47,7 @@ def error_distribution(components: Components) -> Cdf:
 
 
 def error_by_size(components: Components) -> Plot | None:
-    """Median and worst error for each factor of four in bytes; None where no op has bytes."""
+    """Plot of median and worst error by op size, in factors of four; None without bytes."""
     known = {n: c["by_size"] for n, c in components.items() if c["by_size"]}
     if not known:
         return None
@@ -65,7 +65,7 @@ def error_by_size(components: Components) -> Plot | None:
 
 
 def _size_labels(sizes: Sequence[float]) -> list[tuple[float, str]]:
-    """Tick labels of sizes in bytes."""
+    """Tick positions and labels for sizes in bytes."""
     step = max(1, len(sizes) // 10)
     return [(s, format_bytes(s)) for s in sizes[::step]]
 

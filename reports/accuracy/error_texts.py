@@ -1,4 +1,4 @@
-"""Texts of errors, intervals and differences on an accuracy page."""
+"""Formatting of errors, intervals and differences on an accuracy page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LEAST = 1e-4  # below which digits tell nothing
 
 
 def format_error(value: float) -> str:
-    """A relative error with its sign, to a tenth of a per cent.
+    """Format a relative error with its sign, to a tenth of a per cent.
 
     >>> format_error(-0.0123), format_error(-0.0001)
     ('-1.2 %', '0.0 %')
@@ -19,7 +19,7 @@ def format_error(value: float) -> str:
 
 
 def bracketed_interval(bounds: Any) -> str:
-    """An interval of signed errors in brackets; "(one start: no interval)" without one."""
+    """Format an interval of signed errors in brackets; without one, "(one start: no interval)"."""
     return (
         f" ({format_error(bounds[0])} to {format_error(bounds[1])})"
         if bounds
@@ -28,7 +28,7 @@ def bracketed_interval(bounds: Any) -> str:
 
 
 def format_signed(value: float, unit: str = "s") -> str:
-    """A difference with its sign.
+    """Format a difference with its sign and unit.
 
     >>> format_signed(-0.0012), format_signed(0.5)
     ('-1.2 ms', '+500 ms')
@@ -37,7 +37,7 @@ def format_signed(value: float, unit: str = "s") -> str:
 
 
 def unsigned_error(value: float | None) -> str:
-    """An error in per cent; "unknown" for None or NaN.
+    """Format an error in per cent without a plus sign; "unknown" for None or NaN.
 
     >>> unsigned_error(0.1234), unsigned_error(None), unsigned_error(2.6e-7), unsigned_error(0.0)
     ('12.3 %', 'unknown', 'below 0.01 %', '0 %')
@@ -50,5 +50,5 @@ def unsigned_error(value: float | None) -> str:
 
 
 def format_error_interval(bounds: Any) -> str:
-    """An interval of errors in per cent; "one start" without one."""
+    """Format an interval of errors in per cent; without one, "one start"."""
     return f"{unsigned_error(bounds[0])} to {unsigned_error(bounds[1])}" if bounds else "one start"

@@ -1,4 +1,4 @@
-"""The answer of an accuracy check in sentences: what passed, how wrong it is, and why."""
+"""Verdict of an accuracy check in sentences: what passed, how large the error is, and its cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Checked = Mapping[str, Any]
 
 
 def verdict_sentences(checked: Checked) -> list[str]:
-    """Sentences of the verdict: what passed, the error of the whole run, and who causes it.
+    """Verdict sentences: what passed, the error of the whole run, and its main cause.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Error of the whole run, and the part that each component has in it."""
+"""Sections on the error of the whole run and on the contribution of each component to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .whole_run_rows import break_even_row, component_share_rows, error_rows
 
 @section("whole", page="accuracy", title="The whole run", order=50)
 def whole_run_errors(check: CheckShown) -> Iterable[Block]:
-    """Errors of the whole run, and the share of each component."""
+    """Section on the errors of the whole run and on the effect of each component."""
     run = check.checked["whole"]
     answer = check.checked["answer"]
     if found := error_rows(run, answer["unit"]):
@@ -36,6 +36,6 @@ def whole_run_errors(check: CheckShown) -> Iterable[Block]:
 
 @section("break_even", page="accuracy", title="How wrong a component may be", order=60)
 def break_even_errors(check: CheckShown) -> Iterable[Block]:
-    """Break-even error of each component: the one at which the answer would flip."""
+    """Section on break-even errors: the error of each component at which the answer would flip."""
     if rows := [break_even_row(b) for b in check.checked["break_even"]]:
         yield Terms(rows)

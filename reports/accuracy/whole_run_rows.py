@@ -1,4 +1,4 @@
-"""Errors of the whole run as rows and sentences, for an accuracy page."""
+"""Table rows and sentences on the errors of the whole run, for an accuracy page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = tuple[str, str, str]  # name, value, note
 
 
 def error_rows(run_errors: Any, unit: str) -> list[Row]:
-    """Model error, composition error and A/A, each with what it compares."""
+    """Rows for model error, composition error and A/A spread, each with what it compares."""
     if run_errors is None:
         return []
     rows = [
@@ -44,7 +44,7 @@ def error_rows(run_errors: Any, unit: str) -> list[Row]:
 
 
 def _coupled_rows(run_errors: Any, unit: str) -> list[Row]:
-    """A coupled run beside the ops that were measured one by one."""
+    """Rows that compare a coupled run with ops that were measured one by one."""
     one = run_errors.get("coupled")
     if one is None:
         return []
@@ -62,7 +62,7 @@ def _coupled_rows(run_errors: Any, unit: str) -> list[Row]:
 
 
 def component_share_rows(run_errors: Any, unit: str) -> list[dict[str, str]]:
-    """Effect of each of several components on the answer, and what they do not add up to."""
+    """Rows with the effect of each component on the answer; the last row is their interaction."""
     if run_errors is None or len(run_errors["shares"]) < 2:
         return []
     rows = [
@@ -82,7 +82,7 @@ def component_share_rows(run_errors: Any, unit: str) -> list[dict[str, str]]:
 
 
 def break_even_row(break_even: Mapping[str, Any]) -> tuple[str, str]:
-    """Name of a component, and a sentence on the error of its times that would flip the answer."""
+    """Component name, and a sentence on the error of its times that would flip the answer."""
     if not break_even["answer"]:
         return break_even[
             "component"

@@ -1,1 +1,1 @@
-"""The page of a comparison, and its sections."""
+"""The comparison page of several runs, and its sections."""

@@ -1,4 +1,4 @@
-"""The page of a comparison: settings that differ, metrics that differ, and why."""
+"""The comparison page: settings that differ between runs, metrics that differ, and why."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ComparisonShown:
-    """A comparison of runs, as its page is given it.
+    """Input of the comparison page: the compared runs and facts about the comparison.
 
     Parameters
     ----------
-    rows : of each run, the first the base: ``name``, ``values`` and ``changes`` (by metric),
-        ``interval`` (of the headline's change), ``settings``, ``activity``, ``why``,
-        ``limit``, and ``see``, a command that shows it
-    facts : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the
-        number that decides
+    rows : one mapping per run, the base run first: ``name``, ``values`` and ``changes`` by metric,
+        ``interval`` (of the deciding metric's change), ``settings``, ``activity``, ``why``,
+        ``limit``, and ``see`` (a command that shows the run)
+    facts : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the deciding
+        metric
     """
 
     rows: Sequence[Row]
@@ -58,7 +58,7 @@ class ComparisonShown:
 
 
 def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """HTML of the report; see :class:`ComparisonShown`."""
+    """HTML of the comparison page."""
     return html(
         shown_sections("comparison", ComparisonShown(rows, facts)),
         {"rows": rows, "no_effect": facts["no_effect"]},
@@ -69,7 +69,7 @@ def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 @section("answer", page="comparison", order=0)
 def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
-    """The first screen of a comparison."""
+    """First screen of a comparison page."""
     rows, decides = comparison.rows, comparison.answer
     columns = [
         Column("run", header=True),
@@ -93,7 +93,7 @@ def comparison_answer(comparison: ComparisonShown) -> Iterable[Block]:
 
 @section("compare", page="comparison", title="Settings that differ", order=10)
 def differing_settings(comparison: ComparisonShown) -> Iterable[Block]:
-    """Settings that differ between the runs, and those without effect."""
+    """Section on the settings that differ between runs, and on those without effect."""
     found: list[list[Line]] = [
         [r["name"], Code(path), a or NOT_SET, b or NOT_SET]
         for r in comparison.rows[1:]
@@ -111,7 +111,7 @@ def differing_settings(comparison: ComparisonShown) -> Iterable[Block]:
 
 @section("metrics", page="comparison", title="Metrics that differ", order=20)
 def differing_metrics(comparison: ComparisonShown) -> Iterable[Block]:
-    """Metrics that differ between the runs, and how many are equal."""
+    """Section on the metrics that differ between runs, and on how many are equal."""
     rows = comparison.rows
     names = _differing_metrics(rows, comparison.answer)
     columns = [
@@ -126,19 +126,19 @@ def differing_metrics(comparison: ComparisonShown) -> Iterable[Block]:
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)
 def how_to_repeat_comparison(comparison: ComparisonShown) -> Iterable[Block]:
-    """The command that repeats the comparison."""
+    """Section with the command that repeats the comparison."""
     yield Listing(comparison.facts["command"])
 
 
 def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
-    """Metrics that differ in some run; metrics of kinds and of the whole run come first."""
+    """Names of metrics that differ in some run; the deciding metric comes first."""
     every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
     moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
     return sorted(moved, key=lambda m: (m != answer["metric"], m.count("."), m))
 
 
 def _reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """What changed most in each run, where it is known."""
+    """Sentences on what changed most in each run, if that is known."""
     return [(f"{r['name']}: {r['why'].replace('->', '→')}.", "") for r in rows if r["why"]]
 
 
@@ -148,7 +148,7 @@ def _judgement_text(row: Row, answer: Answer) -> str:
 
 
 def _lead_sentences(rows: Sequence[Row], answer: Answer) -> list[str]:
-    """A sentence for each run; of many for the best, and one for all others."""
+    """One sentence per run; of many runs, one for each of the best and one for the rest."""
     base, *others = rows
     if len(others) <= LEAD:
         return [_lead_sentence(r, base, answer) for r in others]
@@ -182,7 +182,7 @@ def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
 
 
 def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
-    """Next steps: how to resolve a difference, and what to decide by."""
+    """Next steps: how to get an interval, what to measure, and which run is best."""
     steps = []
     if any(r["interval"] is None for r in rows[1:]):
         steps.append(

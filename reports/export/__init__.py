@@ -1,1 +1,1 @@
-"""Runs in the formats of other programs: parquet, Perfetto, Chrome, PDF."""
+"""Export of runs to other formats: Parquet, Perfetto, Chrome trace, PDF."""

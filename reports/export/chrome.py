@@ -1,6 +1,6 @@
-"""Chrome trace JSON of a run, for chrome://tracing and speedscope, out of its ``ops.parquet``.
+"""Chrome trace JSON of a run, for chrome://tracing and speedscope, from its ``ops.parquet``.
 
-Ranks are processes, streams are threads.  Times are microseconds with all their digits.
+Ranks become processes and streams become threads. Times are exact, in microseconds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PERIODS = ("period", "iteration")  # the column, and what runs of 0.1 before job
 
 
 def write_chrome_trace(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
-    """Write the ops that ended as Chrome trace events; returns how many.
+    """Write all finished ops as Chrome trace events; returns the number of events.
 
     Parameters
     ----------
     ops : Path
-        As :func:`.tables.write_ops` wrote it.
+        Parquet file written by :func:`.tables.write_ops`.
     path : Path
-        Gzipped where it ends in ``.gz``.
+        File to write; gzipped if its name ends in ``.gz``.
     tick : s
-        Of the run: 1e-12 or 1e-9.
+        Length of the run's tick: 1e-12 or 1e-9.
 
     Examples
     --------
@@ -64,6 +64,6 @@ def _event(row: tuple[object, ...], scale: int) -> str:
 
 
 def exact_microseconds(ticks: int, scale: int) -> str:
-    """Microseconds of ticks of ``scale`` picoseconds, as exact text: a float would lose digits."""
+    """Ticks of ``scale`` picoseconds as exact decimal text in microseconds."""
     whole, rest = divmod(ticks * scale, PICOSECONDS)
     return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

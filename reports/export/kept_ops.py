@@ -1,4 +1,4 @@
-"""Ops that a run kept, out of its folder, as a table."""
+"""Reader for the ops that a run kept in its folder."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TIMES = ("ready", "start", "end")  # ticks in the file, so that they are exact
 
 
 def read_ops(run: str | Path, variant: str = "base", tick: Seconds = PICOSECOND) -> pd.DataFrame:
-    """One row per op of a variant of a saved run, as :meth:`Result.frame` has them.
+    """Read the ops of a saved run as a table, one row per op, like :meth:`Result.frame`.
 
-    Times are in µs: ``ready_us``, ``start_us``, ``end_us``, NaN for one that did not come.  The
-    file has them in ticks, exactly; it is read by DuckDB, and nothing else has to be installed.
+    Times are in µs: ``ready_us``, ``start_us``, ``end_us``; NaN for an event that did not happen.
+    The file stores exact ticks.
 
     Parameters
     ----------
-    run : a run folder, such as ``runs/first/7f3a12``
+    run : Run folder, such as ``runs/first/7f3a12``.
     tick : s
-        Of the run.
+        Length of the run's tick.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Names of ops: the labels of all graphs of a run in one list."""
+"""Op labels of all graphs of a run in one list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...sim.run.result import Result
 
 
 def op_labels(result: Result) -> tuple[list[str], NDArray[np.int64]]:
-    """All labels of a run, and (ops,) the index of each op's own; -1 for an op without one."""
+    """All labels of a run, and each op's label index, shape (ops,); -1 for no label."""
     texts: list[str] = []
     numbers = []
     for run in result.runs:

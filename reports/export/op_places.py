@@ -1,4 +1,4 @@
-"""Places of ops: a collective has one on every member, any other op has one."""
+"""Places of ops: the ranks and streams where each op runs; a collective has one per member."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...sim.run.result import Result
 
 
 class OpPlaces(NamedTuple):
-    """(n,) columns, one row per place: the op's id, and the rank and stream where it ran."""
+    """Columns with one row per place, shape (n,): the op's id, and its rank and stream there."""
 
     op: NDArray[np.int64]
     rank: NDArray[np.int32]
@@ -22,7 +22,7 @@ class OpPlaces(NamedTuple):
 
 
 def op_places(result: Result) -> OpPlaces:
-    """Every place of every op of a run; ranks of several jobs are numbered job after job."""
+    """All places of all ops of a run; ranks of several jobs are numbered job after job."""
     blocks = [(r.first, r.graph.explicit) for r in result.runs]
     return OpPlaces(
         np.concatenate([first + b.op_of_place for first, b in blocks]),
@@ -37,7 +37,10 @@ def rank_of_ops(result: Result) -> NDArray[np.int32]:
 
 
 def wait_starts(result: Result) -> NDArray[np.int64]:
-    """(n,) tick from which each place waits, for others or for room; its start if never."""
+    """Tick at which each place starts to wait for other ranks or for a free slot, shape (n,).
+
+    For an op that never waits, it is the start of the op.
+    """
     columns = result.columns
     base, found = len(columns.end), []
     for run in result.runs:

@@ -1,4 +1,4 @@
-"""PDF of a page, by WeasyPrint where it is installed."""
+"""PDF of a page, made by WeasyPrint if it is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CURE = "pip install weasyprint, or print the page from a browser"
 
 
 def write_pdf(html: str, path: Path) -> None:
-    """Write a page as PDF.
+    """Write a page as a PDF file.
 
     Raises
     ------
@@ -33,7 +33,7 @@ def write_pdf(html: str, path: Path) -> None:
 
 
 def html_for_print(html: str) -> str:
-    """A page without script, its colours written out: drawings on paper know no custom properties.
+    """HTML of a page for printing: without script, and with literal colours for CSS variables.
 
     >>> html_for_print('<style>:root { --ink: #000; }</style><i style="color:var(--ink)"></i>')
     '<style>:root { --ink: #000; }</style><i style="color:#000"></i>'

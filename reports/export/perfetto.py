@@ -1,6 +1,6 @@
 """Perfetto timeline (ui.perfetto.dev): one process per rank, one track per stream.
 
-Numbers of fields and flags are those of Perfetto's ``protos/perfetto/trace/perfetto_trace.proto``.
+Field numbers and flags are those of Perfetto's ``protos/perfetto/trace/perfetto_trace.proto``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PID, PROCESS_NAME = 1, 6  # of a process
 
 
 def write_perfetto_timeline(path: Path, results: Mapping[str, Result]) -> int:
-    """Write the runs of all variants side by side; returns the number of slices left out."""
+    """Write the timelines of all variants into one file; returns the number of slices left out."""
     share = MOST_SLICES // max(len(results), 1)
     names: dict[str, int] = {}
     parts: list[Bytes] = []
@@ -47,9 +47,9 @@ def write_perfetto_timeline(path: Path, results: Mapping[str, Result]) -> int:
 
 
 class _Timeline:
-    """The first slices of one run, and the tracks they are on.
+    """The first slices of one run, and the tracks that they are on.
 
-    A rank has the number of its place in ``ranks``; the tracks of streams come after all ranks.
+    Track numbers of ranks follow their order in ``ranks``; tracks of streams come after them.
     """
 
     def __init__(self, result: Result, most: int):
@@ -80,7 +80,7 @@ class _Timeline:
     def slices(self, uuid: int, names: dict[str, int]) -> Bytes:
         """Begin and end packets of each op on its track; adds the ops' names to ``names``.
 
-        An end comes before the beginnings that follow it at the same time.
+        At equal times, ends come before beginnings.
         """
         called = [names.setdefault(n, len(names) + 1) for n in _op_names(self.result, self.op)]
         track = varint_field(ON_TRACK, uuid + len(self.ranks) + self.stream)
@@ -107,7 +107,7 @@ def _event_packet(time: NDArray[np.int64], event: Bytes) -> Bytes:
 
 
 def _interned_names_packet(names: Mapping[str, int]) -> Bytes:
-    """Packet of interned slice names by number; it comes before all slices."""
+    """Packet that assigns numbers to slice names; it precedes all slices."""
     entries = [
         length_delimited_field(
             EVENT_NAME, varint_field(ID, [i]), length_delimited_field(NAME, utf8_text(n))
@@ -123,7 +123,7 @@ def _interned_names_packet(names: Mapping[str, int]) -> Bytes:
 
 
 def _op_names(result: Result, rows: NDArray[np.int64]) -> list[str]:
-    """Names of some ops; their kind where they have no label."""
+    """Names of the ops of some rows; the op kind for an op without a label."""
     texts, every = op_labels(result)
     label = every[rows]
     kinds = kind_names()[result.ops.kind[rows]]

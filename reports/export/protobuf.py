@@ -1,8 +1,8 @@
 """Protobuf encoding of many messages of one form at once: one row of bytes per message.
 
-A number may be written with more bytes than it needs (a varint whose last groups are zero), so
-that a column of numbers is as wide as its largest one and NumPy writes all messages together.
-What is here is as https://protobuf.dev/programming-guides/encoding describes it.
+A varint may be padded with zero groups. So all numbers of a column get the width of the largest
+one, and NumPy encodes all messages together. The format is described at
+https://protobuf.dev/programming-guides/encoding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VARINT, LENGTH = 0, 2
 
 
 def varint_field(field: int, values: ArrayLike) -> Bytes:
-    """A varint field with one value per message; none is negative.
+    """A varint field with one non-negative value per message.
 
     >>> varint_field(1, [5, 300]).tolist()
     [[8, 133, 0], [8, 172, 2]]
@@ -43,7 +43,7 @@ def utf8_text(value: str) -> Bytes:
 
 
 def join_fields(*parts: Bytes) -> Bytes:
-    """Concatenation of fields, message by message."""
+    """Concatenate fields, message by message."""
     n = max(len(p) for p in parts)
     return np.hstack([np.broadcast_to(p, (n, p.shape[1])) for p in parts])
 

@@ -1,4 +1,4 @@
-"""Tables of a run as parquet, written by DuckDB."""
+"""Parquet tables of a run, written by DuckDB."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ ROW_GROUP = 30_720  # rows that are read together: few, so that a window of time
 
 
 def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = None) -> None:
-    """Write one row per op: what it was, where and when it ran.  Times are exact ticks.
+    """Write a Parquet table with one row per op: what it is, where and when it ran.
 
     Columns: ``op, graph, row, kind, rank, stream, period, component, name, ready, start, end,
-    state, attempts``; -1 for a time that did not come, null for a name that there is not.  There is
-    no ``period`` where no op is in one, and a ``job`` where there are several.  ``low`` and
-    ``high`` are there where answers know how wrong they may be: see ``factors``.
+    state, attempts``. Times are exact ticks, -1 for an event that did not happen; a missing name is
+    null. ``period`` is left out if no op is in a period; ``job`` is added if there are several
+    jobs. ``low`` and ``high`` are added if op times have error intervals; see ``factors``.
 
     Parameters
     ----------
-    factors : (2, n) on the time of each op, between which it lies with 90 %; NaN where unknown
+    factors : Ends of the 90 % error interval of each op's time as factors, shape (2, n); NaN where
+        unknown.
     """
     ops, columns = result.ops, result.columns
     texts, label = op_labels(result)
@@ -63,11 +64,12 @@ def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = 
 
 
 def write_places(path: Path, result: Result) -> None:
-    """Write one row per place of each op that ran on several ranks or waited for its start.
+    """Write a Parquet table of the places of ops that have several ranks or waited to start.
 
-    Columns: ``op, further, kind, rank, stream, name, since, start, end``, and ``job`` as the table
-    of ops has it; by start.  Such a place waits from ``since`` to ``start``, for other ranks or for
-    room.  The first place of an op is not ``further``: it is where the table of ops has it.
+    Columns: ``op, further, kind, rank, stream, name, since, start, end``, and ``job`` if the ops
+    table has it; sorted by start. The op waits at that place from ``since`` to ``start``, for other
+    ranks or for a free slot. ``further`` is False at the op's first place, which is also in the ops
+    table.
     """
     ops, columns, places = result.ops, result.columns, op_places(result)
     texts, label = op_labels(result)
@@ -101,7 +103,7 @@ def write_places(path: Path, result: Result) -> None:
 
 
 def _write(path: Path, table: Mapping[str, Any], words: Mapping[str, list[str]]) -> None:
-    """Write columns; those of ``words`` are indices into a list of texts, -1 for none."""
+    """Write columns as Parquet; those in ``words`` are indices into texts, -1 for null."""
     import duckdb
 
     with duckdb.connect() as db:

@@ -1,1 +1,1 @@
-"""Figures: data in, HTML with inline SVG out."""
+"""Figures for pages: blocks in, HTML with inline SVG out."""

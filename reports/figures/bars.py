@@ -1,7 +1,7 @@
-"""Bar charts over one numeric axis, as HTML around inline SVG.
+"""Bar charts over one numeric axis, as HTML with inline SVG.
 
-Only rectangles are drawn, and only they stretch with the page: names, ticks and legend are text
-of the page, in its ink, on any width.
+Only the rectangles are SVG and stretch with the page. Names, ticks and legend are page text, so
+they keep their size and colour at any width.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def bar_chart_html(figure: BarChart) -> str:
 
 
 def legend_html(colours: Mapping[str, str], drawn: Mapping[str, str] | None = None) -> str:
-    """HTML of a legend: a patch of colour, or the mark itself, before each name.
+    """HTML of a legend: a colour patch, or the series' mark, before each name.
 
     >>> legend_html({"base": "idle"})
     '<div class="legend"><span><i style="background:var(--idle)"></i>base</span></div>'
@@ -67,7 +67,7 @@ def _patch(colour: str) -> str:
 
 
 def _path(bars: Bars, span: float) -> str:
-    """SVG path of all rectangles; each is at least one unit wide."""
+    """SVG path of all rectangles of a group; each is at least one unit wide."""
     start, length = np.atleast_1d(bars.start), np.atleast_1d(bars.length)
     x = _bar_units(start, span)
     width = np.maximum(_bar_units(start + length, span) - x, 1)
@@ -81,7 +81,7 @@ def _path(bars: Bars, span: float) -> str:
 
 
 def _texts(figure: BarChart) -> str:
-    """Texts in bars, as text of the page over the drawing."""
+    """HTML of the texts in bars, placed over the drawing."""
     return "".join(
         f'<span class="in" style="left:{100 * t.start / figure.span:.4g}%;'
         f"width:{100 * t.length / figure.span:.4g}%;top:{figure.thick * t.row:g}px;"

@@ -1,4 +1,4 @@
-"""Cumulative distributions as plots of steps."""
+"""Cumulative distributions, drawn as step plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .plot import plot_svg
 
 
 def cdf_plot(figure: Cdf) -> Plot:
-    """The plot of a cumulative distribution: a curve of steps for each name.
+    """Plot of cumulative distributions: one step curve per name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Drawing of a fabric: rows of boxes and the lines between them, as inline SVG."""
+"""Drawing of a fabric as inline SVG: rows of switches and the links between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED = 12  # boxes of a row that have room for their names
 
 @on_page(FabricDrawing)
 def fabric_svg(figure: FabricDrawing) -> str:
-    """SVG of a fabric; a line between boxes of one row is an arc below them.
+    """SVG of a fabric; a link between switches of one row is an arc below them.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Heat maps, as bars whose shade is their number."""
+"""Heat maps for pages, drawn as bars whose shade encodes the number."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def heat_map_html(figure: HeatMap) -> str:
 
 
 def heat_map_bars(figure: HeatMap) -> BarChart:
-    """Bars of a heat map; cells of one row and shade that touch are one bar."""
+    """Bar chart of a heat map; adjacent cells of one row with equal shade become one bar."""
     values = np.asarray(figure.values, float)
     edges = column_edges(figure)
     least, most = value_range(figure)
@@ -57,21 +57,21 @@ def heat_map_bars(figure: HeatMap) -> BarChart:
 
 
 def _axis(figure: HeatMap) -> str:
-    """The axis' name; of named columns they stand in it, from the left."""
+    """Text of the column axis; lists the column names if columns have names."""
     if not any(figure.columns):
         return f"{figure.axis}; {figure.scale}"
     return f"{figure.axis}, from the left: {', '.join(figure.columns)}; {figure.scale}"
 
 
 def column_edges(figure: HeatMap) -> NDArray[np.float64]:
-    """(columns + 1,) where columns begin and end."""
+    """Positions where columns begin and end, shape (columns + 1,)."""
     width = np.asarray(figure.values, float).shape[1]
     given = np.asarray(figure.edges, float)
     return given if len(given) else np.arange(width + 1.0)
 
 
 def value_range(figure: HeatMap) -> tuple[float, float]:
-    """The palest and the darkest number."""
+    """The values of the palest and of the darkest shade."""
     values = np.asarray(figure.values, float)
     known = values[np.isfinite(values)]
     most = figure.most if figure.most is not None else float(known.max(initial=figure.least))

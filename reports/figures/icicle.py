@@ -1,4 +1,4 @@
-"""A tree of times as bars: a row for each level, each part below the whole that it is of."""
+"""Icicle chart of a time tree: one row per level, each part below its parent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Node = Mapping[str, Any]
 
 
 def icicle(tree: Node, axis: str) -> BarChart:
-    """Bars of a tree as :func:`~.time_tree.time_tree` makes it.
+    """Icicle chart of a tree from :func:`~.time_tree.time_tree`, as bars.
 
     Parameters
     ----------
-    axis : what the times are of, without a unit
+    axis : name of the axis, without a unit
 
     Examples
     --------
@@ -61,7 +61,7 @@ def _kind_name(colour: str) -> str:
 def _parts(
     node: Node, level: int, start: float, min_length: float
 ) -> Iterator[tuple[int, float, Node]]:
-    """Level, start and node of each part that can be seen."""
+    """Level, start and node of each part that is wide enough to be visible."""
     yield level, start, node
     if level + 1 == DEEPEST:
         return

@@ -1,4 +1,4 @@
-"""Values with their intervals, as bars: thin from end to end, thick at the value."""
+"""Values with intervals, drawn as bars: thin along the interval, thick at the value."""
 
 from __future__ import annotations
 

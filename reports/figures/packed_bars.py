@@ -1,6 +1,6 @@
-"""Bars of a timeline, few enough for a page: short ops merged, columns packed.
+"""Timeline bars reduced for a page: short ops are merged, columns are packed as bytes.
 
-``reports/script/packed_bars.js`` reads what is written here.
+``reports/script/packed_bars.js`` decodes the packed form.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ FINEST = 2**26  # ticks over the whole span, beyond which nothing is told apart
 
 
 class TimelineBars(NamedTuple):
-    """Bars of a timeline, (n,) each, sorted by lane and start.
+    """Bars of a timeline as columns of shape (n,), sorted by lane and start.
 
     Parameters
     ----------
-    lane : from 0
+    lane : lane of the bar, from 0
     start, end : ticks
-    kind : index of a kind
-    name : index of a name; -1 for none
-    ops : how many it stands for
-    busy : ticks in which they ran
-    met : index of a meeting of ranks (a collective); -1 for none
-    wait : ticks that its rank waited for that meeting to begin
-    arrived_last : whether its rank came to it last
+    kind : index of the bar's kind
+    name : index of the op's name; -1 for none
+    ops : number of ops that the bar stands for
+    busy : ticks in which these ops ran
+    met : index of the collective that the op belongs to; -1 for none
+    wait : ticks that its rank waited for the collective to begin
+    arrived_last : True if its rank arrived last at the collective
     """
 
     lane: NDArray[np.int64]
@@ -55,7 +55,7 @@ class TimelineBars(NamedTuple):
         wait: NDArray[Any] | int = 0,
         arrived_last: NDArray[Any] | bool = False,
     ) -> TimelineBars:
-        """A bar for each op; of those that meet nobody the last three are left out.
+        """Bars with one op each; leave out the last three arguments if no op is a collective.
 
         >>> lane, start = np.array([1, 0, 0]), np.array([5, 7, 2])
         >>> TimelineBars.of_ops(lane, start, start + 1, lane, lane).start.tolist()
@@ -71,14 +71,14 @@ class TimelineBars(NamedTuple):
 
 
 class CollectiveArrivals(NamedTuple):
-    """Collectives that ranks come to, (n,) each.
+    """Arrival of ranks at collectives, as columns with one row per collective, shape (n,).
 
     Parameters
     ----------
-    members : ranks that take part
-    last_count : of them that come last, at one tick
-    first_last_rank : the first rank of those
-    longest_wait : ticks that the first to come waits
+    members : number of ranks that take part
+    last_count : number of ranks that arrive last, at the same tick
+    first_last_rank : lowest rank among those that arrive last
+    longest_wait : ticks that the first rank to arrive waits
     """
 
     members: NDArray[np.int64]
@@ -88,9 +88,10 @@ class CollectiveArrivals(NamedTuple):
 
 
 def limit_bars(bars: TimelineBars, max_bars: int) -> tuple[TimelineBars, int]:
-    """At most so many bars, and the ticks below which ops that follow each other are one bar.
+    """Reduce bars to at most ``max_bars`` by merging short ops.
 
-    Ops that are longer stay as they are.
+    Returns the bars, and the length in ticks below which consecutive ops were merged; 0 if none
+    were. Longer ops stay as they are.
 
     >>> ops = TimelineBars.of_ops(*np.array([[0] * 5, [0, 2, 4, 9, 50], [1, 3, 9, 50, 51],
     ...                                      [0, 1, 1, 0, 1], [7] * 5]))
@@ -112,7 +113,7 @@ def limit_bars(bars: TimelineBars, max_bars: int) -> tuple[TimelineBars, int]:
 
 
 def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
-    """Bars in which ops shorter than ``least`` ticks, by the pixel of that width, are one."""
+    """Merge ops shorter than ``min_ticks`` ticks in the same pixel of that width into one bar."""
     short = bars.end - bars.start < min_ticks
     pixel = np.where(short, bars.start // min_ticks, np.arange(len(short)))
     new = np.ones(len(short), bool)
@@ -161,16 +162,16 @@ def packed_bars(
     names: Sequence[Any],
     meetings: CollectiveArrivals | None = None,
 ) -> dict[str, Any]:
-    """Bars as the page's script reads them.
+    """Encode bars in the form that the page's script reads.
 
-    Times are kept to the span's 2^26-th part or to the tick, whichever is longer.
+    Times are rounded to 2^-26 of the span or to one tick, whichever is longer.
 
     Parameters
     ----------
     span : first and last tick
-    tick : s
-    names : by index, texts or (text, ops, seconds)
-    meetings : that bars name; a wait that is none is never rounded to none
+    tick : length of a tick in s
+    names : names by index, as texts or as (text, ops, seconds)
+    meetings : collectives that the bars refer to; a wait above zero is never rounded to zero
 
     Examples
     --------
@@ -204,6 +205,6 @@ def packed_bars(
 
 
 def _byte_planes(column: NDArray[np.int64], width: int) -> bytes:
-    """Bytes of numbers of so many bytes each: all low bytes first, which deflate well."""
+    """Bytes of integers of ``width`` bytes each, all low bytes first, which compress well."""
     whole = column.astype("<i8").view(np.uint8).reshape(-1, 8)
     return np.ascontiguousarray(whole[:, :width].T).tobytes()

@@ -1,7 +1,7 @@
-"""Plots of points and curves, as HTML around inline SVG.
+"""Plots of points and curves, as HTML with inline SVG.
 
-As in ``bars``, text is text of the page, in its ink and size on any width; places are shares of the
-drawing, so that marks keep their shape while it stretches.
+As in ``bars``, texts are page text that keeps its size at any width. Positions are fractions of
+the drawing, so marks keep their shape when the drawing stretches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Numbers = NDArray[np.float64]
 
 @on_page(Plot)
 def plot_svg(figure: Plot) -> str:
-    """HTML of a plot, its axes above each other.
+    """HTML of a plot, with its axes above each other.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def _axes_html(axes_block: Axes, tall: int) -> str:
 
 
 def _edge_css(share: float, text: str) -> str:
-    """Style that keeps a long text at an end of an axis beside the drawing.
+    """CSS that moves a long tick label at either end of the x axis back inside the drawing.
 
     >>> _edge_css(0.99, "25 Gb/s, 0.06 USD/hour"), _edge_css(0.99, "16"), _edge_css(0.5, "long")
     (';transform:translateX(-100%)', '', '')
@@ -95,7 +95,7 @@ def _edge_css(share: float, text: str) -> str:
 
 
 def _plot_area(axes_block: Axes, x: _Scale, y: _Scale) -> str:
-    """Grid, rules, band, curves and points of one drawing."""
+    """SVG of the plot area: grid, rules, band, curves and points."""
     grid = [_line(x.share(at), x.share(at), 0, 1, "grid") for at, _ in x.ticks()]
     grid += [_line(0, 1, y.share(at), y.share(at), "grid") for at, _ in y.ticks()]
     rules = [_line(x.share(at), x.share(at), 0, 1, "rule") for at in axes_block.x.rule]
@@ -115,7 +115,7 @@ def _line(x: float, x2: float, y: float, y2: float, name: str) -> str:
 
 
 def _band(axes_block: Axes, x: _Scale, y: _Scale) -> str:
-    """Grey band around the line of equal numbers, and that line."""
+    """SVG of a grey band around the line x = y, and of that line."""
     ends = np.geomspace(*x.ends, 40) if x.log else np.linspace(*x.ends, 40)
     upper = _path_of(x.shares(ends), y.shares(ends * (1 + axes_block.band)))
     lower = _path_of(x.shares(ends[::-1]), y.shares(ends[::-1] * (1 - axes_block.band)))
@@ -168,7 +168,7 @@ def _points(series: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
 
 
 def _point_hint(series: Series, axes: Axes, x: float, y: float) -> str:
-    """What a point says: its series, and both numbers under their names."""
+    """Hint text of a point: the series' name, and both coordinates with their axis names."""
     texts = [
         f"{axis.name}: {_named_tick(axis, value) or f'{value:.4g}'}"
         for axis, value in ((axes.x, x), (axes.y, y))
@@ -181,7 +181,7 @@ def _named_tick(axis: Axis, value: float) -> str:
 
 
 def _shapes(series: Sequence[Series]) -> dict[str, str]:
-    """Drawing of each series' mark for its legend, so that it is not told by colour alone."""
+    """SVG of each series' mark for the legend, so that colour is not the only difference."""
     found = {}
     for one in series:
         if one.label and one.mark:
@@ -194,7 +194,7 @@ def _shapes(series: Sequence[Series]) -> dict[str, str]:
 
 
 def _finite_values(series: Sequence[Series], axis_name: str) -> Numbers:
-    """Every finite number along one axis."""
+    """All finite coordinates of the series along one axis."""
     names = [axis_name] if axis_name == "x" else [axis_name, "low", "high"]
     every = [np.asarray(getattr(s, name), float).ravel() for s in series for name in names]
     found = np.concatenate(every) if every else np.empty(0)
@@ -202,7 +202,7 @@ def _finite_values(series: Sequence[Series], axis_name: str) -> Numbers:
 
 
 class _Scale:
-    """Places of numbers along an axis, from 0 to 1."""
+    """Scale of an axis: maps numbers to positions from 0 to 1."""
 
     def __init__(self, axis: Axis, values: Numbers):
         self.axis, self.log = axis, axis.log
@@ -226,7 +226,7 @@ class _Scale:
         return float(self.shares(np.array([value]))[0])
 
     def shares(self, values: Numbers) -> Numbers:
-        """(n,) places of values; NaN where a logarithm has none."""
+        """Positions of values, shape (n,); NaN where a logarithmic scale has none."""
         low, high = self.ends
         if self.log:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -235,7 +235,7 @@ class _Scale:
         return (values - low) / (high - low)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places with what is written there."""
+        """Tick positions and their labels."""
         low, high = self.ends
         if self.axis.ticks is not None:
             return [t for t in self.axis.ticks if low <= t[0] <= high]
@@ -245,7 +245,7 @@ class _Scale:
 
 
 def tick_text(value: float) -> str:
-    """A number at an axis: large ones by thousands, no exponent that can be left out.
+    """Format a number as a tick label, with thousands separators and rarely an exponent.
 
     >>> tick_text(1200000.0), tick_text(0.25), tick_text(150.5), tick_text(1e-07)
     ('1,200,000', '0.25', '150.5', '1e-07')
@@ -254,7 +254,7 @@ def tick_text(value: float) -> str:
 
 
 def _powers(low: float, high: float, base: int) -> list[float]:
-    """Powers of a base between two numbers; of few decades what lies between, too.
+    """Powers of a base between two numbers; over few decades also 2 and 5 times each power.
 
     >>> _powers(0.5, 30.0, 10), _powers(1.0, 64.0, 4)
     ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [1.0, 4.0, 16.0, 64.0])

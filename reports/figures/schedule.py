@@ -1,4 +1,4 @@
-"""Figures of a run's schedule: results in, marks out."""
+"""Figures of a run's schedule: time breakdown, utilization and timeline."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
 def time_breakdown_bars(
     boxes: Mapping[str, Mapping[str, float]], axis: str, thick: int = 34
 ) -> BarChart:
-    """Time breakdown, one bar per row.
+    """Time breakdown of the mean rank, one bar per variant.
 
     Parameters
     ----------
-    boxes : seconds by box, of each row
-    axis : whose time it is: ``an iteration of the mean rank``
+    points : summaries by variant
+    span_text : the time span that is broken down, such as ``an iteration``
     """
     used = {b: c for b, c in BOXES.items() if any(times[b] > 0 for times in boxes.values())}
     times = {row: {b.replace("_", " "): found[b] for b in used} for row, found in boxes.items()}
@@ -48,7 +48,7 @@ def stacked_bars(
     axis: str,
     thick: int = 34,
 ) -> BarChart:
-    """A bar for each row, stacked by name; seconds.
+    """Stacked bar chart of seconds: one bar per row, one segment per name.
 
     >>> colours = {"gpu": "compute", "nic": "exposed"}
     >>> chart = stacked_bars({"base": {"gpu": 2.0, "nic": 1.0}}, colours, "path")
@@ -71,7 +71,7 @@ def stacked_bars(
 
 
 def seconds_scale(largest: float) -> tuple[float, str]:
-    """Factor and name of the unit in which seconds of this size are shown.
+    """Factor and name of a readable time unit for times up to ``largest`` seconds.
 
     >>> seconds_scale(0.02)
     (0.001, 'ms')
@@ -83,7 +83,7 @@ def seconds_scale(largest: float) -> tuple[float, str]:
 
 
 def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> HeatMap:
-    """Utilization over time, one row for each of the busiest components; idle is blank."""
+    """Heat map of utilization over time of the busiest components; idle cells are blank."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
     scale, unit = seconds_scale(makespan)
     values = [shares[n] for n in names]
@@ -95,7 +95,7 @@ def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float)
 def timeline_bars(
     result: Result, ranks: Sequence[int], window: tuple[int, int]
 ) -> tuple[BarChart, float]:
-    """Bars of some ranks' ops between two ticks; and the gap in s below which they merge."""
+    """Bars of the ops of some ranks between two ticks, and the gap in s below which bars merge."""
     first, last = window
     where, columns = op_places(result), result.columns
     start, end = columns.start[where.op], columns.end[where.op]
@@ -135,7 +135,7 @@ def timeline_bars(
 
 
 def _layer_colours() -> dict[str, str]:
-    """Colour of each kind of bar of the timeline, in the order in which they are drawn."""
+    """Colour of each kind of timeline bar, in drawing order."""
     bars = {name: colour for name, colour in bar_kinds().items() if name != "waiting"}
     return {name: bars[name] for name in (*FIRST_DRAWN, *bars)}
 
@@ -146,9 +146,9 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
 
 
 def bars_by_majority(start: Any, end: Any, layer: Any, pixel_ticks: int) -> tuple[Any, Any, Any]:
-    """Starts, lengths and layers of bars; each ``least`` ticks show what runs longest in them.
+    """Starts, lengths and layers of bars: each ``pixel_ticks`` show the layer with most time.
 
-    So that many short ops of one kind are not hidden by a few of another.
+    So a few ops of another layer do not hide many short ops of one layer.
 
     >>> start, end = np.array([0, 6, 20]), np.array([6, 10, 30])
     >>> [found.tolist() for found in bars_by_majority(start, end, np.array([2, 4, 4]), 10)]

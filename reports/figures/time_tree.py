@@ -1,4 +1,4 @@
-"""Where the time of ops goes, nested: job, kind, phase, module, op."""
+"""Time of ops as a tree: job, kind, phase, module, op."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SEPARATOR = re.compile(r"[./]")
 
 
 class OpTotal(NamedTuple):
-    """Time of all ops of one name.
+    """Total time of all ops with one name.
 
     Parameters
     ----------
-    path : job (where there are several), kind, phase, modules and name
-    kind : of the timeline: ``compute``
-    value : s of the mean rank, in one period where there are any
-    ops : how many, over all ranks and periods
+    path : job (if there are several), kind, phase, modules and name
+    kind : kind of timeline bar, such as ``compute``
+    value : time of the mean rank in s, per period if there are periods
+    ops : number of ops over all ranks and periods
     """
 
     path: tuple[str, ...]
@@ -41,7 +41,7 @@ class OpTotal(NamedTuple):
 
 
 def op_totals(result: Result) -> list[OpTotal]:
-    """Time of ops by where they belong, the longest first; collectives on each of their ranks."""
+    """Total time of ops by path, longest first; a collective counts on each of its ranks."""
     where, columns = op_places(result), result.columns
     ran = columns.end[where.op] > columns.start[where.op]
     op, weights = where.op[ran], result.rank_weights
@@ -72,7 +72,7 @@ def op_totals(result: Result) -> list[OpTotal]:
 
 
 def _labels(result: Result) -> tuple[NDArray[np.int64], list[tuple[str, str]]]:
-    """(ops,) number of each op's name and module, -1 for none; and these."""
+    """Index of each op's (name, module) pair, shape (ops,), -1 for none; and the list of pairs."""
     numbers: dict[tuple[str, str], int] = {}
     found = []
     for run in result.runs:
@@ -82,7 +82,7 @@ def _labels(result: Result) -> tuple[NDArray[np.int64], list[tuple[str, str]]]:
 
 
 def _phase(name: str) -> str:
-    """Phase of a training step, as an op's name tells it.
+    """Phase of a training step that an op belongs to, from the op's name.
 
     >>> _phase("autograd::engine::evaluate_function: AddmmBackward0"), _phase("aten::mm")
     ('backward', 'forward and other')
@@ -97,7 +97,7 @@ def _short(name: str) -> str:
 
 
 def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
-    """Tree of all variants, as ``reports/script/tree.js`` is fed with it.
+    """Time tree of all variants, in the form that ``reports/script/tree.js`` reads.
 
     >>> one = OpTotal(("compute", "gemm"), "compute", 2.0, 4)
     >>> tree = time_tree({"base": [one]})
@@ -126,14 +126,14 @@ def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
 
 
 class _Node:
-    """A node under way: its time, its ops and what is in it, by name."""
+    """A tree node under construction: its time, its number of ops and its children by name."""
 
     def __init__(self, name: str):
         self.name, self.value, self.ops, self.kind = name, 0.0, 0, ""
         self.inside: dict[str, _Node] = {}
 
     def add(self, path: tuple[str, ...], one: OpTotal) -> None:
-        """Add a total at the end of a path."""
+        """Add an op total at the end of its path."""
         self.value += one.value
         self.ops += one.ops
         if path:
@@ -142,7 +142,7 @@ class _Node:
             child.add(path[1:], one)
 
     def plain(self) -> dict[str, Any]:
-        """Plain data, the largest child first."""
+        """Convert the node to plain data, largest child first."""
         children = sorted(self.inside.values(), key=lambda node: -node.value)
         return {
             "name": self.name,
@@ -154,7 +154,7 @@ class _Node:
 
 
 def largest_ops(totals: Mapping[str, list[OpTotal]], max_ops: int) -> Iterator[tuple[str, str]]:
-    """Kind and name of the ops with most time in any variant, the longest first."""
+    """Kind and name of at most ``max_ops`` ops with the most time in any variant, longest first."""
     by_name: dict[tuple[str, str], float] = {}
     for found in totals.values():
         for one in found:

@@ -1,4 +1,4 @@
-"""The timeline of all variants, as ``reports/script/timeline.js`` is fed with it."""
+"""Timeline data of all variants, in the form that ``reports/script/timeline.js`` reads."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ WAITING = [*KINDS].index("waiting")
 
 
 class DrawnVariant(NamedTuple):
-    """Bars of one variant and how they were chosen.
+    """Timeline bars of one variant and how they were chosen.
 
     Parameters
     ----------
-    rows : as the script has them, lanes numbered from 0
-    bars : of those lanes
-    meetings : that those bars name
-    least : ticks below which ops that follow each other are one bar; 0 where each is its own
-    ops : that ended on the ranks drawn
-    ranks : drawn
+    rows : row descriptions for the script, with lanes numbered from 0
+    bars : bars of these lanes
+    meetings : collectives that the bars refer to
+    least : ticks below which consecutive ops are merged into one bar; 0 if none are
+    ops : number of finished ops on the drawn ranks
+    ranks : ranks that are drawn
     """
 
     rows: list[dict[str, Any]]
@@ -54,13 +54,13 @@ def timeline_data(
     spotlight: Mapping[str, Sequence[int]] | None = None,
     max_bars: int = MOST_BARS,
 ) -> dict[str, Any]:
-    """Rows and bars of all variants over one axis of time.
+    """Timeline rows and bars of all variants over one time axis.
 
     Parameters
     ----------
-    results : by variant, with one row per op
-    spotlight : ranks of each that are drawn whatever the number
-    max_bars : bars of all variants together
+    results : results by variant, with one row per op
+    spotlight : ranks of each variant that are always drawn
+    max_bars : largest number of bars, over all variants
     """
     names: dict[str, int] = {}
     totals: list[list[Any]] = []
@@ -109,7 +109,7 @@ def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
 def _merge_arrivals(
     bars: TimelineBars, arrivals: Sequence[CollectiveArrivals], factors: Sequence[float]
 ) -> tuple[TimelineBars, CollectiveArrivals]:
-    """Bars of all variants, and meetings that are drawn, numbered anew."""
+    """Bars and drawn collectives of all variants, with collectives numbered anew."""
     same = [m._replace(longest_wait=np.rint(m.longest_wait * f).astype(np.int64))
             for m, f in zip(arrivals, factors, strict=True)]  # fmt: skip
     found = CollectiveArrivals(*(np.concatenate(column) for column in zip(*same, strict=True)))
@@ -128,7 +128,7 @@ def _span(bars: TimelineBars) -> tuple[int, int]:
 def _coverage_sentences(
     drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]
 ) -> Iterator[str]:
-    """How many ops and ranks of how many are drawn, in sentences."""
+    """Sentences on how many ops and ranks are drawn, and how many there are."""
     bars = sum(len(d.bars.lane) for d in drawn.values())
     ops = sum(d.ops for d in drawn.values())
     waits = sum(int(np.sum(d.bars.kind == WAITING)) for d in drawn.values())
@@ -154,13 +154,13 @@ def _coverage_sentences(
 
 
 def bar_kind_by_op_kind() -> NDArray[np.int64]:
-    """(kinds,) number in :func:`~..palette.bar_kinds` of the bar of each kind of op."""
+    """Index into :func:`~..palette.bar_kinds` for each kind of op, shape (kinds,)."""
     numbers = [*bar_kinds()]
     return np.array([numbers.index(kind_of_bar(kind)) for kind in Kind])
 
 
 def bar_kind_of_ops(result: Result) -> NDArray[np.int64]:
-    """(ops,) number in :func:`~..palette.bar_kinds` of each op's bar, by the role that ran it."""
+    """Index into :func:`~..palette.bar_kinds` for each op, by its role, shape (ops,)."""
     found, numbers = bar_kind_by_op_kind()[result.ops.kind], [*bar_kinds()]
     for run in result.runs:
         ops = run.graph.ops
@@ -177,7 +177,7 @@ def _drawn_variant(
     ranks: int,
     known: tuple[dict[str, int], list[list[Any]]],
 ) -> DrawnVariant:
-    """Rows and bars of one variant."""
+    """Choose the ranks of one variant to draw, and build their rows and bars."""
     where, columns = op_places(result), result.columns
     start, end, arrived = columns.start[where.op], columns.end[where.op], wait_starts(result)
     chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, max_bars // LEAST_BARS), 1))
@@ -204,7 +204,10 @@ def _drawn_variant(
 def _collective_arrivals(
     where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], CollectiveArrivals]:
-    """(places,) meeting of each and whether it came last; and meetings: ops of several places."""
+    """Collective of each place, whether it arrived last, and the arrivals of all collectives.
+
+    The first two have shape (places,). A collective is an op with several places.
+    """
     several = np.bincount(where.op)[where.op] > 1
     several &= (arrived != NEVER) & (start != NEVER) & (end != NEVER)
     at = np.flatnonzero(several)
@@ -225,7 +228,7 @@ def _collective_arrivals(
 def _ranks_drawn(
     rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], max_ranks: int
 ) -> NDArray[np.int32]:
-    """Ranks that are drawn: all, or those in the spotlight, the last to end and others evenly."""
+    """Ranks to draw: all, or those in the spotlight, the last to end and evenly spaced others."""
     present = np.unique(rank)
     if len(present) <= max_ranks:
         return present
@@ -240,7 +243,7 @@ def _ranks_drawn(
 def _rows(
     result: Result, rank: NDArray[np.int32], stream: NDArray[np.int32], there: NDArray[np.bool_]
 ) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
-    """Rows of ranks and streams, grouped by machine where they are many; and lanes of places."""
+    """Rows for ranks and streams, grouped by machine if many; and the lane of each place."""
     least, streams = int(stream.min(initial=0)), int(np.ptp(stream)) + 1 if len(stream) else 1
     keys = rank[there].astype(np.int64) * streams + stream[there] - least
     unique, inverse = np.unique(keys, return_inverse=True)
@@ -264,7 +267,7 @@ def _rows(
 
 
 def _machine_of_ranks(result: Result) -> dict[int, str]:
-    """Machine of each rank, by the names of the GPUs and hosts that its ops ran on."""
+    """Machine of each rank, from the names of the GPUs and hosts that ran its ops."""
     part = result.component
     names = result.parts.names
     found: dict[int, str] = {}
@@ -283,7 +286,10 @@ def _names(
     there: NDArray[np.bool_],
     known: tuple[dict[str, int], list[list[Any]]],
 ) -> NDArray[np.int64]:
-    """(places,) index of each one's name in the list of all; -1 for none.  Totals are added up."""
+    """Index of each place's op name in the list of all names, shape (places,); -1 for none.
+
+    Also adds ops and seconds to the totals of each name in ``known``.
+    """
     numbers, totals = known
     texts, label = op_labels(result)
     own = np.full(len(texts) + 1, -1, np.int64)

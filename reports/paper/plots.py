@@ -1,4 +1,4 @@
-"""Figures of a study, a sweep or a comparison in Python and notebooks, by section."""
+"""Figures of a study, a sweep or a comparison for Python and notebooks, by section."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class Figures(tuple["Drawing", ...]):
-    """Figures of matplotlib; a notebook shows them one below the other."""
+    """A tuple of matplotlib figures; a notebook shows them one below the other."""
 
     def _repr_html_(self) -> str:
-        """As a notebook shows them."""
+        """HTML for notebooks."""
         return "".join(drawing_bytes(one, "svg").decode().partition("?>")[2] for one in self)
 
 
 class Plots:
-    """Figures of a page: ``plot.blame()`` draws those of the section ``blame``.
+    """Figures of a page by section: ``plot.blame()`` draws the figures of section ``blame``.
 
     Parameters
     ----------
     page : ``run``, ``sweep`` or ``comparison``
-    subject : what the page is about, as its sections are given it
+    subject : input of the page's sections, such as a study
 
     Examples
     --------

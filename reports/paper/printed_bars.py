@@ -1,4 +1,4 @@
-"""Bar charts for papers: rectangles by colour, with a pattern for greyscale."""
+"""Bar charts for papers: coloured rectangles, with hatch patterns for greyscale."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATTERNED = 0.05  # inches: what is narrower has no room for a pattern
 
 @on_paper(BarChart)
 def bar_chart(figure: BarChart, sheet: Sheet) -> Drawing:
-    """Draw a bar chart: a row for each name, the first on top."""
+    """Draw a bar chart with one row per name, the first on top."""
     from matplotlib.patches import Patch
 
     span = figure.span or 1.0
@@ -67,7 +67,7 @@ def _patch(kind: Any, colour: str, *, patterned: bool) -> Any:
 
 
 def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
-    """Rectangles of one colour; patterns only where there is room."""
+    """Draw rectangles of one colour; hatch patterns only on bars that are wide enough."""
     from matplotlib.collections import PolyCollection
 
     row, start, length = (
@@ -92,7 +92,7 @@ def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
 
 
 def _draw_texts(axes: Any, figure: BarChart, inch: float, pitch: float) -> None:
-    """Texts of bars, where they have room; the end of longer ones is left out."""
+    """Draw texts in bars, clipped to the width of the bar."""
     if pitch < LEAST_PITCH:
         return
     for one in figure.texts:
@@ -105,7 +105,7 @@ def _draw_texts(axes: Any, figure: BarChart, inch: float, pitch: float) -> None:
 
 
 def _clip_text(text: str, inches: float) -> str:
-    """As much of a text as fits; "" where that says nothing.
+    """Clip a text to a width; "" if too little of it would remain.
 
     >>> _clip_text("12", 0.2), _clip_text("a name", 0.25), _clip_text("12", 0.05)
     ('12', 'a n…', '')

@@ -1,4 +1,4 @@
-"""Fabrics for papers: rows of switches and the links between them."""
+"""Fabric drawings for papers: rows of switches and the links between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Places = dict[str, tuple[float, float]]
 
 @on_paper(FabricDrawing)
 def fabric(figure: FabricDrawing, sheet: Sheet) -> Drawing:
-    """Draw switches in rows, the highest on top; links are wider where more of them is in use."""
+    """Draw a fabric with its highest row on top; links with a higher utilization are wider."""
     margin = max(MARGIN, *(text_width(tier.name) + 0.12 for tier in figure.tiers))
     height = ROW * (len(figure.tiers) - 1) + BOX + 0.5 + (0.16 if figure.loads else 0.0)
     drawing = sheet.canvas(height)
@@ -43,7 +43,7 @@ def fabric(figure: FabricDrawing, sheet: Sheet) -> Drawing:
 
 
 def _draw_tier(axes: Any, tier: Tier, y: float, margin: float, width: float) -> Places:
-    """Boxes of one row with their names; numbers alone where names have no room."""
+    """Draw one row of switches with their names, or only their numbers if names do not fit."""
     from matplotlib.patches import FancyBboxPatch
 
     step = (width - margin) / len(tier.boxes)
@@ -65,7 +65,7 @@ def _draw_tier(axes: Any, tier: Tier, y: float, margin: float, width: float) -> 
 
 
 def _box_text(name: str, wide: float) -> str:
-    """The name, its number, or nothing: what has room in a box.
+    """Text that fits in a switch's box: its name, its number, or nothing.
 
     >>> _box_text("leaf12", 0.6), _box_text("leaf12", 0.2), _box_text("leaf12", 0.05)
     ('leaf12', '12', '')
@@ -82,7 +82,7 @@ def _box_text(name: str, wide: float) -> str:
 def _draw_join(
     axes: Any, a: tuple[float, float], b: tuple[float, float], load: float | None
 ) -> None:
-    """A line between two boxes; between boxes of one row an arc below them."""
+    """Draw a link between two switches; between switches of one row it is an arc below them."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

@@ -1,4 +1,4 @@
-"""Heat maps for papers: one hue from paper to its darkest, which greyscale keeps in order."""
+"""Heat maps for papers: shades of one colour, whose order remains in greyscale."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DARK = 0.55  # of the scale, from which on text is white
 
 @on_paper(HeatMap)
 def heat_map(figure: HeatMap, sheet: Sheet) -> Drawing:
-    """Draw a heat map with its scale beside it; numbers in cells that have room for them."""
+    """Draw a heat map with a colour scale, and with numbers in cells if they fit."""
     from matplotlib.colors import LinearSegmentedColormap
 
     values, edges = np.asarray(figure.values, float), column_edges(figure)
@@ -67,7 +67,7 @@ def _spines(axes: Any) -> None:
 
 
 def _scale(bar: Any, figure: HeatMap, ends: tuple[float, float], letters: int) -> None:
-    """Numbers and name of the scale."""
+    """Label the colour scale with numbers and a name."""
     at = np.linspace(*ends, 3)
     bar.set_ticks(at, labels=[format_quantity(float(v), figure.unit) for v in at])
     bar.set_label(wrap_text(figure.scale, letters))
@@ -75,7 +75,7 @@ def _scale(bar: Any, figure: HeatMap, ends: tuple[float, float], letters: int) -
 
 
 def _name_columns(axes: Any, figure: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
-    """Names of columns, slanted where they are long; returns inches that they take."""
+    """Label the columns, slanted if names are long; returns the height of the labels in inches."""
     names = shorten_texts(figure.columns, 26)
     room = 0.42 * sheet.width / len(names)
     widest = max(map(text_width, names))
@@ -88,7 +88,7 @@ def _name_columns(axes: Any, figure: HeatMap, edges: NDArray[np.float64], sheet:
 def _draw_values(
     axes: Any, figure: HeatMap, values: NDArray[np.float64], ends: tuple[float, float]
 ) -> None:
-    """Numbers in cells, where all have room; a dash where there is none."""
+    """Write the numbers into the cells if all fit; a dash marks a blank cell."""
     texts = {
         at: format_quantity(float(v), figure.unit) if np.isfinite(v) else "–"
         for at, v in np.ndenumerate(values)

@@ -21,7 +21,7 @@ NAMES = 0.4  # of the width
 
 @on_paper(Intervals)
 def intervals(figure: Intervals, sheet: Sheet) -> Drawing:
-    """Draw values as points with their intervals as error bars."""
+    """Draw values as points, with their intervals as error bars."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     value, low, high = (np.asarray(a, float) for a in (figure.value, figure.low, figure.high))

@@ -1,4 +1,4 @@
-"""Plots for papers: points and curves that differ in mark and stroke, not in colour alone."""
+"""Plots for papers: points and curves that differ in mark and stroke, not only in colour."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_NAMED = 8  # ticks with names
 
 @on_paper(Plot)
 def plot(figure: Plot, sheet: Sheet) -> Drawing:
-    """Draw axes above each other, or small multiples side by side."""
+    """Draw the axes of a plot above each other, or as small multiples side by side."""
     across = min(figure.columns, len(figure.axes))
     across = 1 if _slanted_height(figure, sheet.width / across) and sheet.columns == 1 else across
     down = math.ceil(len(figure.axes) / across)
@@ -62,7 +62,7 @@ def cdf(figure: Cdf, sheet: Sheet) -> Drawing:
 def _draw_axes(
     axes: Any, axes_block: Axes, wide: float, tall: float, *, named: bool
 ) -> dict[str, Any]:
-    """Draw one axes; returns what its legend shows."""
+    """Draw one axes of a plot; returns the legend entries."""
     shown = {}
     marked = 0
     for one, stroke in _distinct_strokes(axes_block.series):
@@ -92,7 +92,7 @@ def _draw_axes(
 
 
 def _distinct_strokes(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
-    """Series, each with a stroke; what others are drawn like has a mark or a stroke of its own."""
+    """Each series with a stroke; series that would look alike get different marks or strokes."""
     free = [m for m in MARKS if m not in {s.mark for s in series}]
     marks, curves = set[str](), 0
     for one in series:
@@ -126,7 +126,7 @@ def _draw_series(axes: Any, series: Series, stroke: Any, *, hollow: bool) -> Any
 
 
 def _scale(axis: Any, set_scale: Any, set_limits: Any, axis_block: Axis) -> None:
-    """Linear or logarithmic, with limits and readable numbers."""
+    """Set an axis to a linear or logarithmic scale, with limits and readable tick labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     if axis_block.log:
@@ -149,7 +149,7 @@ def _decades(axis: Any) -> float:
 
 
 def _name_ticks(axes: Any, axis_block: Axis, wide: float) -> None:
-    """Names at the x axis, slanted where they are long."""
+    """Set the named ticks of the x axis, slanted if they are long."""
     if axis_block.ticks is None:
         return
     kept = _named_ticks(axis_block)
@@ -161,7 +161,7 @@ def _name_ticks(axes: Any, axis_block: Axis, wide: float) -> None:
 
 
 def _named_ticks(axis_block: Axis) -> list[tuple[float, str]]:
-    """Ticks with names, few and short enough for paper."""
+    """Named ticks of an axis, reduced and shortened for paper."""
     named = list(axis_block.ticks or ())
     return [
         (at, shorten_text(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]
@@ -169,19 +169,19 @@ def _named_ticks(axis_block: Axis) -> list[tuple[float, str]]:
 
 
 def _is_long(axis_block: Axis, wide: float) -> bool:
-    """Whether names of ticks have no room side by side."""
+    """True if tick names do not fit side by side."""
     widest = max((text_width(text) for _, text in _named_ticks(axis_block)), default=0.0)
     return widest > (wide - 0.6) / max(len(_named_ticks(axis_block)), 1)
 
 
 def _slanted_height(figure: Plot, wide: float) -> float:
-    """Inches that slanted names of ticks take below an axis; 0 where none are slanted."""
+    """Height in inches that slanted tick names need below an axis; 0 if none are slanted."""
     long = [text_width(t) for a in figure.axes if _is_long(a.x, wide) for _, t in _named_ticks(a.x)]
     return 0.55 * max(long, default=0.0)
 
 
 def _draw_band(axes: Any, band: float) -> None:
-    """Grey band around the line of equal numbers."""
+    """Draw a grey band around the line x = y."""
     low, high = axes.get_xlim()
     spaced = np.geomspace if axes.get_xscale() == "log" else np.linspace
     across = spaced(low, high, 50)

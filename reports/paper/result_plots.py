@@ -1,4 +1,4 @@
-"""Figures of one result: ``result.plot.timeline()``; of a study with variants see ``plots``."""
+"""Figures of one result, such as ``result.plot.timeline()``; for studies see ``plots``."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FEW = 2  # ranks of a timeline by default
 
 
 class ResultPlots:
-    """Figures of a result by matplotlib.
+    """Matplotlib figures of a result.
 
-    Every method takes ``columns`` of a paper (1 is 3.3 inches wide, 2 are 7) and ``style``, a
-    matplotlib style sheet, and returns a figure of matplotlib.
+    Every method takes ``columns`` (width in paper columns: 1 is 3.3 inches, 2 is 7) and ``style``
+    (a matplotlib style sheet), and returns a matplotlib figure.
 
     Parameters
     ----------
-    result : of a run
+    result : result of a run
 
     Examples
     --------
@@ -52,13 +52,13 @@ class ResultPlots:
         self._result = result
 
     def activity(self, columns: int = 1, style: str | Path | None = None) -> Drawing:
-        """Draw what the mean rank does with its time."""
+        """Draw the time breakdown of the mean rank."""
         boxes = {box: float(np.mean(t)) for box, t in activity(self._result).items()}
         drawn = time_breakdown_bars({"run": boxes}, "the whole run of the mean rank")
         return _drawn(drawn, columns, style)
 
     def blame(self, columns: int = 1, style: str | Path | None = None) -> Drawing:
-        """Draw the critical path by the kind of part charged."""
+        """Draw the critical path by the kind of component that it is charged to."""
         system, sums = self._result.system, dict[str, float]()
         for who, charged in self._result.blame().seconds.items():
             kind = system[who].kind if who in system.index else who
@@ -74,7 +74,7 @@ class ResultPlots:
 
         Parameters
         ----------
-        metric : one that processes emitted, or ``period``: the time of each iteration
+        metric : a metric that processes emitted, or ``period`` for the time of each iteration
         """
         values, unit = self._values(metric)
         if unit == "s":
@@ -98,21 +98,21 @@ class ResultPlots:
 
         Parameters
         ----------
-        ranks : to draw
+        ranks : ranks to draw
         """
         result = self._result.detail
         last = int(result.columns.end.max(initial=1))
         return _drawn(timeline_bars(result, ranks, (0, last))[0], columns, style)
 
     def use(self, columns: int = 1, style: str | Path | None = None) -> Drawing:
-        """Draw the share of the busiest parts in use over time."""
+        """Draw the utilization of the busiest components over time."""
         there = self._result.system.index
         windows = utilization_windows(self._result)
         shares = {n: s.tolist() for n, s in windows.items() if n in there}
         return _drawn(utilization_heat_map(shares, self._result.makespan), columns, style)
 
     def _values(self, metric: str) -> tuple[Any, str]:
-        """Values of a metric, and their unit."""
+        """Values of a metric, and its unit."""
         emitted = self._result.emitted
         if metric == "period" and len(self._result.periods):
             return np.asarray(self._result.periods), "s"

@@ -1,6 +1,6 @@
-"""The sheet that a figure is drawn on: its width in columns of a paper, and its style.
+"""Sheet for a printed figure: its width in columns of a paper, and its style.
 
-matplotlib is imported where something is drawn, never before.
+matplotlib is imported only when something is drawn.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ STYLE: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a figure is drawn on.
+    """Size and style of a printed figure.
 
     Parameters
     ----------
-    columns : of a paper: 1 is 3.3 inches wide, 2 are 7
-    style : a matplotlib style sheet over the product's own; None for none
+    columns : width in paper columns: 1 is 3.3 inches, 2 is 7
+    style : matplotlib style sheet applied over the product's own; None for none
     """
 
     columns: int = 1
@@ -72,7 +72,7 @@ class Sheet:
 
     @property
     def width(self) -> float:
-        """Inches.
+        """Width in inches.
 
         >>> Sheet().width, Sheet(2).width
         (3.3, 7.0)
@@ -81,7 +81,7 @@ class Sheet:
 
     @contextmanager
     def styled(self) -> Iterator[None]:
-        """Settings of matplotlib for drawing and writing."""
+        """Context in which matplotlib uses the sheet's settings, for drawing and writing."""
         import matplotlib as mpl
         import matplotlib.style
 
@@ -99,13 +99,13 @@ class Sheet:
             yield
 
     def canvas(self, height: float) -> Drawing:
-        """An empty figure of this width; height in inches."""
+        """An empty figure of the sheet's width and the given height in inches."""
         from matplotlib.figure import Figure
 
         return Figure(figsize=(self.width, min(height, TALLEST)), layout="constrained")
 
     def letters(self, inches: float, points: float = SMALL) -> int:
-        """Letters that fit in a width.
+        """Number of characters that fit in a width in inches.
 
         >>> Sheet().letters(1.0)
         17
@@ -114,13 +114,13 @@ class Sheet:
 
 
 def text_width(text: str, points: float = SMALL) -> float:
-    """Inches that a text takes, about."""
+    """Approximate width of a text in inches."""
     longest = max((len(line) for line in text.split("\n")), default=0)
     return longest * LETTER * points / POINTS
 
 
 def shorten_text(text: str, letters: int) -> str:
-    """A text in at most so many letters, its middle left out.
+    """Shorten a text to at most ``letters`` characters by leaving out its middle.
 
     >>> shorten_text("node0.gpu0.memory", 11), shorten_text("node0", 11)
     ('node0…emory', 'node0')
@@ -132,7 +132,7 @@ def shorten_text(text: str, letters: int) -> str:
 
 
 def shorten_texts(texts: Sequence[str], letters: int) -> list[str]:
-    """Texts in at most so many letters each; those that would be alike are numbered.
+    """Shorten texts to at most ``letters`` characters each; equal results are numbered.
 
     >>> shorten_texts(["a long name: 1 of it", "a long name: 2 of it"], 9)
     ['a lo… (1)', 'a lo… (2)']
@@ -151,12 +151,12 @@ def shorten_texts(texts: Sequence[str], letters: int) -> list[str]:
 
 
 def wrap_text(text: str, letters: int) -> str:
-    """A text in lines of so many letters."""
+    """Wrap a text into lines of at most ``letters`` characters."""
     return "\n".join(textwrap.fill(line, max(letters, 8)) for line in text.split("\n"))
 
 
 def hatch_pattern(colour: str) -> str:
-    """Pattern of a colour: with it colours are told apart in greyscale, too.
+    """Hatch pattern of a colour, so that colours can be distinguished in greyscale.
 
     >>> hatch_pattern("compute"), hatch_pattern("exposed"), hatch_pattern("exposed @ 45")
     ('', '////', '////')
@@ -179,7 +179,7 @@ HATCHES = {
 
 
 def hatch_colour(colour: str) -> tuple[float, float, float]:
-    """Ink of a pattern: white on dark colours, the page's ink on pale ones.
+    """Colour of a hatch pattern: white on dark colours, the text colour on pale ones.
 
     >>> hatch_colour("compute"), hatch_colour("idle") == rgb("ink")
     ((1.0, 1.0, 1.0), True)
@@ -188,13 +188,13 @@ def hatch_colour(colour: str) -> tuple[float, float, float]:
 
 
 def luminance(colour: str) -> float:
-    """How bright a colour is in greyscale, 0 to 1."""
+    """Brightness of a colour in greyscale, from 0 to 1."""
     red, green, blue = rgb(colour)
     return 0.299 * red + 0.587 * green + 0.114 * blue
 
 
 def legend_above(drawing: Drawing, handles: Sequence[Any], labels: Sequence[str]) -> float:
-    """Put a legend above everything drawn, in as many columns as fit; returns its inches."""
+    """Draw a legend above the figure in as many columns as fit; returns its height in inches."""
     if not labels:
         return 0.0
     width = drawing.get_figwidth()
@@ -206,6 +206,6 @@ def legend_above(drawing: Drawing, handles: Sequence[Any], labels: Sequence[str]
 
 
 def legend_height(labels: Sequence[str], columns: int) -> float:
-    """Inches of a legend."""
+    """Height of a legend in inches."""
     lines = max((label.count("\n") + 1 for label in labels), default=0)
     return 0.145 * lines * -(-len(labels) // columns) + 0.06

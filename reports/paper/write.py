@@ -1,4 +1,4 @@
-"""Figures of a page as files, and a single figure as SVG."""
+"""Writing of a page's figures as files, and of a single figure as SVG."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def select_figures(html: str, sections: Sequence[str], page_name: str) -> list[P
 
     Parameters
     ----------
-    page_name : what the page is of, for errors
+    html : text of the page
+    sections : names of sections; all sections if empty
+    page_name : name of the page for error messages
 
     Raises
     ------
     ForetraceError
-        The page holds no figures as data, or a section has none.
+        The page has no figure data, or a section has no figure.
     """
     found = decode_figures(html)
     if found is None:
@@ -57,14 +59,14 @@ def select_figures(html: str, sections: Sequence[str], page_name: str) -> list[P
 def write_figures(
     figures: Sequence[PageFigure], folder: Path, kind: str, sheet: Sheet | None = None
 ) -> list[Path]:
-    """Write each figure as a file of its own; returns the files.
+    """Write each figure into a file of its own; returns the files.
 
     Parameters
     ----------
-    figures : of a page
-    folder : where; made if it is not there
-    kind : one of :data:`FORMATS`
-    sheet : one column in the product's style unless said
+    figures : figures of a page
+    folder : output folder; created if it does not exist
+    kind : file format, one of :data:`FORMATS`
+    sheet : size and style; one column in the product's style by default
 
     Raises
     ------
@@ -85,19 +87,19 @@ def write_figures(
 
 
 def draw_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
-    """A figure of a page as a figure of matplotlib."""
+    """Draw a figure of a page as a matplotlib figure."""
     sheet = sheet or Sheet()
     with sheet.styled():
         return paper_drawing(type(figure))(figure, sheet)
 
 
 def figure_bytes(figure: Any, kind: str, sheet: Sheet) -> bytes:
-    """A figure as the bytes of a file; the same figure gives the same bytes."""
+    """File content of a figure; equal figures give equal bytes."""
     return drawing_bytes(draw_figure(figure, sheet), kind, sheet)
 
 
 def drawing_bytes(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> bytes:
-    """A figure of matplotlib as the bytes of a file."""
+    """File content of a matplotlib figure."""
     file = io.BytesIO()
     with (sheet or Sheet()).styled():
         drawing.savefig(file, format=kind, metadata=METADATA[kind])
@@ -105,6 +107,6 @@ def drawing_bytes(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> by
 
 
 def inline_svg(figure: Any) -> str:
-    """A figure as SVG for a page."""
+    """SVG text of a figure, for a page."""
     text = figure_bytes(figure, "svg", Sheet(2)).decode()
     return text[text.index("<svg") :]

@@ -1,1 +1,1 @@
-"""The page of a recording as it is: where its time goes, and which rank it is."""
+"""The page of a recording without simulation: where time goes, and which rank others wait for."""

@@ -1,4 +1,4 @@
-"""The answer of a recording as it is, in sentences: where time goes, and which rank it is."""
+"""Answer sentences for a recording: where time goes, and which rank others wait for."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ Recorded = Mapping[str, Any]
 
 
 def recorded_sentences(summary: Recorded) -> list[str]:
-    """Sentences of the answer.
+    """Sentences of the answer for a recording.
 
     Parameters
     ----------
-    summary : ``ranks`` (recorded, by number), ``world`` (of the job; 0 where unknown), ``seconds``,
-        ``boxes`` (s of each rank by box), ``kernels`` (s of each rank in which one of a kind runs),
-        ``gpu`` (share of time in which the GPU of each rank works), ``steps`` (s, by rank),
-        ``path`` (what the critical path is charged to), ``late`` (who is waited for), ``facts``
+    summary : ``ranks`` (numbers of the recorded ranks), ``world`` (ranks of the job; 0 if
+        unknown), ``seconds`` (length), ``boxes`` (s per rank, by time category), ``kernels`` (s
+        per rank in which a kernel of a kind runs), ``gpu`` (fraction of time in which each rank's
+        GPU works), ``steps`` (s, by rank), ``path`` (what the critical path is charged to),
+        ``late`` (waiting for late ranks), ``facts``
     """
     return [
         _size_sentence(summary),
@@ -46,7 +47,7 @@ def _size_sentence(summary: Recorded) -> str:
 
 
 def _ranks_text(summary: Recorded) -> str:
-    """How many ranks, and which, where they are not all of a job.
+    """Text on the number of recorded ranks, and on which they are if the job has more.
 
     >>> _ranks_text({"ranks": [0, 1], "world": 2}), _ranks_text({"ranks": [3], "world": 8})
     ('2 ranks', 'Rank 3 of 8')
@@ -64,7 +65,7 @@ def _ranks_text(summary: Recorded) -> str:
 
 
 def mean_rank_text(summary: Recorded) -> str:
-    """Shares of the time of the mean rank, largest first.
+    """Time breakdown of the mean rank in per cent, largest part first.
 
     >>> mean_rank_text({"boxes": {"compute": [1.0, 3.0], "waiting": [2.0, 0.0]}})
     'compute 67 %, waiting for other ranks 33 %'
@@ -79,7 +80,7 @@ def mean_rank_text(summary: Recorded) -> str:
 
 
 def _kernels_text(summary: Recorded) -> str:
-    """How much of the time kernels run, and for how long those of each kind.
+    """Text on the fraction of time in which kernels run, and the seconds of each kind.
 
     >>> one = {"gpu": [0.5, 0.3], "kernels": {"compute": [2.0, 4.0], "copies": [0.5, 0.0]}}
     >>> _kernels_text(one)
@@ -99,7 +100,7 @@ def _kernels_text(summary: Recorded) -> str:
 
 
 def cause_sentence(summary: Recorded) -> str:
-    """Which rank the others wait for, or that it is none or no single one.
+    """Sentence on which rank the others wait for, or that there is no single such rank.
 
     >>> cause_sentence({"ranks": [0, 1], "world": 2})
     'No rank waits for another at a collective.'
@@ -124,7 +125,7 @@ def cause_sentence(summary: Recorded) -> str:
 
 
 def critical_path_text(summary: Recorded) -> str:
-    """What the critical path is charged to, with its rank.
+    """Shares of the critical path by what they are charged to, with the rank.
 
     >>> path = [{"what": "host", "rank": 4, "seconds": 3.0},
     ...         {"what": "network", "rank": None, "seconds": 1.0}]
@@ -140,14 +141,14 @@ def critical_path_text(summary: Recorded) -> str:
 
 
 def critical_path_rows(summary: Recorded) -> Iterator[tuple[str, float]]:
-    """What the critical path is charged to, with its rank, and for how long, s."""
+    """What the critical path is charged to, with its rank, and the time in s."""
     for one in summary["path"]:
         of = "" if one["rank"] is None or len(summary["ranks"]) == 1 else f" of rank {one['rank']}"
         yield f"{one['what']}{of}", one["seconds"]
 
 
 def certainty_sentence(summary: Recorded) -> str:
-    """How far what waits for what was recorded, and how far inferred."""
+    """Sentence on how much of the dependencies was inferred, and how much time is unexplained."""
     facts = summary["facts"]
     shares = [
         f"{format_share(facts[key], 0)} {what}"

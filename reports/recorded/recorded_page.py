@@ -1,4 +1,4 @@
-"""The page of a recording as it is: one self-contained HTML file."""
+"""The page of a recording without simulation: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,7 @@ Recorded = Mapping[str, Any]
 
 
 def recorded_page(summary: Recorded, result: Result, command: str) -> str:
-    """HTML of the page.
-
-    Parameters
-    ----------
-    summary : see ``recorded_sentences``; and ``files``, their names
-    result : its run as recorded
-    command : that makes the page
-    """
+    """HTML of the page of a recording."""
     parts = (
         ("answer", "", [_first_screen(summary, command)]),
         ("boxes", "Where the time of each rank goes", list(_boxes(summary))),
@@ -49,7 +42,7 @@ def recorded_page(summary: Recorded, result: Result, command: str) -> str:
 
 
 def _title(files: Sequence[str]) -> str:
-    """The first file with its folder, and how many more.
+    """Page title: the first file with its folder, and the number of further files.
 
     >>> _title(["/data/dlrm/rank*.json.gz"])
     'dlrm/rank*.json.gz'
@@ -79,13 +72,13 @@ def _first_screen(summary: Recorded, command: str) -> FirstScreen:
 
 
 def _most_waited_for(lateness: Recorded) -> list[Recorded]:
-    """Rows of the first screen: the ranks that others wait for longest, in order of rank."""
+    """Table rows of the first screen: the ranks that others wait for longest, in rank order."""
     most = sorted(lateness["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
     return sorted(most, key=lambda one: int(one["rank"]))
 
 
 def _time_table(summary: Recorded) -> Table:
-    """Seconds of each rank by box."""
+    """Table with the seconds of each rank by time category."""
     columns = [Column("rank", header=True)]
     columns += [Column(box.replace("_", " "), number=True) for box in summary["boxes"]]
     rows = [
@@ -96,7 +89,7 @@ def _time_table(summary: Recorded) -> Table:
 
 
 def _box_bars(summary: Recorded, max_ranks: int) -> BarChart:
-    """A bar for each rank, stacked by what it does; of many ranks those at even distances."""
+    """Stacked bar of the time categories of each rank; of many ranks, evenly spaced ones."""
     count = len(summary["ranks"])
     ranks = range(0, count, -(-count // max_ranks))
     times = {f"rank {r}": {box: t[r] for box, t in summary["boxes"].items()} for r in ranks}

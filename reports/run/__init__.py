@@ -1,1 +1,1 @@
-"""The sections of the page of a run, one or a few that belong together in a file."""
+"""Sections of the page of a run, one or a few related ones per file."""

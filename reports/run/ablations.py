@@ -1,4 +1,4 @@
-"""Section of ablations: the headline, what is left without each piece, and the control."""
+"""Section on ablations: the gain, the gain with each part of the mechanism off, and the control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOLD = {
 
 @section("ablations", title="Is the mechanism the cause?", order=15)
 def ablations(study: StudyShown) -> Iterable[Block]:
-    """Each comparison with its gain, and whether it is as expected."""
+    """Section on ablations: each comparison with its gain, and whether it is as expected."""
     judged = study.summary.get("ablations")
     if not judged:
         return

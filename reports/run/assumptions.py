@@ -1,4 +1,4 @@
-"""Assumptions of an answer: sources of op times, and every value of the machine."""
+"""Section on assumptions: sources of op times, facts of the run, and every value of the machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ORDER = ("assumed", "datasheet", "fitted", "measured")
 
 @section("assumptions", title="What this rests on", order=60)
 def assumptions(study: StudyShown) -> Iterable[Block]:
-    """Sources of op times, facts of the run, and the machine's values, least certain first."""
+    """Section on assumptions: sources of op times, facts of the run, and the machine's values."""
     yield Heading("Where op times come from")
     yield _sources(study.base)
     yield from _chains(study.base.get("chains", {}))
@@ -62,7 +62,7 @@ def _sources(point: Point) -> Table:
 
 
 def _chains(chains: Mapping[str, Any]) -> Iterable[Block]:
-    """Share of each link of a chain, and the largest ops that only a recording answers."""
+    """Table of the op time from each backend of a chain, and of the largest recorded-only ops."""
     if not chains:
         return
     numbers = ("ops", "time, each op alone", "share")
@@ -85,7 +85,7 @@ def _fact_text(name: str, value: Any) -> str:
 
 
 def _values(values: Sequence[Mapping[str, Any]], has_effects: bool) -> Table:
-    """Values of the machine by effect on the answer; without trials, the least certain first."""
+    """Table of the machine's values, largest effect first; without effects, least certain first."""
     ordered = sorted(
         values, key=lambda v: (-abs(v.get("effect") or 0.0), ORDER.index(v["kind"]), v["path"])
     )
@@ -108,6 +108,6 @@ def _value_row(value: Mapping[str, Any], has_effects: bool) -> list[Line]:
 
 
 def _effect_text(value: Mapping[str, Any]) -> str:
-    """Change of the answer if a value is 10 % off; "" where that was not tried."""
+    """Text on how the answer changes if a value is 10 % off; "" if that was not tested."""
     effect = value.get("effect")
     return "" if effect is None else format_change(effect)

@@ -1,4 +1,4 @@
-"""What the critical path waits for: by kind of part across variants, then by single part."""
+"""Section on blame: the critical path charged to kinds of components and to single components."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kinds = Mapping[str, Mapping[str, float]]
 
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
-    """The critical path by the kind of part charged, variants side by side."""
+    """Section on blame: the critical path by kind of component, with the variants side by side."""
     window = blame_window_text(study.base, study.answer)
     period = bool(study.answer.get("period")) and not window
     of = (
@@ -60,9 +60,9 @@ def blame(study: StudyShown) -> Iterable[Block]:
 
 
 def blame_by_kind(point: Point, result: Result, total: float) -> dict[str, float]:
-    """Seconds of the critical path by kind of part, scaled to a whole; the largest first.
+    """Seconds of the critical path by kind of component, scaled to a total, largest first.
 
-    What no part has (a gap, a release, a process) is by its own name.
+    Time of no component (a gap, a release time, a process) is listed under its own name.
     """
     there, sums = result.system.index, dict[str, float]()
     for who, charged in point["blame"].items():
@@ -87,7 +87,7 @@ def _kinds_table(kinds: Kinds, colours: Mapping[str, str]) -> Table:
 
 
 def _parts_table(study: StudyShown) -> Table:
-    """Share of the critical path of each single part that has most of it in some variant."""
+    """Table of the share of the critical path of the components with the largest shares."""
     shares = {
         name: {who: t / (sum(p["blame"].values()) or 1.0) for who, t in p["blame"].items()}
         for name, p in study.points.items()
@@ -105,7 +105,7 @@ def _parts_table(study: StudyShown) -> Table:
 
 
 def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
-    """Jobs that waited for others, at which parts, and how long in each variant; most first."""
+    """Rows of jobs that other jobs slowed down: at which component, and how long per variant."""
     times: dict[tuple[str, str, str], dict[str, float]] = {}
     for name, point in study.points.items():
         for job, found in point.get("jobs", {}).items():

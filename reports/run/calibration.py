@@ -1,4 +1,4 @@
-"""Section of a measured step: each variant blind and calibrated, and what the one constant is."""
+"""Section on calibration by a measured step: each variant before and after, and the factor used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..texts.study import StudyShown
 
 @section("calibration", title="Blind and calibrated", order=16)
 def calibration(study: StudyShown) -> Iterable[Block]:
-    """The constant with where it comes from, and what it does to each variant."""
+    """Section on the calibration factor, its source, and its effect on each variant."""
     found = study.base.get("calibration")
     if found is None:
         return

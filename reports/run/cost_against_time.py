@@ -1,4 +1,4 @@
-"""What a million tokens cost against how long they take, variant by variant, and the front."""
+"""Section on cost against time of a million tokens, per variant, with the Pareto front."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Places = Mapping[str, tuple[float, float]]  # s and USD of a million tokens, by 
 
 @section("cost", title="Cost against time", order=17)
 def cost_against_time(study: StudyShown) -> Iterable[Block]:
-    """Each variant by its time and its cost; those that no other beats in both are the front."""
+    """Section with the time and cost of each variant, and the variants on the Pareto front."""
     at = _places(study.points)
     if len(at) < 3:
         return
@@ -49,13 +49,13 @@ def cost_against_time(study: StudyShown) -> Iterable[Block]:
 
 
 def _places(points: Mapping[str, Point]) -> Places:
-    """Time and cost of a million tokens of the variants of which both are known."""
+    """Time and cost of a million tokens, for the variants with both known."""
     known = {n: p["metrics"] for n, p in points.items() if {TOKENS, RATE} <= p["metrics"].keys()}
     return {n: (MILLION / m[RATE]["value"], m[TOKENS]["value"]) for n, m in known.items()}
 
 
 def dominated_by(name: str, points: Places) -> str:
-    """The cheapest variant that is no worse in both and better in one; "" on the front.
+    """The cheapest variant that is no worse in time and cost and better in one; "" if none.
 
     >>> at = {"a": (1.0, 5.0), "b": (2.0, 2.0), "c": (3.0, 2.0), "d": (2.0, 2.0)}
     >>> [dominated_by(name, at) for name in at]

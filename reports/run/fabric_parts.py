@@ -1,4 +1,4 @@
-"""The fabric of each variant: switches, cables, what they cost, and a drawing of the base's."""
+"""Section on the fabric of each variant: switches, cables, their cost, and a drawing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEVERAL = {"leaf": "leaves", "switch": "switches"}
 
 @section("fabric", title="Switches and cables", order=45)
 def fabric(study: StudyShown) -> Iterable[Block]:
-    """Switches and cables of each variant, their prices, and who is joined to whom."""
+    """Section on the switches and cables of each variant, their prices and connections."""
     facts = {name: p["fabric"] for name, p in study.points.items() if "fabric" in p}
     if not facts:
         return
@@ -45,7 +45,7 @@ def fabric(study: StudyShown) -> Iterable[Block]:
 
 
 def _counts(facts: Mapping[str, Facts]) -> Table:
-    """A row for each variant, with the same columns for all."""
+    """Table of switch and cable counts, one row per variant."""
     kinds = list(dict.fromkeys(k for one in facts.values() for k in one["switches"]))
     joins = list(dict.fromkeys(_cable_name(c) for one in facts.values() for c in one["cables"]))
     priced = any(one["prices"] for one in facts.values())
@@ -67,7 +67,7 @@ def _counts(facts: Mapping[str, Facts]) -> Table:
 
 
 def price_per_hour(facts: Facts) -> float:
-    """Price of switches and cables in USD an hour.
+    """Price of all switches and cables in USD per hour.
 
     >>> price_per_hour({"switches": {"leaf": 2}, "cables": [], "prices": {"switch": 1 / 3600}})
     2.0
@@ -80,7 +80,7 @@ def price_per_hour(facts: Facts) -> float:
 
 
 def link_loads(result: Result) -> dict[tuple[str, str], float]:
-    """Mean share in use of the links between two switches, by the names of these."""
+    """Mean utilization of the links between two switches, by the pair of switch names."""
     sums: dict[tuple[str, str], list[float]] = {}
     used, names = result.utilization(), result.system.components.names
     for number in np.flatnonzero(result.system.machine < 0).tolist():
@@ -94,11 +94,12 @@ def link_loads(result: Result) -> dict[tuple[str, str], float]:
 def fabric_drawing(
     facts: Facts, loads: Mapping[tuple[str, str], float] | None = None
 ) -> FabricDrawing | None:
-    """Drawing of a fabric, switch by switch; of many a box for each kind; None of none.
+    """Drawing of a fabric by switch; by kind of switch if there are many; None without links.
 
     Parameters
     ----------
-    loads : share in use of the links from one switch to another
+    facts : the fabric's facts in the summary
+    loads : utilization of the links from one switch to another
     """
     joins = facts["joins"] or list(_joins_of_kinds(facts))
     if loads and not facts["joins"]:
@@ -135,7 +136,7 @@ def _joins_of_kinds(facts: Facts) -> Iterator[tuple[str, str, int]]:
 def _loads_of_kinds(
     facts: Facts, loads: Mapping[tuple[str, str], float]
 ) -> dict[tuple[str, str], float]:
-    """Mean share in use between boxes of kinds, where all uplinks of a switch are one link."""
+    """Mean utilization between kinds of switches, if all uplinks of a switch are one link."""
     found = {}
     for low, high, _ in _joins_of_kinds(facts):
         for pair, way in (((low, high), "up"), ((high, low), "down")):

@@ -1,4 +1,4 @@
-"""The first screen of a run: answer, variants, what limits it, next steps, trust."""
+"""First screen of a run's page: answer, variants, what limits the run, next steps, trust."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEAD = 4  # sentences above the table; the last is of all further variants
 
 @section("answer", order=0)
 def run_answer(study: StudyShown) -> Iterable[Block]:
-    """The first screen of a run's page."""
+    """First screen of a run's page."""
     yield FirstScreen(
         lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
@@ -53,7 +53,7 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
 
 
 def _limits(study: StudyShown) -> Iterable[str]:
-    """What limits the base scenario, and the rank that the others wait for, where it is one."""
+    """Sentences on what limits the base scenario, and on the rank that others wait for, if any."""
     yield limit_sentence(study.summary)
     if late := last_arriver_sentence(study.base):
         yield late
@@ -96,13 +96,13 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, answer: Ans
 
 
 def _verdict_tag(point: Point, base: Point, answer: Answer) -> str:
-    """Verdict tag of a variant; a longer period that does more work is not called worse."""
+    """Verdict on a variant; if its amount of work per period differs, that factor instead."""
     work = work_ratio(point, base, answer)
     return variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
 
 
 def _interval_text(bounds: Sequence[float]) -> str:
-    """Both ends of the interval of a change, where they read differently.
+    """Both ends of the interval of a change; "" if they round to the same text.
 
     >>> _interval_text((-0.02, 0.01)), _interval_text((0.0, 1e-9))
     ('-2.0 % to +1.0 %', '')
@@ -112,7 +112,7 @@ def _interval_text(bounds: Sequence[float]) -> str:
 
 
 def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Facts of how far to trust the answer: sources, calibration, intervals."""
+    """Facts on how far to trust the answer: calibration, interval, sources, inputs."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
     value = metric_value(point, summary["answer"])
@@ -142,7 +142,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def work_outside_periods(facts: Mapping[str, Any]) -> str:
-    """Recorded work and threads that are in no iteration; "" where there are none.
+    """Text on recorded work and threads outside all iterations; "" if there are none.
 
     >>> work_outside_periods({"in_flight": 968, "left_out": 0, "unawaited_threads": 1})
     '968 GPU ops that were in flight when the first began; 1 thread that nothing waits for'
@@ -162,14 +162,14 @@ def work_outside_periods(facts: Mapping[str, Any]) -> str:
 
 
 def _calibration_text(text: str) -> str:
-    """The state of calibration in plain words (``blind`` and others)."""
+    """State of calibration in plain words, such as for ``blind``."""
     if not text.startswith(BLIND):
         return text
     return f"{BLIND}: never compared with a measurement of this job{text.removeprefix(BLIND)}"
 
 
 def _source_shares(sources: Mapping[str, float]) -> str:
-    """Share of op time by kind of source (the first word of each source)."""
+    """Shares of op time by kind of source, which is the first word of each source."""
     whole = sum(sources.values()) or 1.0
     kinds: dict[str, float] = {}
     for text, seconds in sources.items():

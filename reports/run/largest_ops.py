@@ -1,4 +1,4 @@
-"""The time of ops as a tree to zoom into, and the ops with most of it as a table."""
+"""Section on the ops with the most time: a zoomable tree, and a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_ROWS = 30
 
 @section("ops", title="Ops", order=22)
 def largest_ops_section(study: StudyShown) -> Iterable[Block]:
-    """Time of ops by job, kind, phase, module and name, of every variant."""
+    """Section on the time of ops by job, kind, phase, module and name, for every variant."""
     totals = {name: op_totals(result.detail) for name, result in study.results.items()}
     if not any(totals.values()):
         return
@@ -37,7 +37,7 @@ def largest_ops_section(study: StudyShown) -> Iterable[Block]:
 
 
 def _table(totals: dict[str, list[OpTotal]]) -> Table:
-    """A row for each of the largest ops: how many they are, and their time in each variant."""
+    """Table with one row per op name of the largest: number of ops, and time in each variant."""
     sums = {name: _by_name(found) for name, found in totals.items()}
     keys = list(largest_ops(totals, MOST_ROWS))
     counts = {key: [own.get(key, (0.0, 0))[1] for own in sums.values()] for key in keys}

@@ -1,4 +1,4 @@
-"""Links that the longest collective of each variant used, and for how much of its time."""
+"""Section on how busy the longest collective of each variant kept its links."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shares = Mapping[str, float]
 
 @section("links", title="Links of the longest collective", order=46)
 def link_use(study: StudyShown) -> Iterable[Block]:
-    """Links that the longest collective of each variant used, and how busy it kept them."""
+    """Section on how busy the longest collective of each variant kept its links."""
     shares: dict[str, Shares] = {}
     sentences = []
     for name, result in study.results.items():
@@ -44,11 +44,11 @@ def link_use(study: StudyShown) -> Iterable[Block]:
 
 
 def link_table(shares: Mapping[str, Shares]) -> Table:
-    """A row for each link, busiest first; links that are used alike in all variants are one row.
+    """Table with one row per link, busiest first; links with equal use in all variants share a row.
 
     Parameters
     ----------
-    shares : by variant
+    shares : fraction of the collective's time in which each link is busy, by variant
     """
     links = dict.fromkeys(link for own in shares.values() for link in own)
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -74,7 +74,7 @@ def _ticks(record: Result, op: int) -> int:
 
 
 def _op_name(record: Result, op: int) -> str:
-    """Name of an op as its graph has it, and how many take part."""
+    """Name of an op in its graph, and the number of ranks that take part."""
     run = next(r for r in record.runs if r.first <= op < r.first + len(r.graph.explicit))
     row = op - run.first
     return f"{run.graph.label(row).name} of {len(run.graph.explicit.members[row])} ranks"

@@ -1,4 +1,4 @@
-"""Memory of training ranks over an iteration: what the run's own passes keep, stage by stage."""
+"""Section on the memory of training ranks over an iteration, stage by stage."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ AT_THE_PEAK = ("activations", "work under way")
 
 
 class MemoryOverTime(NamedTuple):
-    """Memory of a rank of one stage in an iteration.
+    """Memory of one rank of a pipeline stage over an iteration.
 
     Parameters
     ----------
-    time : (n,) s at which it changes, ascending, from the start of the first pass
-    held : (n,) B from then on
-    always : of it, B that are held all the time
-    passes : (n,) that each change begins or ends
+    time : times in s of memory changes, ascending, from the start of the first pass, shape (n,)
+    held : bytes held from each of these times on, shape (n,)
+    always : bytes that are held all the time, part of ``held``
+    passes : the pass that begins or ends at each change, shape (n,)
     """
 
     time: NDArray[np.float64]
@@ -42,13 +42,13 @@ class MemoryOverTime(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """Number of the change after which most is held, the first of several."""
+        """Index of the change after which most memory is held; the first of several."""
         return int(np.argmax(self.held))
 
 
 @section("memory", title="Memory over time", order=25)
 def memory_over_time(study: StudyShown) -> Iterable[Block]:
-    """Memory of a rank of each stage in the last iteration, and when it needs most."""
+    """Section on the memory of one rank of each stage in the last iteration, and on its peak."""
     if not study.passes:
         return
     yield Paragraph(
@@ -74,14 +74,14 @@ def memory_over_time(study: StudyShown) -> Iterable[Block]:
 def stage_memory(
     stage_facts: Mapping[str, Any], passes: Sequence[Pass], first: Seconds
 ) -> MemoryOverTime:
-    """Memory over time of a rank of one stage.
+    """Memory of one rank of a stage over an iteration.
 
     Parameters
     ----------
-    stage_facts : its ``memory`` by part and its ``chunks``, of which each micro-batch has ``kept``,
-        ``working`` and ``later``, B
-    passes : of the stage
-    first : when the first pass of any stage begins
+    stage_facts : ``memory`` in bytes by part; and ``chunks``, each with the bytes per micro-batch
+        that are ``kept``, ``working`` and ``later``
+    passes : passes of the stage
+    first : start of the first pass of any stage, in s
 
     Examples
     --------
@@ -113,7 +113,7 @@ def stage_memory(
 
 
 def _table(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Table:
-    """Peak of each stage, when and in which pass it is, and of what its activations are."""
+    """Table of each stage's peak: when, in which pass, and the activations by layer."""
     rows = []
     for stage, (one, found) in enumerate(zip(stage_facts, stages, strict=True)):
         peak, at, room = found.held[found.peak], found.time[found.peak], one["room"]
@@ -140,7 +140,7 @@ def _table(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOver
 
 
 def _fewer_points(stage: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Times and bytes; of many changes in a row only the largest."""
+    """Times and bytes reduced to few points: the largest of several changes in a row."""
     together = -(-len(stage.held) // MOST_POINTS)
     kept = [
         at + int(np.argmax(stage.held[at : at + together]))
@@ -151,7 +151,7 @@ def _fewer_points(stage: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _drawing(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
-    """A curve for each stage, or those that need most; dashed what a GPU has, where it is near."""
+    """Plot with one curve per stage, of at most six; the GPU's memory is dashed if it is near."""
     busiest = sorted(range(len(stages)), key=lambda s: -stages[s].held[stages[s].peak])
     drawn = sorted(busiest[:MOST_STAGES])
     whole, unit = seconds_scale(max(one.time[-1] for one in stages))

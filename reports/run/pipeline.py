@@ -1,4 +1,4 @@
-"""The pipeline of a training step, drawn as its papers draw it: stages over time, passes in boxes.
+"""Section with the pipeline of a training step drawn as in the literature: stages over time.
 
 Sources: Huang et al. 2019 (arXiv:1811.06965), figure 2; Narayanan et al. 2021 (arXiv:2104.04473),
 figures 3 and 4; Qi et al. 2023 (arXiv:2401.10241), figure 3 and table 2; DeepSeek-AI 2024
@@ -38,7 +38,7 @@ IDEAL = {  # bubble where forward, and backward of inputs and of weights, take a
 
 @section("pipeline", title="Pipeline", order=24)
 def pipeline(study: StudyShown) -> Iterable[Block]:
-    """Drawing of the passes of every stage in the last iteration, and how much of it is blank."""
+    """Section with the passes of all stages in the last iteration, and the blank time."""
     drawn = {name: one for name, one in study.passes.items() if one.sizes[0] > 1}
     if not drawn:
         return
@@ -67,7 +67,7 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
 
 
 def _row(name: str, shown: Pipeline) -> list[Line]:
-    """Sizes of a pipeline, its bubble, and what that would be if all passes took as long."""
+    """Table row of a pipeline: sizes, bubble, and bubble if all passes took equally long."""
     stages, chunks, batches = shown.sizes
     bubble = 1 - _busy(shown.passes) / (stages * _length(shown.passes))
     idle = stages - (2 if shown.schedule == BOTH_ENDS else 1)
@@ -82,7 +82,7 @@ def _ideal_bubble_text() -> str:
 
 
 def _busy(passes: Sequence[Pass]) -> Seconds:
-    """Time in which stages run any pass, s, added up over stages."""
+    """Time in s in which stages run at least one pass, summed over stages."""
     order = sorted(passes, key=lambda one: (one.stage, one.start))
     stage = np.array([one.stage for one in order])
     start, end = np.array([(one.start, one.end) for one in order]).T
@@ -95,18 +95,19 @@ def _busy(passes: Sequence[Pass]) -> Seconds:
 
 
 def _length(passes: Sequence[Pass]) -> Seconds:
-    """From the first pass of any stage to the end of the last."""
+    """Time in s from the first pass of any stage to the end of the last."""
     return max(one.end for one in passes) - min(one.start for one in passes)
 
 
 def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
-    """Boxes of the passes, numbered from 1 as in the papers.
+    """Bar chart of the passes, with micro-batches numbered from 1 as in the papers.
 
-    Those that run side by side are half as high, forward above.
+    Passes that run at the same time are half as high, with the forward pass above.
 
     Parameters
     ----------
-    axis_length : of the axis, the same for all variants
+    shown : the pipeline
+    axis_length : length of the time axis in s, the same for all variants
     """
     first = min(one.start for one in shown.passes)
     scale, unit = seconds_scale(axis_length)
@@ -145,7 +146,7 @@ def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
 
 
 def _name(pass_kind: str, chunk: int, chunks: int, schedule: str) -> str:
-    """What boxes of one colour are.
+    """Legend entry of the passes of one colour.
 
     >>> _name("forward", 1, 2, "1f1b"), _name("backward", 1, 2, "dualpipe")
     ('forward, chunk 2', 'backward, from the last stage')

@@ -1,4 +1,4 @@
-"""The stages of a training job side by side: layers, time of an iteration, memory."""
+"""Section on the stages of a training job side by side: layers, time of an iteration, memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ PHASES = ("forward", "backward")  # with which the modules of ops begin; others 
 
 
 class StageTime(NamedTuple):
-    """Time of an iteration on the first rank of a stage, s; all of them add up to it.
+    """Time breakdown of an iteration on the first rank of a stage, in s; the parts add up to it.
 
     Parameters
     ----------
-    updates : of the optimizer
-    communication : that nothing hides, and waiting for late members of collectives
-    bubble : nothing runs or is in flight
+    forward, backward : time of forward and backward passes
+    updates : time of the optimizer
+    communication : exposed communication, including waiting for late members of collectives
+    bubble : time in which nothing runs and nothing is in flight
     """
 
     forward: Seconds
@@ -40,7 +41,7 @@ class StageTime(NamedTuple):
 
 @section("stages", title="Stages", order=24)
 def pipeline_stages(study: StudyShown) -> Iterable[Block]:
-    """Layers, times and memory of every stage, in the last iteration."""
+    """Section on the layers, times and memory of every stage in the last iteration."""
     found = {name: _table(result) for name, result in study.results.items()}
     tables = {name: table for name, table in found.items() if table}
     if not tables:
@@ -83,7 +84,7 @@ def _table(result: Result) -> Table | None:
 
 
 def stage_times(detail: Result) -> list[StageTime]:
-    """Times of the last iteration on the first rank of each stage, of a result with op rows."""
+    """Time breakdown of the last iteration on the first rank of each stage; needs op rows."""
     (run,) = detail.runs
     stage_facts: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
     edges = counted_edges(detail)[-2:]

@@ -1,4 +1,4 @@
-"""The end of the page: a glossary, and how to run it again."""
+"""Last sections of a run's page: the glossary, and how to repeat the run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..texts.study import StudyShown
 
 @section("words", title="Words", order=90)
 def glossary_terms(study: StudyShown) -> Iterable[Block]:
-    """Glossary of the words in the answer."""
+    """Section with the glossary of the words in the answer."""
     yield Terms(list(words_of(study.answer.get("period", "")).items()))
 
 
 @section("reproduce", title="Reproduce", order=95)
 def how_to_repeat_run(study: StudyShown) -> Iterable[Block]:
-    """The command, and the scenario with every value resolved."""
+    """Section with the command and the scenario with all values resolved."""
     run = study.run
     yield Paragraph(
         ["Run ", Code("foretrace run resolved.yaml"), " in the run's folder (run ",

@@ -1,4 +1,4 @@
-"""Roofline of the ops: what they reach of the GPU's arithmetic and of its memory."""
+"""Section with the roofline of the ops: their rate against the GPU's compute and memory limits."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MOST_POINTS = 60  # of a variant, those with most time
 
 
 class OpGroup(NamedTuple):
-    """Ops of one name and one amount of work.
+    """Ops with the same name and the same amount of work.
 
     Parameters
     ----------
-    name : of the ops
-    kind : element type that they begin with; "" where unknown
-    flop, bytes : of one op
-    each, whole : s, of one op in the mean, and of all
+    name : name of the ops
+    kind : element type of their first operand; "" if unknown
+    flop, bytes : work and memory traffic of one op
+    each, whole : mean time of one op and total time of all, in s
     """
 
     name: str
@@ -44,7 +44,7 @@ class OpGroup(NamedTuple):
 
 @section("roofline", title="Roofline of the ops", order=44)
 def roofline(study: StudyShown) -> Iterable[Block]:
-    """Arithmetic intensity and rate of the ops with known work, under the GPU's roofs."""
+    """Section with the intensity and rate of ops with known work, under the GPU's roofline."""
     found = {name: group_ops(result.detail) for name, result in study.results.items()}
     if not any(found.values()):
         return
@@ -63,7 +63,7 @@ def roofline(study: StudyShown) -> Iterable[Block]:
 
 
 def group_ops(result: Result) -> list[OpGroup]:
-    """Groups of compute ops with known flop and bytes, the longest first."""
+    """Groups of compute ops with known FLOP and bytes, longest total time first."""
     ops, columns = result.ops, result.columns
     ran = (ops.kind == Kind.COMPUTE) & (columns.end > columns.start)
     rows = np.flatnonzero(ran & (ops.flop > 0) & (ops.bytes > 0))
@@ -102,9 +102,9 @@ def _element_type(signature: str) -> str:
 
 
 def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> list[Line]:
-    """Share of compute time whose work is known, that work on all ranks, and its share of the peak.
+    """Table row: share of compute time with known work, that work on all ranks, and utilization.
 
-    Where the workload counts the flop of its own hardware (HFU), that is the share: one number.
+    Utilization is the workload's own HFU if it reports one, else the work over the GPUs' peak.
     """
     result, point = study.results[name].detail, study.points[name]
     compute = np.flatnonzero(
@@ -126,7 +126,7 @@ def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> lis
 
 
 def _largest_kind(groups: list[OpGroup]) -> str:
-    """Element type with most flop time; "" where none is known."""
+    """Element type with the most compute time; "" if none is known."""
     sums: dict[str, float] = {}
     for one in groups:
         sums[one.kind] = sums.get(one.kind, 0.0) + one.whole

@@ -1,4 +1,4 @@
-"""The report of a run: one self-contained HTML file; its first screen answers the question."""
+"""The page of a run: one self-contained HTML file whose first screen answers the question."""
 
 from __future__ import annotations
 
@@ -18,13 +18,7 @@ def run_page(
     run: Mapping[str, str],
     sections: Sequence[str] = (),
 ) -> str:
-    """HTML of the report; its data are the summary without metrics of single parts.
-
-    Parameters
-    ----------
-    summary, results, run : as :class:`~.run.study.StudyShown` has them
-    sections : what to show, in this order; all there are unless said
-    """
+    """HTML of a run's page; its data is the summary without metrics of single components."""
     return html(
         shown_sections("run", StudyShown(summary, results, run), sections),
         _without_single_parts(summary),
@@ -34,9 +28,9 @@ def run_page(
 
 
 def _without_single_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Summary whose metrics are of the whole and of kinds of parts: the others grow with a machine.
+    """Summary reduced to metrics of the whole run and of kinds of components.
 
-    Six numbers of each GPU, NIC and link of a few hundred are more than a page may hold.
+    Metrics of single components grow with the machine and would make the page too large.
     """
     points = {
         name: point | {"metrics": {m: v for m, v in point["metrics"].items() if is_overall(m)}}

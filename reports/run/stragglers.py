@@ -1,4 +1,4 @@
-"""Ranks: what each does by itself, how long it waits, and how long others wait for it."""
+"""Section on stragglers: each rank's own time, its waiting, and how long others wait for it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from ..texts.waiting import waiting_blocks
 
 @section("stragglers", title="Who waits for whom", order=25)
 def stragglers(study: StudyShown) -> Iterable[Block]:
-    """Own time, waiting and lateness of each rank of the base scenario, by collective too."""
+    """Section on own time, waiting and lateness by rank and by collective, for the base."""
     late = study.base.get("late")
     return () if late is None else waiting_blocks(late)

@@ -1,4 +1,4 @@
-"""The timeline of two ranks over the first steps, or over a window."""
+"""Section with the timeline; its static figure shows two ranks over the first steps or a window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TWO_STEPS = 2
 
 @section("timeline", title="Timeline", order=50)
 def timeline(study: StudyShown) -> Iterable[Block]:
-    """Figure of two ranks of the base scenario, and where the full timeline is."""
+    """Section with the timeline of every variant, and where the full timeline is stored."""
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
@@ -52,15 +52,16 @@ def timeline_chart(
     window: Mapping[str, float] | None = None,
     lateness: Mapping[str, Any] | None = None,
 ) -> tuple[BarChart, str]:
-    """Bars of two ranks over the first two steps, or over a window; and what they are, in words.
+    """Static timeline of two ranks over the first two steps or over a window, and its caption.
 
-    They are the rank that others wait for and the one that waits longest, where one rank is the
-    cause; else the slowest and the median.
+    If one rank causes the waiting, they are that rank and the one that waits longest; else the
+    slowest and the median rank.
 
     Parameters
     ----------
-    window : ``first`` and ``last``, s
-    lateness : see ``last_arriver_sentence``
+    result : result of the run
+    window : ``first`` and ``last`` time of the window, in s
+    lateness : waiting for late ranks; see :func:`~.waiting.last_arriver_sentence`
     """
     result = result.detail  # a timeline needs one row per op
     span, text = _span(result, window)
@@ -73,7 +74,7 @@ def timeline_chart(
 
 
 def _ranks_shown(result: Result, lateness: Mapping[str, Any] | None) -> tuple[list[int], str]:
-    """Ranks to draw, and which they are."""
+    """Ranks to draw, and a text that says which they are."""
     if lateness is not None and lateness["cause"] is not None:
         cause = int(lateness["cause"])
         waits = _longest_waiting(lateness)
@@ -96,7 +97,7 @@ def _longest_waiting(lateness: Mapping[str, Any]) -> int:
 
 
 def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int, int], str]:
-    """The span shown: first and last tick, and its description."""
+    """Time span to draw as (first tick, last tick), and a text that describes it."""
     if window is not None:
         first, last = (round(window[end] / result.tick) for end in ("first", "last"))
         length = format_quantity(window["last"] - window["first"], "s")

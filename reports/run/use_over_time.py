@@ -1,4 +1,4 @@
-"""Use of parts over time: heat maps of every variant, and curves of what is held."""
+"""Section on utilization over time: heat maps of every variant, and curves of held capacities."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shares = Mapping[str, Any]
 
 @section("use", title="Use over time", order=42)
 def use_over_time(study: StudyShown) -> Iterable[Block]:
-    """Share of each part in use over time, of every variant."""
+    """Section with the utilization of each component over time, for every variant."""
     found = {name: _shares_of_parts(result) for name, result in study.results.items()}
     if not any(found.values()):
         return
@@ -43,7 +43,7 @@ def use_over_time(study: StudyShown) -> Iterable[Block]:
 
 
 def _shares_of_parts(result: Result) -> dict[str, Any]:
-    """Shares by window of single parts, those of a kind together, its busiest where many."""
+    """Utilization of the busiest components of each kind, by time window."""
     windows = utilization_windows(result)
     kinds: dict[str, list[str]] = {}
     there = result.system.index
@@ -60,7 +60,7 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
 
 
 def _group_identical(shares: Shares) -> dict[str, Any]:
-    """Shares with one row for parts of one sort whose shares are the same to the digit shown.
+    """Merge components of one kind whose utilization is the same to the digit shown.
 
     >>> same = np.array([0.5, 0.25])
     >>> list(_group_identical({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
@@ -77,7 +77,7 @@ def _group_identical(shares: Shares) -> dict[str, Any]:
 
 
 def _first_name(row: str) -> str:
-    """Name of the first part of a row of parts that are alike.
+    """Name of the first component of a row that stands for several identical ones.
 
     >>> _first_name("node0.gpu0.memory + 3 alike"), _first_name("node0.kv")
     ('node0.gpu0.memory', 'node0.kv')
@@ -101,7 +101,7 @@ def _heat_map(result: Result, shares: Shares) -> Live:
 
 
 def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[Block]:
-    """Curves of the capacities that are held over time: memory, blocks, tokens."""
+    """Plots of the capacities that are held over time, such as memory, blocks or tokens."""
     by_unit: dict[str, list[Series]] = {}
     scales: dict[str, tuple[float, str]] = {}
     for name, shares in found.items():

@@ -1,4 +1,4 @@
-"""Variants side by side: the settings that differ, and every metric of each."""
+"""Sections that compare variants: the settings that differ, and every metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_SET = "not set"
 
 @section("compare", title="What differs", order=10)
 def differing_settings(study: StudyShown) -> Iterable[Block]:
-    """Settings that differ between variants, and those without effect."""
+    """Section on the settings that differ between variants, and those without effect."""
     columns = [
         Column("variant", header=True),
         Column("setting"),
@@ -37,7 +37,7 @@ def differing_settings(study: StudyShown) -> Iterable[Block]:
 
 
 def _intervals(study: StudyShown) -> Intervals | None:
-    """The deciding metric of each variant with its interval; None where there are none."""
+    """Figure of the deciding metric of each variant with its interval; None without intervals."""
     values = {name: metric_value(p, study.answer) for name, p in study.points.items()}
     if not any(v.get("interval") for v in values.values()):
         return None
@@ -54,7 +54,7 @@ def _intervals(study: StudyShown) -> Intervals | None:
 
 
 def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:
-    """Settings that change no metric at all, unless another variant's does."""
+    """Settings that change no metric in any variant."""
     base, *others = points.values()
     values = [{m: v["value"] for m, v in p["metrics"].items()} for p in (base, *others)]
     same = [p for p, own in zip(others, values[1:], strict=True) if own == values[0]]
@@ -64,7 +64,7 @@ def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:
 
 @section("metrics", title="Metrics", order=70)
 def metrics_table(study: StudyShown) -> Iterable[Block]:
-    """Table of every metric of the run and of kinds of parts, one column per variant."""
+    """Section with every metric of the run and of kinds of components, one column per variant."""
     points = study.points
     names = dict.fromkeys(m for p in points.values() for m in p["metrics"] if is_overall(m))
     columns = [

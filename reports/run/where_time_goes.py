@@ -1,4 +1,4 @@
-"""Time breakdown of ranks, and gains from faster parts."""
+"""Sections on the time breakdown of ranks, and on the gain from faster components."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..texts.study import StudyShown
 
 @section("where_time_goes", title="Where time goes", order=20)
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
-    """Time breakdown of the mean and of the worst rank, in seconds."""
+    """Section with the time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
     which = "the complete run and add up to the makespan"
     if period:
@@ -49,7 +49,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
 def _paired_columns(
     name: str, study: StudyShown, first: str, second: str
 ) -> tuple[list[Column], list[Column]]:
-    """Headers and columns with two numbers per variant."""
+    """Columns with two numbers per variant, and their headers."""
     columns = [Column(header=True)]
     over = [Column(name)]
     for variant in study.points:
@@ -60,14 +60,14 @@ def _paired_columns(
 
 @section("bottlenecks", title="If a part were faster", order=40)
 def bottlenecks(study: StudyShown) -> Iterable[Block]:
-    """Gain from each kind of part 10 % faster, and instant."""
+    """Section on the gain from making each kind of component 10 % faster, or instant."""
     groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
     if groups:
         yield from _gain_table(study, groups)
 
 
 def _gain_table(study: StudyShown, groups: Iterable[str]) -> Iterable[Block]:
-    """What is gained by each kind of part 10 % faster, and instant."""
+    """Table of the gains from making each kind of component 10 % faster, or instant."""
     yield Paragraph(
         "Change of the answer with one kind of part 10 % faster, and instant (infinitely fast). "
         "Instant is the most that can be gained by improving that kind of part alone."

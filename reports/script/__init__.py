@@ -1,7 +1,7 @@
-"""The script of a page: plain files, each one component, all in one element.
+"""The script of pages: plain files, one component each, joined into one script element.
 
-A page is read without it; with it figures zoom and tables sort.  The policy of a page names the
-script by its hash, so that nothing else in a page can run.
+Pages can be read without it; with it, figures zoom and tables sort. The page's
+Content-Security-Policy lists the script's hash, so no other script can run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ORDER = (
 
 @cache
 def page_script() -> str:
-    """All components, in the order in which they build on each other.
+    """Text of all script components, ordered so that each follows those it uses.
 
     >>> "foretrace.timeline = " in page_script(), "</script" in page_script()
     (True, False)
@@ -28,7 +28,7 @@ def page_script() -> str:
 
 
 def script_hash(text: str) -> str:
-    """Source expression of a script for a Content-Security-Policy.
+    """Hash of a script for a Content-Security-Policy.
 
     >>> script_hash("")
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"

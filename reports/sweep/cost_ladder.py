@@ -1,7 +1,7 @@
-"""Value for money in a sweep: the lowest price that meets expectations, and what more buys.
+"""Value for money in a sweep: the lowest price that meets the expectations, and what more gains.
 
-Prices are exact; what is gained has an interval.  Where those of two neighbours overlap, nobody can
-tell that the dearer one is better, and it is not said.
+Prices are exact; metrics have intervals. If the intervals of two neighbours overlap, the more
+expensive one is not called better.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
 
 class Rung(NamedTuple):
-    """A point of a sweep that is better than every cheaper one.
+    """A point of the cost ladder: it meets the expectations and beats every cheaper point.
 
     Parameters
     ----------
-    point : of the summary
-    gain : what is wanted, relative to the rung below; 0 of the first
-    outcome : of that gain: ``better``, ``cannot tell`` or ``no interval``; "" of the first
+    point : the point in the sweep's summary
+    gain : relative change of the first goal to the rung below; 0 for the first rung
+    outcome : ``better``, ``cannot tell`` or ``no interval``; "" for the first rung
     """
 
     point: Found
@@ -47,7 +47,7 @@ class Rung(NamedTuple):
 
     @property
     def price(self) -> float:
-        """Cost of a point in USD per hour."""
+        """Cost of the point in USD per hour."""
         return float(self.point["values"][HOURLY])
 
 
@@ -62,7 +62,7 @@ def first_goal_besides_cost(summary: Summary) -> tuple[str, str, str]:
 
 
 def cost_ladder(summary: Summary) -> list[Rung]:
-    """Points that meet expectations and beat every cheaper one, the lowest price first."""
+    """Points that meet the expectations and beat every cheaper point, lowest price first."""
     way, metric, _ = first_goal_besides_cost(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
@@ -83,7 +83,7 @@ def _next_rung(below: Found, point: Found, metric: str) -> Rung:
 
 
 def compare_intervals(first: Found, second: Found, metric: str) -> str:
-    """``better`` where the intervals of two points lie apart, else the reason for not saying so.
+    """``better`` if two points' intervals do not overlap, else why that is unknown.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
     >>> compare_intervals(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
@@ -97,7 +97,7 @@ def compare_intervals(first: Found, second: Found, metric: str) -> str:
 
 
 def cost_sentences(summary: Summary) -> list[str]:
-    """Sentences about cost for a planner; none where nothing has a price."""
+    """Sentences about cost for a planner; none without prices."""
     rungs = cost_ladder(summary)
     if not rungs:
         return []
@@ -109,7 +109,7 @@ def cost_sentences(summary: Summary) -> list[str]:
 
 
 def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
-    """The lowest cost per hour that meets expectations, and the lowest that surely does."""
+    """Sentences on the lowest hourly cost that meets, and certainly meets, the expectations."""
     first = rungs[0]
     if not summary["expect"]:
         subject = "The lowest price, without a target under `expect`,"
@@ -135,14 +135,14 @@ def _price_text(point: Found, summary: Summary) -> str:
 
 
 def _settings_or_same(point: Found, summary: Summary) -> str:
-    """Settings of a point in words; many of them are not said again of the best, as it has them."""
+    """Text of a point's settings; "the same settings" for the best point if they are many."""
     if len(point["set"]) > MANY and point in front_points(summary)[:1]:
         return "the same settings"
     return settings_text(point, summary)
 
 
 def hourly_price_text(price: float) -> str:
-    """USD per hour as text.
+    """Format a price in USD per hour.
 
     >>> hourly_price_text(276.48)
     '276.48 USD/hour'
@@ -151,7 +151,7 @@ def hourly_price_text(price: float) -> str:
 
 
 def _per_token(summary: Summary) -> list[str]:
-    """The lowest cost per token, and the points that cannot be told from it."""
+    """Sentence on the lowest cost per token, and on points whose interval overlaps with it."""
     fit = [p for p in summary["points"] if TOKENS in p.get("values", {}) and not p["missed"]]
     if not fit:
         return []
@@ -170,7 +170,7 @@ def _per_token(summary: Summary) -> list[str]:
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
-    """What the first step above the lowest cost buys."""
+    """Sentence on what the next more expensive point of the ladder gains."""
     _, metric, _ = first_goal_besides_cost(summary)
     if len(rungs) < 2:
         return (
@@ -191,7 +191,7 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
 
 
 def gain_per_dollar_text(below: Rung, rung: Rung, summary: Summary) -> str:
-    """Gain per further dollar an hour between one rung and the next."""
+    """Text of the gain per additional USD/hour between two neighbouring rungs."""
     _, metric, unit = first_goal_besides_cost(summary)
     gained = rung.point["values"][metric] - below.point["values"][metric]
     paid = rung.price - below.price
@@ -202,6 +202,6 @@ def gain_per_dollar_text(below: Rung, rung: Rung, summary: Summary) -> str:
 
 
 def further_metrics(summary: Summary) -> list[tuple[str, str, str]]:
-    """Further metrics of the ladder's points: name, metric and unit."""
+    """Further metrics that all points of the ladder have, as (label, metric, unit)."""
     rungs = cost_ladder(summary)
     return [b for b in BESIDE if rungs and all(b[1] in r.point["values"] for r in rungs)]

@@ -1,6 +1,6 @@
-"""Feasible range of one setting: the values that meet expectations, and the next that do not.
+"""Feasible range of a setting: the values that meet the expectations, and the next that do not.
 
-Said where a sweep varies one setting that has an order, and something is expected.
+Reported if a sweep varies one ordered setting and has expectations.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from .sweep_results import Found, Summary, first_value, unique_suffix
 
 
 class FeasibleRange(NamedTuple):
-    """Values that meet expectations in order, with their neighbours that do not.
+    """Range of a setting's values that meet the expectations, with the neighbours that do not.
 
     Parameters
     ----------
-    name : of the setting
-    below, above : the nearest points that do not meet it; None where nothing was tried there
-    low, high : the ends of those that do
+    name : short name of the setting
+    below, above : nearest points that miss the expectations; None if none was tried there
+    low, high : first and last point of the range
     """
 
     name: str
@@ -30,7 +30,7 @@ class FeasibleRange(NamedTuple):
 
 
 def feasible_range(summary: Summary) -> FeasibleRange | None:
-    """Range of the only varied setting, if the values that meet expectations are neighbours."""
+    """Feasible range of a sweep's only setting; None if the feasible values are not adjacent."""
     if len(summary["vary"]) != 1 or not summary["expect"]:
         return None
     (paths,) = summary["vary"]
@@ -46,7 +46,7 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
 
 
 def _points_in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
-    """Points from the smallest value to the largest; none where values have no order."""
+    """Points sorted by the value of a setting; an empty list if the values have no order."""
     values = [first_value(p["set"][paths], summary["vary"][paths]) for p in points]
     sizes = next((converted for unit in UNITS if (converted := _sizes(values, unit))), None)
     if sizes is None or len(set(sizes)) < len(sizes):
@@ -55,7 +55,7 @@ def _points_in_order(points: Sequence[Found], paths: str, summary: Summary) -> l
 
 
 def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
-    """Values converted to one unit; None where one is not a quantity of it.
+    """Values converted to one unit; None if one of them does not have that unit.
 
     >>> _sizes(["800 MB/s", "1.6 GB/s"], "B/s"), _sizes([2, 4], ""), _sizes(["gloo"], "s")
     ([800000000.0, 1600000000.0], [2.0, 4.0], None)
@@ -67,7 +67,7 @@ def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
 
 
 def feasible_range_text(summary: Summary) -> list[str]:
-    """The feasible range in words; nothing where there is none."""
+    """Sentences on the feasible range; an empty list if there is none."""
     feasible = feasible_range(summary)
     if feasible is None:
         return []

@@ -1,4 +1,4 @@
-"""Figures of a sweep: points over two goals, and effects of settings."""
+"""Figures of a sweep: points over two goals, and the effect of each setting."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EFFECTS = 2  # settings side by side
 def pareto_scatter(
     points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point
 ) -> Plot:
-    """Scatter plot of all points over two metrics, the Pareto front highlighted.
+    """Scatter plot of all points over two metrics, with the Pareto front highlighted.
 
     Parameters
     ----------
-    points : of the summary
-    axes_of : two metrics with their units
-    base : the scenario as it stands
+    points : points of the summary
+    axes_of : the two metrics with their units
+    base : the scenario as described
     """
     (x, x_unit), (y, y_unit) = axes_of
     whole = [p for p in points if x in p.get("values", {}) and y in p["values"]]
@@ -59,14 +59,14 @@ def cost_ladder_plot(
     axes_of: Sequence[tuple[str, str]],
     limits: Sequence[float] = (),
 ) -> Plot:
-    """A metric over its cost: all points, those worth their price joined by steps.
+    """Plot of a metric over cost: all points, with the cost ladder joined by steps.
 
     Parameters
     ----------
-    points : of the summary
-    rungs : each better than every cheaper one, the cheapest first
-    axes_of : the price and the metric, with their units
-    limits : of the metric, as lines
+    points : points of the summary
+    rungs : points that are better than every cheaper one, cheapest first
+    axes_of : price and metric, with their units
+    limits : limits of the metric, drawn as lines
     """
     (x, x_unit), (y, y_unit) = axes_of
     whole = [p for p in points if {x, y} <= p.get("values", {}).keys()]
@@ -98,13 +98,13 @@ def _error_bars(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
 def setting_effect_plot(
     points: Sequence[Point], settings: Mapping[str, str], metric: str, unit: str
 ) -> Plot:
-    """A metric over each setting, one dot per point.
+    """Plot of a metric over each setting, one dot per point.
 
     Parameters
     ----------
-    points : of the summary
-    settings : names by key of ``vary``
-    metric, unit : what is shown
+    points : points of the summary
+    settings : display names by key of ``vary``
+    metric, unit : the metric to show, and its unit
     """
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]
@@ -128,12 +128,12 @@ def setting_effect_plot(
 
 
 def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
-    """Every k-th point, so that no more than can be told apart are drawn."""
+    """Every k-th point, so that at most a drawable number remains."""
     return points[:: len(points) // MOST_DOTS + 1]
 
 
 def ordered_texts(values: Sequence[Any]) -> list[str]:
-    """Distinct values as texts, numbers in order of size."""
+    """Distinct values as texts; numbers sorted by size."""
     texts = list(dict.fromkeys(map(value_text, values)))
     try:
         return sorted(texts, key=lambda t: float(t.partition(" ")[0]))

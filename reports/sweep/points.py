@@ -1,4 +1,4 @@
-"""Tables of a sweep's points: the best on the first screen, all of them, and the failed."""
+"""Tables of a sweep's points: the best on the first screen, all points, and the failed ones."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ NO_JITTER = "unknown: no distribution of the times is known, so all replicas are
 
 @dataclass(frozen=True)
 class SweepShown:
-    """A sweep, as its page is given it.
+    """Input of the sweep page: the sweep's summary and facts about its run.
 
     Parameters
     ----------
-    summary : as in ``summary.json``
-    run : ``resolved``, ``command``, ``run`` and ``title``, as for a run; ``file`` of the scenario
+    summary : the summary, as stored in ``summary.json``
+    run : ``resolved``, ``command``, ``run``, ``title``, as for a run; and ``file``, the scenario
     """
 
     summary: Summary
@@ -65,7 +65,7 @@ class SweepShown:
 
 @section("answer", page="sweep", order=0)
 def sweep_answer(sweep: SweepShown) -> Iterable[Block]:
-    """The first screen of a sweep."""
+    """First screen of a sweep's page."""
     summary = sweep.summary
     yield FirstScreen(
         lead=lead_sentences(summary),
@@ -87,7 +87,7 @@ def sweep_answer(sweep: SweepShown) -> Iterable[Block]:
 
 
 def _best_table(summary: Summary) -> Table:
-    """Table of the base scenario and the best points; of many settings those that differ."""
+    """Table of the base scenario and the best points; of many settings, only those that differ."""
     front = front_points(summary)[:BEST_ROWS]
     shown = list(summary["vary"])
     if len(shown) > MOST_SETTINGS:  # the leading sentence lists the settings of the best point
@@ -111,7 +111,7 @@ def _best_table(summary: Summary) -> Table:
 
 
 def _cells(summary: Summary, point: Mapping[str, Any], shown: Sequence[str]) -> list[Line]:
-    """Cells of a point: settings, metrics, and the interval of the first metric."""
+    """Table cells of a point: settings, metrics, and the interval of the first metric."""
     metrics = _metric_cells(summary, point)
     return [*_setting_cells(point, shown), *metrics, first_metric_interval(summary, point)]
 
@@ -134,7 +134,7 @@ def _change_text(summary: Summary, point: Mapping[str, Any]) -> str:
 
 
 def first_metric_interval(summary: Summary, point: Mapping[str, Any]) -> str:
-    """The 90 % interval of a point's first metric."""
+    """Text of the 90 % interval of a point's first metric."""
     _, metric, unit = sweep_goals(summary)[0]
     bounds = point.get("intervals", {}).get(metric)
     return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
@@ -153,7 +153,7 @@ def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _certainty_sentence(summary: Summary) -> str:
-    """The interval of the best point, and what it holds."""
+    """Text on the interval of the best point, and on the errors it includes."""
     front = front_points(summary)
     if summary.get("ranking"):
         return (
@@ -167,7 +167,7 @@ def _certainty_sentence(summary: Summary) -> str:
 
 @section("points", page="sweep", title="Points", order=50)
 def points_table(sweep: SweepShown) -> Iterable[Block]:
-    """Table of all points: the front, then the others from best to worst; and of failed ones."""
+    """Section with a table of all points, the front first, and a table of failed points."""
     summary = sweep.summary
     rows = _ordered_points(summary)
     if more := len(summary["points"]) - len(rows):
@@ -217,14 +217,14 @@ def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
 
 @section("failures", page="sweep", title="What failed", order=60)
 def failure_reasons(sweep: SweepShown) -> Iterable[Block]:
-    """Reasons of failed points, and how often each came up."""
+    """Section on the reasons of failed points, and how often each occurred."""
     if reasons := failure_counts(sweep.summary):
         yield Items([f"{n} point{'s' * (n != 1)}: {message}" for message, n in reasons.items()])
 
 
 @section("reproduce", page="sweep", title="Reproduce", order=95)
 def how_to_repeat_sweep(sweep: SweepShown) -> Iterable[Block]:
-    """The command, and the scenario with every value resolved."""
+    """Section with the command and the scenario with all values resolved."""
     run = sweep.run
     yield Paragraph(
         ["Run ", Code("foretrace sweep resolved.yaml"), " in the sweep's folder (",

@@ -1,4 +1,4 @@
-"""Ranking of a sweep's best points: how far each is behind, and whether that can be shown."""
+"""Section on the ranking of a sweep's best points: differences and their certainty."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .sweep_results import (
 
 @section("ranking", page="sweep", title="How certain the ranking is", order=5)
 def ranking_table(sweep: SweepShown) -> Iterable[Block]:
-    """The best points, each with its difference from the one above and from the first."""
+    """Section with the best points, each with its difference to the one above and to the first."""
     summary = sweep.summary
     if not summary.get("ranking"):
         return

@@ -1,4 +1,4 @@
-"""Sentences of a sweep's ranking: whether the best is surely better than the next."""
+"""Sentences on a sweep's ranking: whether the best point is certainly better than the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSURE, WITH = "cannot tell", " (90 % interval)"
 
 
 def ranking_sentences(summary: Summary) -> list[str]:
-    """How sure the first place is; none where nothing is ranked."""
+    """Sentences on how certain the first place is; an empty list without a ranking."""
     ranking = summary.get("ranking", [])
     if len(ranking) < 2:
         return []
@@ -34,7 +34,7 @@ def ranking_sentences(summary: Summary) -> list[str]:
 
 
 def interval_text(difference: Mapping[str, Any]) -> str:
-    """Interval of a difference.
+    """Text of the interval of a difference.
 
     >>> interval_text({"interval": [-0.01, 0.03]})
     '-1.0 % to +3.0 % (90 % interval)'

@@ -1,4 +1,4 @@
-"""Scaling curves of a sweep: the rate of work over a number of parts, and its efficiency."""
+"""Section on scaling in a sweep: throughput over a number of parts, and its efficiency."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MARKS = "os^Dv"
 
 
 class ScalingCurve(NamedTuple):
-    """Rate of work over a number of parts, with all other settings alike.
+    """Throughput over a number of parts, with all other settings fixed.
 
     Parameters
     ----------
-    name : the other settings
-    counts, rates : from the smallest number
+    name : text of the other settings
+    counts, rates : number of parts, ascending, and the throughput at each
     """
 
     name: str
@@ -42,7 +42,7 @@ class ScalingCurve(NamedTuple):
 
     @property
     def efficiency(self) -> list[float]:
-        """Rate over that of the smallest number, over how many times as many parts there are.
+        """Throughput relative to linear scaling from the smallest number of parts.
 
         >>> ScalingCurve("", [2.0, 4.0], [10.0, 15.0]).efficiency
         [1.0, 0.75]
@@ -53,7 +53,7 @@ class ScalingCurve(NamedTuple):
 
 @section("scaling", page="sweep", title="How it scales", order=25)
 def scaling_section(sweep: SweepShown) -> Iterable[Block]:
-    """Rate of work and efficiency over each number of parts that was varied."""
+    """Section on throughput and efficiency over each varied number of parts."""
     summary = sweep.summary
     for paths in summary["vary"]:
         curves = scaling_curves(summary, paths)
@@ -62,7 +62,7 @@ def scaling_section(sweep: SweepShown) -> Iterable[Block]:
 
 
 def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
-    """Curves over one number of parts, those of the highest rates first; none over others."""
+    """Scaling curves over a setting, highest rate first; none if it is not a number of parts."""
     named = [path.strip() for path in paths.split(",")]
     if named[0].rpartition(".")[2] not in COUNTS or all(OF_A_FIXED_MACHINE in p for p in named):
         return []
@@ -81,7 +81,7 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
 
 
 def _other_settings_text(point: Found, paths: str, summary: Summary) -> str:
-    """The settings of a point but one, and but those that all points have alike, in words."""
+    """Text of a point's settings, without one setting and without those that all points share."""
     differing = differing_settings(summary["points"], summary["vary"])
     return (
         ", ".join(

@@ -1,4 +1,4 @@
-"""Advice after a sweep: next steps from the best point, and from what is unresolved."""
+"""Advice after a sweep: next steps from the best point, and from what is uncertain."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ LEAST = 5e-4  # smaller relative changes count as none
 
 
 def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Next steps as (sentence, command).
+    """Next steps after a sweep as (sentence, command).
 
     Parameters
     ----------
+    summary : the sweep's summary
     run : ``file`` of the scenario, and the ``command`` that made the sweep
     """
     front, steps = front_points(summary), []
@@ -46,7 +47,7 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
 
 
 def _settings_at_range_end(point: Found, summary: Summary) -> list[str]:
-    """Settings whose best value is at the end of the range that was tried."""
+    """Sentences on settings whose best value is at the end of the tried range."""
     found = []
     for paths, tried in summary["vary"].items():
         if summary["method"]["name"] == "plans" and paths.startswith("workload."):
@@ -62,7 +63,7 @@ def _settings_at_range_end(point: Found, summary: Summary) -> list[str]:
 
 
 def _no_other_value_ties(point: Found, paths: str, summary: Summary) -> bool:
-    """Whether, all else equal, each other value of a setting gives another first metric."""
+    """True if every other value of a setting, all else equal, gives a different first metric."""
     _, metric, _ = sweep_goals(summary)[0]
     own = point["values"][metric]
     same = [

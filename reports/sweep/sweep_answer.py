@@ -1,4 +1,4 @@
-"""Sentences of a sweep's answer: the best point, its cost, settings without effect."""
+"""Answer sentences of a sweep: the best point, its cost, and settings without effect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .sweep_results import (
 
 
 def answer_sentences(summary: Summary) -> list[str]:
-    """Sentences of the first screen, the answer first."""
+    """Answer sentences of a sweep, most important first."""
     return [
         *lead_sentences(summary),
         *cost_sentences(summary),
@@ -33,7 +33,7 @@ def answer_sentences(summary: Summary) -> list[str]:
 
 
 def lead_sentences(summary: Summary) -> list[str]:
-    """The answer: the best point, the range of its setting, the size of the Pareto front."""
+    """Leading sentences: the best point, the feasible range, and the size of the Pareto front."""
     counts, front = summary["counts"], front_points(summary)
     lines = [
         _front_sentence(summary, front),
@@ -47,7 +47,7 @@ def lead_sentences(summary: Summary) -> list[str]:
 
 
 def rejected_points_text(summary: Summary) -> list[str]:
-    """Counts of points that failed or miss expectations, in words."""
+    """Sentences with the number of points that failed, are refused or miss expectations."""
     counts, lines = summary["counts"], []
     if summary["expect"]:
         lines.append(
@@ -66,12 +66,12 @@ def rejected_points_text(summary: Summary) -> list[str]:
 
 
 def settings_without_effect(summary: Summary) -> list[str]:
-    """Settings without effect."""
+    """Sentence that lists the settings without effect; an empty list if there are none."""
     return [f"No effect: {', '.join(summary['no_effect'])}."] if summary["no_effect"] else []
 
 
 def most_and_least_effect(summary: Summary) -> list[str]:
-    """The settings that change the first metric most and least, all else equal."""
+    """Sentence that lists settings by their effect on the first metric, all else equal."""
     _, metric, _ = sweep_goals(summary)[0]
     moved = sorted(largest_change_by_setting(summary, metric).items(), key=lambda item: -item[1])
     effects = [
@@ -85,9 +85,9 @@ def most_and_least_effect(summary: Summary) -> list[str]:
 
 
 def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]:
-    """By setting, the largest relative change of a metric among points that differ in it alone.
+    """Largest relative change of a metric by setting, among points that differ in it alone.
 
-    A setting that never differs alone, as in a search, is left out.
+    A setting that never differs alone, as in a random search, is left out.
     """
     largest: dict[str, float] = {}
     for setting in summary["vary"]:
@@ -102,7 +102,7 @@ def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]
 
 
 def _points_in_words(count: int) -> str:
-    """A count of points in words.
+    """Text of a number of points.
 
     >>> _points_in_words(1), _points_in_words(12)
     ('1 point', '12 points')
@@ -129,7 +129,7 @@ def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
 
 
 def _change_described(summary: Summary, base_value: float, change: float, unit: str) -> str:
-    """Value of the base scenario, and the change to it or the expectations it misses."""
+    """Text of the base scenario's value, and of the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
         value = format_quantity(base_value, unit)
         return f"as described it is {value}, but misses {'; '.join(missed)}"
@@ -137,12 +137,12 @@ def _change_described(summary: Summary, base_value: float, change: float, unit: 
 
 
 def is_refused_plan(point: Mapping[str, Any]) -> bool:
-    """Whether a point is a plan that breaks a rule or does not fit."""
+    """True if a point is a parallel plan that breaks a rule or does not fit into memory."""
     return bool(point.get("error", {}).get("kind") == "PlanError")
 
 
 def refusal_counts(summary: Summary) -> dict[str, int]:
-    """Why plans are refused, and how many, the commonest first.
+    """Number of refused plans by reason, most frequent first.
 
     >>> text = "workload: does not fit: a rank of stage 0 needs 90 GiB (optimizer 60, weights 30)"
     >>> refusal_counts({"points": [{"error": {"kind": "PlanError", "message": text}}]})
@@ -155,7 +155,7 @@ def refusal_counts(summary: Summary) -> dict[str, int]:
 
 
 def _refusal_in_words(message: str) -> str:
-    """Why a plan is refused: what most of the memory is, else the setting whose rule it breaks."""
+    """Reason why a plan is refused: the largest part of its memory, or the rule that it breaks."""
     largest = re.search(r"does not fit: [^(]*\(([a-z ]+) [\d.]", message)
     if largest:
         return f"do not fit (most of it {largest[1]})"
@@ -163,7 +163,7 @@ def _refusal_in_words(message: str) -> str:
 
 
 def failure_counts(summary: Summary) -> dict[str, int]:
-    """Reasons of failed points, and how often each came up; refused plans are none."""
+    """Number of failed points by reason, without refused plans."""
     counts: dict[str, int] = {}
     for p in summary["points"]:
         if "error" in p and not is_refused_plan(p):

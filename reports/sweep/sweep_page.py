@@ -13,13 +13,7 @@ ALWAYS = ("points", "failures")  # whatever sections are asked for
 
 
 def sweep_page(summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()) -> str:
-    """HTML of the report; the sections of points and of failures are in it, asked for or not.
-
-    Parameters
-    ----------
-    summary, run : as :class:`SweepShown` has them
-    sections : what to show, in this order; all there are unless said
-    """
+    """HTML of a sweep's page; it always contains the sections on points and failures."""
     wanted = names_on_page(
         "sweep", [*sections, *(s for s in ALWAYS if sections and s not in sections)]
     )

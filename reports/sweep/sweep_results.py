@@ -10,28 +10,30 @@ Found = Mapping[str, Any]  # a point
 
 
 def sweep_goals(summary: Summary) -> list[tuple[str, str, str]]:
-    """Goals of the sweep: direction, metric, unit."""
+    """Goals of the sweep as (direction, metric, unit)."""
     return [(way, o[way], o["unit"]) for o in summary["optimize"] for way in o if way != "unit"]
 
 
 def front_points(summary: Summary) -> list[Found]:
-    """Points of the Pareto front, the best in the first metric first."""
+    """Points of the Pareto front, sorted by the first metric, best first."""
     way, metric, _ = sweep_goals(summary)[0]
     front = [p for p in summary["points"] if p.get("front")]
     return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
 def replicas_can_differ(summary: Summary) -> bool:
-    """Whether replicas of the best points may differ, and so tell how sure they are."""
+    """True if replicas of the best points can differ, so that they can give an interval."""
     return any(point.get("varies", True) for point in front_points(summary))
 
 
 def settings_text(point: Found, summary: Summary, compared_to: Found | None = None) -> str:
-    """Settings of a point in words; of several that take the same value, the first.
+    """Text of a point's settings; if several take the same value, only the first is named.
 
     Parameters
     ----------
-    compared_to : another point; what both set alike is left out
+    point : the point
+    summary : the sweep's summary
+    compared_to : another point; settings that both share are left out
     """
     same = compared_to["set"] if compared_to else {}
     return ", ".join(
@@ -53,7 +55,7 @@ def setting_text(paths: str, value: Any, vary: Mapping[str, Any]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Value of a setting as scenarios write it.
+    """Value of a setting, written as in a scenario file.
 
     >>> value_text(True), value_text(4)
     ('true', '4')
@@ -62,7 +64,7 @@ def value_text(value: Any) -> str:
 
 
 def differing_settings(points: Sequence[Found], vary: Mapping[str, Any]) -> list[str]:
-    """Settings that tell some points apart.
+    """Settings whose value differs between the given points.
 
     >>> differing_settings([{"set": {"a": 1, "b": 2}}, {"set": {"a": 1, "b": 3}}], ["a", "b"])
     ['b']
@@ -71,7 +73,7 @@ def differing_settings(points: Sequence[Found], vary: Mapping[str, Any]) -> list
 
 
 def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
-    """Short names of the settings that one key names; of several with the same value, the first.
+    """Short name of the settings in one key of ``vary``; if they share a value, the first only.
 
     >>> setting_name("a.nodes, b.data", {"a.nodes, b.data": [2, 4]})
     'nodes'
@@ -85,7 +87,7 @@ def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
 
 
 def first_value(value: Any, tried_values: Any) -> Any:
-    """Value of the first of the settings that one key names.
+    """Value of the first setting, if several are varied together.
 
     >>> first_value("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_value(8, [4, 8])
     ('1 Gb/s', 8)
@@ -94,7 +96,7 @@ def first_value(value: Any, tried_values: Any) -> Any:
 
 
 def unique_suffix(paths: str, others: Any) -> str:
-    """The shortest end of a setting's path that tells it from the others.
+    """Shortest suffix of a setting's path that no other path has.
 
     >>> unique_suffix("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
@@ -109,12 +111,12 @@ def unique_suffix(paths: str, others: Any) -> str:
 
 
 def other_settings(point: Found, setting: str) -> str:
-    """A point's settings but one, as a key."""
+    """Key text of a point's settings without one setting."""
     return repr([(k, v) for k, v in point["set"].items() if k != setting])
 
 
 def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
-    """``PATH=VALUE`` of each setting of a point."""
+    """``PATH=VALUE`` texts for ``--set``, one per setting of a point."""
     found = []
     for paths, shown in settings.items():
         names = [path.strip() for path in paths.split(",")]
@@ -124,7 +126,7 @@ def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[st
 
 
 def _split_values(shown: Any, tried_values: Any) -> list[Any] | None:
-    """Value of each of several settings varied together, from their text; None for a single value.
+    """Values of settings varied together, split from their text; None for a single value.
 
     >>> _split_values("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"], ["3 Gb/s", "4 USD/hour"]])
     ['1 Gb/s', '2 USD/hour']

@@ -1,4 +1,4 @@
-"""Trade-offs of a sweep: value for money, the Pareto front, effects of settings."""
+"""Sections on the trade-offs of a sweep: value for money, Pareto front, effect of settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .sweep_results import Summary, differing_settings, setting_name, settings_t
 
 @section("capacity", page="sweep", title="Value for money", order=20)
 def cost_section(sweep: SweepShown) -> Iterable[Block]:
-    """Points that are worth their price, as table and figure."""
+    """Section on points that are worth their price, as a table and a figure."""
     summary = sweep.summary
     if not (rungs := ladder_rows(summary)):
         return
@@ -97,7 +97,7 @@ def _ladder_plot(summary: Summary) -> Plot | None:
 
 @section("pareto", page="sweep", title="Pareto front", order=30)
 def pareto_section(sweep: SweepShown) -> Iterable[Block]:
-    """The Pareto front between the first two goals."""
+    """Section with the Pareto front of the first two goals."""
     summary = sweep.summary
     goals = [(m, u) for _, m, u in sweep_goals(summary)]
     if len(goals) < 2:
@@ -111,7 +111,7 @@ def pareto_section(sweep: SweepShown) -> Iterable[Block]:
 
 @section("sensitivity", page="sweep", title="Effect of each setting", order=40)
 def setting_effects(sweep: SweepShown) -> Iterable[Block]:
-    """The first goal over each setting."""
+    """Section with the first goal plotted over each setting."""
     summary = sweep.summary
     whole = [p for p in summary["points"] if "error" not in p]
     if not whole:

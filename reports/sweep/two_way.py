@@ -1,4 +1,4 @@
-"""A sweep over two settings as a heat map: the deciding metric of each pair of values."""
+"""Section on a sweep over two settings: a heat map of the deciding metric."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COVERED = 0.5  # of all pairs, at least: else a heat map is mostly blank
 
 @section("two_way", page="sweep", title="Two settings together", order=45)
 def two_way(sweep: SweepShown) -> Iterable[Block]:
-    """The first goal's metric over two settings, where the sweep varied exactly two."""
+    """Section with a heat map of the first goal's metric, if a sweep varies two settings."""
     summary = sweep.summary
     if (found := two_way_heat_map(summary)) is not None:
         yield Paragraph(
@@ -30,7 +30,7 @@ def two_way(sweep: SweepShown) -> Iterable[Block]:
 
 
 def two_way_heat_map(summary: Summary) -> HeatMap | None:
-    """Heat map of a sweep over two settings; None of any other sweep."""
+    """Heat map of a sweep over two settings; None for any other sweep."""
     settings = list(summary["vary"])
     _, metric, unit = sweep_goals(summary)[0]
     points = [p for p in summary["points"] if metric in p.get("values", {})]
@@ -55,7 +55,7 @@ def _drawing(
     metric_and_unit: tuple[str, str],
     summary: Summary,
 ) -> HeatMap:
-    """The heat map, with its longer setting down."""
+    """The heat map, with the setting that has more values as rows."""
     if values.shape[0] < values.shape[1]:
         values, texts, settings = values.T, texts[::-1], settings[::-1]
     down, across = (setting_name(s, summary["vary"]) for s in settings)

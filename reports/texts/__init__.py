@@ -1,1 +1,1 @@
-"""What pages say in words: answers, advice, changes, definitions; each for several pages."""
+"""Sentences that several pages share: answers, advice, changes, definitions."""

@@ -1,4 +1,4 @@
-"""Ablations in words: rows and verdict that pages, terminals and system pages share."""
+"""Table rows and sentences on ablations, for pages, terminals and system pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NONE_LEFT = "Without any one piece, the gain is gone"
 
 
 class AblationRow(NamedTuple):
-    """One comparison: what is tried, what was found, what is expected of it, whether it holds."""
+    """One comparison of an ablation: case, variants, result, expectation, and if it is met."""
 
     what: str
     variants: str
@@ -23,12 +23,12 @@ class AblationRow(NamedTuple):
 
 
 def result_column_name(ablations: Judged) -> str:
-    """Head of the column of findings: a gain, or an error against what was measured."""
+    """Header of the result column: ``gain``, or ``error`` in a comparison with measurements."""
     return "error" if "measured" in ablations["headline"] else "gain"
 
 
 def ablation_rows(ablations: Judged) -> Iterator[AblationRow]:
-    """Headline, each piece off, and the control.
+    """Rows of the ablations: with the mechanism, without each part of it, and the control.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def _measured_rows(ablations: Judged) -> Iterator[AblationRow]:
 
 
 def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentence on the ablations of a summary; none where it has none.
+    """Sentences on the ablations of a summary; an empty list if it has none.
 
     >>> off = {"what": "two ways", "off": "one", "gain": 1.0, "at_most": 1.05, "met": True}
     >>> headline = {"against": "old", "gain": 1.5, "band": [1.4, 1.6], "stated": "", "met": True}

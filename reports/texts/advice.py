@@ -1,4 +1,4 @@
-"""Advice after a run: next steps from what it found, each with a command to type."""
+"""Advice after a run: next steps from its results, each with a command to type."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
 
 
 def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
-    """Next steps as (sentence, command), the most important first.
+    """Next steps after a run as (sentence, command), most important first.
 
     Parameters
     ----------
-    summary : of a run
-    command : that made it
+    summary : summary of the run
+    command : the command that made the run
     """
     points: Mapping[str, Point] = summary["points"]
     base = next(iter(points.values()))
@@ -44,7 +44,7 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
 def _step_if_unresolved(
     points: Mapping[str, Point], command: str, answer: Answer, jitter: str
 ) -> Iterator[Step]:
-    """A step towards an interval where there is none, or where two runs cannot be told apart."""
+    """Steps to get an interval if there is none, or to resolve a variant that is "cannot tell"."""
     held = {s for p in points.values() for v in p["metrics"].values() for s in v["interval_of"]}
     if "jitter" not in held and jitter != "unknown":  # without a distribution, replicas are equal
         yield (
@@ -58,7 +58,7 @@ def _step_if_unresolved(
 
 
 def _step_if_missed(base: Point) -> Iterator[Step]:
-    """A step towards an expectation that is not met: the kind of part that could meet it."""
+    """Steps for missed expectations: which kinds of components could meet them if faster."""
     for e in base["expect"]:
         if e["met"] or e.get("short") is None or not base["faster"]:
             continue
@@ -68,7 +68,7 @@ def _step_if_missed(base: Point) -> Iterator[Step]:
 
 
 def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Step]:
-    """The step "look at this kind of part first": the one that gains most, beside the next."""
+    """Step to improve the kind of component with the largest gain; also names the next."""
     best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
     if best is None or better * best["gain"] > -SMALL:
         return
@@ -86,7 +86,7 @@ def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Ste
 
 
 def _faster_parts_command(command: str, glob: str) -> str:
-    """The command with these parts a fifth faster than it has them now."""
+    """The command with the given components a fifth faster than they are in it."""
     path = f"cluster.override.{glob}.slowdown"
     try:
         was = float(option_value(command, path) or 1.0)
@@ -96,7 +96,7 @@ def _faster_parts_command(command: str, glob: str) -> str:
 
 
 def glob_of_kind(kind: str, names: Any) -> str:
-    """A glob that matches all components of a kind, from the names of some; "" if there is none.
+    """Glob for all components of a kind, from example names; "" if no name is of that kind.
 
     >>> glob_of_kind("nic", ["fabric", "node0.nic0.tx"]), glob_of_kind("gpu", ["fabric"])
     ('node*.nic*', '')
@@ -111,9 +111,9 @@ def glob_of_kind(kind: str, names: Any) -> str:
 
 
 def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
-    """The step "measure this": the unmeasured value whose error changes the answer most.
+    """Step to measure the unmeasured value with the largest effect on the answer.
 
-    Where no effect was computed yet, the command that computes them.
+    If no effects are known yet, the step is the command that computes them.
     """
     provenance, what = summary["provenance"], metric_subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]

@@ -1,4 +1,4 @@
-"""Sentences of the answer: better, worse or cannot tell; how sure; what limits it; what next."""
+"""Answer sentences of a run: the verdicts, how certain they are, what limits the run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DRIVEN = "driven by"  # first words of the calibration state of a run with real 
 
 
 def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences of the first screen, the answer first."""
+    """Answer sentences of a run, most important first."""
     return [
         *lead_sentences(summary),
         *calibration_sentences(summary),
@@ -64,7 +64,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """The answer: value of the base scenario, and the change that each variant makes."""
+    """Leading sentences: the value of the base scenario, and the change that each variant makes."""
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
     others = (_variant_sentence(name, point, base[1], answer) for name, point in variants)
@@ -72,9 +72,9 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def leading_sentences(summary: Mapping[str, Any], max_sentences: int) -> list[str]:
-    """At most so many sentences of the answer: the base, the best variants, and the others in one.
+    """At most ``max_sentences`` leading sentences: base, best variants, and one on the others.
 
-    A variant is better as the deciding metric has it.
+    The best variants are those with the best deciding metric.
     """
     every = lead_sentences(summary)
     if len(every) <= max_sentences:
@@ -89,7 +89,7 @@ def leading_sentences(summary: Mapping[str, Any], max_sentences: int) -> list[st
 
 
 def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Answer) -> str:
-    """The verdict on each of many variants, in one sentence."""
+    """Sentence with the verdicts on many variants."""
     by_verdict: dict[str, list[str]] = {}
     for name, point in variants:
         work = work_ratio(point, base, answer)
@@ -101,7 +101,7 @@ def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Ans
 
 
 def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """What a measured step says, and the base without it; none where no step was measured."""
+    """Sentence on the calibration by a measured step; an empty list without one."""
     found = next(iter(summary["points"].values())).get("calibration")
     if found is None:
         return []
@@ -115,19 +115,19 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def limit_sentence(summary: Mapping[str, Any]) -> str:
-    """What limits the base scenario, as a sentence."""
+    """Sentence on what limits the base scenario."""
     base = next(iter(summary["points"].values()))
     driven = summary["provenance"]["calibration"].startswith(DRIVEN) or is_quick(summary)
     return _limit_sentence(base, driven, summary["answer"])
 
 
 def is_quick(summary: Mapping[str, Any]) -> bool:
-    """Whether the runs that explain the answer were left out."""
+    """True if the run was quick: the extra runs that explain the answer were left out."""
     return bool(summary["provenance"].get("quick"))
 
 
 def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
+    """Sentences on unfinished parts, unreliable intervals, and the sources of op times."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
     unsure = (
         [f"The interval is {jitter_sentence(checked)}."] if checked["state"] == "unresolved" else []
@@ -151,7 +151,7 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def tensor_parallel_sentences(point: Point) -> list[str]:
-    """How a recorded step was shared among tensor-parallel ranks; none where it was not.
+    """Sentence on how a recorded step was split over tensor-parallel ranks; else empty list.
 
     >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
     >>> tensor_parallel_sentences({"facts": facts})[0].partition(":")[0]
@@ -170,7 +170,7 @@ def tensor_parallel_sentences(point: Point) -> list[str]:
 
 
 def _high_mfu_sentences(base: Point) -> list[str]:
-    """That the GPUs compute more than jobs do; none where they do not.
+    """Warning if the MFU is higher than large jobs reach; an empty list if it is not.
 
     >>> _high_mfu_sentences({"metrics": {"mfu.p50": {"value": 0.7}}})
     ['MFU of 70 % is above the 65 % that large jobs reach: check the op times behind it.']
@@ -185,7 +185,10 @@ def _high_mfu_sentences(base: Point) -> list[str]:
 
 
 def profiled_sentences(base: Point, answer: Answer) -> list[str]:
-    """How the answer differs from tables of a profiler: work was under way when it began."""
+    """Sentence on how the answer differs from a profiler's tables; else an empty list.
+
+    They differ if GPU work was in flight when the first period began.
+    """
     profile = base.get("as_profiled")
     if profile is None or not answer.get("period"):
         return []
@@ -200,7 +203,10 @@ def profiled_sentences(base: Point, answer: Answer) -> list[str]:
 
 
 def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:
-    """Whether ranks would wait for each other if recorded times varied, as they do in replicas."""
+    """True if the time is too short because recorded times are the same on all ranks.
+
+    In replicas times vary, so ranks wait for each other.
+    """
     return (
         provenance["jitter"]["state"] == "not drawn"
         and not provenance["calibration"].startswith(REPLAY)
@@ -223,18 +229,18 @@ def _base_sentence(point: Point, answer: Answer) -> str:
 
 
 def _idle_sentence(point: Point) -> str:
-    """GPUs without a rank, which are paid for all the same."""
+    """Text on GPUs without a rank, which still cost money; "" if there are none."""
     gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
 def has_token_price(point: Point, answer: Answer) -> bool:
-    """Whether the cost of tokens is known, and is not the answer itself."""
+    """True if the cost per token is known and is not itself the deciding metric."""
     return TOKENS in point["metrics"] and answer["metric"] != TOKENS
 
 
 def _cost_sentence(point: Point, answer: Answer) -> str:
-    """Cost of the work, where prices are known."""
+    """Text with the cost of the work; "" without prices."""
     if not has_token_price(point, answer):
         return ""
     value = point["metrics"][TOKENS]
@@ -244,7 +250,7 @@ def _cost_sentence(point: Point, answer: Answer) -> str:
 
 
 def token_price_text(metrics: Mapping[str, Any]) -> str:
-    """Cost of a million tokens in USD; "" where there are no prices or tokens.
+    """Cost of a million tokens in USD, as text; "" without prices or tokens.
 
     >>> token_price_text({TOKENS: {"value": 0.0405}}), token_price_text({})
     ('0.0405', '')
@@ -297,7 +303,7 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
 
 
 def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
-    """Throughput beside the base, where a variant does another amount of work per period."""
+    """Text on throughput against the base, for a variant with another work per period."""
     of = point["change"]
     rate = three_digits(work / (1 + of["value"]))
     low, high = (three_digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
@@ -308,7 +314,7 @@ def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
 
 
 def _price_change(point: Point, base: Point, answer: Answer, what: str = "a million tokens") -> str:
-    """Change of the cost of the work, where it is known."""
+    """Text on the change of the cost of the work; "" if it is unknown or small."""
     if not has_token_price(base, answer):
         return ""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
@@ -320,11 +326,13 @@ def _price_change(point: Point, base: Point, answer: Answer, what: str = "a mill
 
 
 def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
-    """The component with most of the critical path, and the largest gain from making it instant.
+    """Sentence on the component with most of the critical path, and on the largest gain.
 
     Parameters
     ----------
-    without_reruns : by devices, or quick, so that nothing was run again
+    point : summary of the base scenario
+    without_reruns : True if no runs with faster components exist, as in a quick run
+    answer : the deciding metric
     """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values())
@@ -347,7 +355,7 @@ def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
 
 
 def _window_text(point: Point) -> str:
-    """The window that blame is of, where it is not the whole run."""
+    """Text on the time window that blame covers; "" if it is the whole run."""
     window = point.get("window")
     if window is None:
         return ""
@@ -356,7 +364,7 @@ def _window_text(point: Point) -> str:
 
 
 def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences on the expectations that are not met, and by which variant."""
+    """Sentences on the expectations that are missed, and by which variant."""
     points: Mapping[str, Point] = summary["points"]
     missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
     if not missed:
@@ -373,7 +381,7 @@ def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _missed_value_text(expectation: Mapping[str, Any]) -> str:
-    """The value that misses an expectation, with its unit where that is known."""
+    """Value that misses an expectation, with its unit if known."""
     return (
         format_quantity(expectation["value"], expectation["unit"])
         if expectation.get("unit") is not None
@@ -382,7 +390,7 @@ def _missed_value_text(expectation: Mapping[str, Any]) -> str:
 
 
 def jitter_sentence(checked: Mapping[str, Any]) -> str:
-    """Whether the interval from jitter can be relied on, as a sentence.
+    """Text on how reliable the interval from jitter is.
 
     >>> jitter_sentence({"state": "unchecked", "starts": 1})
     'from one process start; others differ by more than its steps do (workload.starts)'
@@ -415,7 +423,7 @@ def jitter_sentence(checked: Mapping[str, Any]) -> str:
 
 
 def trust_sentence(summary: Mapping[str, Any]) -> str:
-    """How far to trust the answer, in a sentence."""
+    """Sentence on how far to trust the answer: its calibration state and inputs."""
     provenance = summary["provenance"]
     inputs = provenance["inputs"]
     listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
@@ -434,7 +442,7 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
 
 
 def inputs_sentence(provenance: Mapping[str, Any]) -> str:
-    """What a run without any value of a known source is made of.
+    """Text on the inputs of a run whose values have no source.
 
     >>> inputs_sentence({"workloads": ["trace"]}), inputs_sentence({"workloads": ["transfers"]})
     ('the trace alone', 'the list of transfers and what the scenario says')

@@ -1,4 +1,4 @@
-"""Chains of backends in words: which share of the time each link answers."""
+"""Texts on chains of backends: the share of op time that each backend of a chain provides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANT = {"gpu": "kernels", "dma": "copies", "host": "host work"}
 
 
 def link_shares(chains: Mapping[str, Any]) -> dict[str, str]:
-    """Share of each link, by what its ops are.
+    """Text on the share of op time from each backend of a chain, by kind of op.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def _link_shares_text(chain: Mapping[str, Any]) -> str:
 
 
 def largest_recorded_ops(chains: Mapping[str, Any]) -> str:
-    """The largest ops that only a recording answers; "" for none.
+    """Text that lists the largest ops with times only in the recording; "" for none.
 
     >>> softmax = {"op": "softmax", "share": 0.25}
     >>> largest_recorded_ops({"gpu": {"links": [], "only_recorded": [softmax]}})
@@ -49,7 +49,7 @@ def largest_recorded_ops(chains: Mapping[str, Any]) -> str:
 
 
 def short_name(signature: str) -> str:
-    """Name of an op short enough for a sentence: its operator, else its kernel, without arguments.
+    """Short name of an op for a sentence: its operator, else its kernel, without arguments.
 
     >>> short_name("compute:aten::mm/void cutlass::Kernel<a, b>(c) bf16[8x8]")
     'aten::mm'
@@ -63,7 +63,7 @@ def short_name(signature: str) -> str:
 
 
 def link_sentences(chains: Mapping[str, Any]) -> list[str]:
-    """Sentences on who answers for ops; none without chains."""
+    """Sentences on the sources of op times; an empty list without chains."""
     shares = "; ".join(f"{what} {text}" for what, text in link_shares(chains).items())
     largest = largest_recorded_ops(chains)
     texts = [f"Source of op times: {shares}."] if shares else []

@@ -1,4 +1,4 @@
-"""Rules of ``ops`` in sentences: how many ops each changed, and which share of the time."""
+"""Sentences on the rules in ``ops``: how many ops each changed, and their share of the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BASE = "base"
 
 
 def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each rule of each variant, but for those that it has from the base."""
+    """Sentences on the rules of each variant, without those inherited from the base."""
     base = summary["points"].get(BASE, {}).get("rules", [])
     for name, point in summary["points"].items():
         for rule in point.get("rules", []):
@@ -20,7 +20,7 @@ def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:
-    """A rule and what it changed.
+    """Text of a rule, and of what it changed.
 
     >>> rule_text({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
     "1,200 ops (name 'mm*') take 0.5 times as long; they were 25 % of the recorded time"

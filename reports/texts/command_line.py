@@ -1,4 +1,4 @@
-"""Edits of a typed command: the same command with one option changed, as advice prints it."""
+"""Edits of a typed command, as advice prints it: the same command with one option changed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Option = tuple[str, ...]  # an option with its value, or a word
 
 
 def with_option(command: str, option: str, value: str = "") -> str:
-    """A command with an option put in, in place of what it had of the same option.
+    """A command with one option added, or replaced if it is already there.
 
     Parameters
     ----------
-    command : as it was typed
-    option, value : what changes; of ``--set`` a value ``PATH=VALUE``
+    command : the command as typed
+    option, value : the option and its value; for ``--set`` the value is ``PATH=VALUE``
 
     Examples
     --------
@@ -37,7 +37,7 @@ def with_option(command: str, option: str, value: str = "") -> str:
 
 
 def option_value(command: str, path: str) -> str | None:
-    """The value that a command gives to a setting with ``--set``; None if it gives none.
+    """Value that a command gives to a setting with ``--set``; None if it gives none.
 
     >>> option_value("foretrace run s.yaml --set a.b=1 --set=a.b=2", "a.b")
     '2'
@@ -47,13 +47,13 @@ def option_value(command: str, path: str) -> str | None:
 
 
 def carry_scenario_options(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str:
-    """Another command with the scenario options of a given one, and settings of its own.
+    """A new command that keeps the scenario options of another one, with further settings.
 
     Parameters
     ----------
-    command : whose ``--set``, ``--catalog`` and ``--out`` hold
-    start : words that the new one begins with
-    sets : ``PATH=VALUE`` texts, over those
+    command : the command whose ``--set``, ``--catalog`` and ``--out`` are kept
+    start : first words of the new command
+    sets : further ``PATH=VALUE`` settings, which override those of ``command``
 
     Examples
     --------
@@ -68,7 +68,7 @@ def carry_scenario_options(command: str, start: Iterable[str], sets: Iterable[st
 
 
 def _options(command: str) -> list[Option]:
-    """Options with their values, and words, in order."""
+    """Options with their values, and other words of a command, in order."""
     words, options = shlex.split(command), list[Option]()
     while words:
         word = words.pop(0)
@@ -85,7 +85,7 @@ def _options(command: str) -> list[Option]:
 
 
 def _takes_value(option: str) -> bool:
-    """Whether an option takes a value: all but switches do."""
+    """True if an option takes a value, which all but switches do."""
     return option not in (
         *SILENT,
         "--defend",
@@ -96,7 +96,7 @@ def _takes_value(option: str) -> bool:
 
 
 def _setting_of_option(option: Option) -> str:
-    """Setting that an option changes (``--seed``: ``run.seed``), else the option; "" for a word."""
+    """Setting that an option changes (``--seed``: ``run.seed``), else the option; "" for words."""
     if option[0] == SETS and len(option) > 1:
         return option[1].partition("=")[0].strip()
     return SAME.get(option[0], option[0] if option[0].startswith("-") else "")

@@ -1,4 +1,4 @@
-"""Sources of error in words: what makes the interval of an answer as wide as it is."""
+"""Sentences on the sources of error that widen the interval of an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CURES = {
 
 
 def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
-    """Sentences on what each source of error does to the answer, that of most effect first.
+    """Sentences on the effect of each source of error on the answer, largest first.
 
     >>> host = {"source": "family host ops of another machine", "low": -0.5, "high": 1.0}
     >>> error_source_sentences({"errors": [host]})[0]
@@ -37,7 +37,7 @@ def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
 
 
 def _source_text(source: Mapping[str, Any]) -> str:
-    """A source and both ends of what it does; "" where they read as none."""
+    """Text of a source of error with both ends of its effect; "" if the effect rounds to none."""
     low, high = map(format_change, (source["low"], source["high"]))
     if low == high == NONE:
         return ""

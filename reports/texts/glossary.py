@@ -27,7 +27,7 @@ WORDS = {
 
 
 def answer_glossary(period: str) -> dict[str, str]:
-    """The words in an answer, with the workload's own word for its periods.
+    """Definitions of the words in an answer, including the workload's word for its periods.
 
     >>> list(answer_glossary("iteration"))[0], list(answer_glossary(""))[0]
     ('iteration', 'rank')

@@ -33,7 +33,7 @@ def metric_in_words(metric: str) -> str:
 
 
 def metric_subject(answer: Answer) -> str:
-    """Subject of a sentence about the metric: what changes or does not.
+    """The metric as the subject of a sentence.
 
     >>> metric_subject({"metric": "iteration_time.p50", "period": "iteration"})
     'an iteration'
@@ -50,7 +50,7 @@ def metric_subject(answer: Answer) -> str:
 
 
 def timed_span(answer: Answer) -> str:
-    """The span that times are of: one period, or the whole run.
+    """Text for the span that times refer to: one period, or the whole run.
 
     >>> timed_span({"metric": "ttft.p99"})
     'the run'
@@ -59,7 +59,7 @@ def timed_span(answer: Answer) -> str:
 
 
 def indefinite_article(noun: str) -> str:
-    """Indefinite article of a noun.
+    """Indefinite article of a noun, "a" or "an".
 
     >>> indefinite_article("iteration"), indefinite_article("step")
     ('an', 'a')
@@ -68,7 +68,7 @@ def indefinite_article(noun: str) -> str:
 
 
 def value_sentence(answer: Answer, value: float) -> str:
-    """Sentence of the value of the metric: "an iteration takes 3 ms".
+    """Clause with the value of the metric, such as "an iteration takes 3 ms".
 
     >>> value_sentence({"metric": "ttft.p99", "unit": "s"}, 0.25)
     'ttft p99 is 250 ms'
@@ -79,7 +79,7 @@ def value_sentence(answer: Answer, value: float) -> str:
 
 
 def metric_verb(answer: Answer) -> str:
-    """The verb between the answer and its value.
+    """Verb between the metric and its value: "takes" or "is".
 
     >>> iteration = {"metric": "iteration_time.p50", "period": "iteration"}
     >>> metric_verb(iteration), metric_verb({"metric": "ttft.p99"})
@@ -89,7 +89,7 @@ def metric_verb(answer: Answer) -> str:
 
 
 def change_sentence(answer: Answer, name: str, ratio: float) -> str:
-    """Sentence of how a variant changes the metric.
+    """Clause on how a variant changes the metric.
 
     >>> change_sentence({"metric": "ttft.p99"}, "small", 0.5)
     'small raises ttft p99 by 50.0 %'
@@ -107,25 +107,25 @@ def change_sentence(answer: Answer, name: str, ratio: float) -> str:
 def change_or_none_sentence(
     answer: Answer, name: str, ratio: float, threshold: float = 0.0005
 ) -> str:
-    """Sentence of the change a variant makes, "does not change" where it is tiny."""
+    """Clause on how a variant changes the metric; below ``threshold``, that it does not."""
     if abs(ratio) < threshold:
         return f"{name} does not change {metric_subject(answer)}"
     return f"{name} changes {metric_subject(answer)} by {format_change(ratio)}"
 
 
 def metric_value(point: Mapping[str, Any], answer: Answer) -> Mapping[str, Any]:
-    """Value of the deciding metric at one point."""
+    """Value of the deciding metric in the summary of a variant."""
     found: Mapping[str, Any] = point["metrics"][answer["metric"]]
     return found
 
 
 def better_sign(answer: Answer) -> int:
-    """1 where a lower value is better, -1 where a higher one is."""
+    """1 if a lower value of the metric is better, -1 if a higher one is."""
     return -1 if answer["better"] == "higher" else 1
 
 
 def blame_window_text(point: Mapping[str, Any], answer: Answer) -> str:
-    """The span that blame covers, in words, where it is not the whole run; else "".
+    """Text on the span that blame covers; "" if it is the whole run.
 
     >>> window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.75}
     >>> answer = {"metric": "ttft.p99", "unit": "s", "better": "lower"}

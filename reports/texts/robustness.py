@@ -1,4 +1,4 @@
-"""Results of ``--defend`` in words: values that matter, and break-even errors."""
+"""Texts on the results of ``--defend``: effects of unmeasured values, and break-even errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .headline import metric_subject
 
 
 def robustness_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentences of ``--defend``: the unmeasured value of most effect, and break-even errors."""
+    """Sentences on ``--defend``: the value with the largest effect, and break-even errors."""
     provenance = summary["provenance"]
     if "break_even" not in provenance:
         return []
@@ -31,7 +31,7 @@ def robustness_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def break_even_text(errors: Sequence[Mapping[str, Any]]) -> str:
-    """Error of a kind of part at which the answer changes; "" where ``--defend`` was not used.
+    """Text on each component kind's error that flips the answer; "" without ``--defend``.
 
     >>> break_even_text([{"component": "nic", "answer": True, "error": None},
     ...             {"component": "gpu", "answer": True, "error": -0.2}])

@@ -1,4 +1,4 @@
-"""Passes of a described training step as they ran: micro-batches through chunks of stages."""
+"""Pipeline passes of a training step as they ran: micro-batches through the chunks of stages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BOTH_ENDS = "dualpipe"  # the schedule whose second chunk is of the micro-batche
 
 
 class Pass(NamedTuple):
-    """A micro-batch's way through one chunk of one stage, and when it ran, s.
+    """The pass of a micro-batch through one chunk of one stage, with its start and end in s.
 
     Parameters
     ----------
-    what : ``forward``, ``backward``, or backward of inputs or of weights alone
-    beside : whether another pass of its stage runs beside it
+    what : ``forward``, ``backward``, or backward for inputs or for weights alone
+    beside : True if another pass of the same stage runs at the same time
     """
 
     stage: int
@@ -36,7 +36,7 @@ class Pass(NamedTuple):
 
     @property
     def forward(self) -> bool:
-        """Whether it goes forward."""
+        """True for a forward pass."""
         return self.what == FORWARD
 
 
@@ -48,7 +48,7 @@ class Pipeline(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Number of stages, of chunks of each, and of micro-batches of all."""
+        """Number of stages, of chunks per stage, and of micro-batches."""
         stages, chunks, batches = (
             1 + max(getattr(one, part) for one in self.passes)
             for part in ("stage", "chunk", "micro_batch")
@@ -57,9 +57,9 @@ class Pipeline(NamedTuple):
 
 
 def pipeline_passes(result: Result) -> Pipeline | None:
-    """Passes of a training step in its last iteration, also where there is one stage only.
+    """Passes of the last iteration of a training step, also if there is only one stage.
 
-    None of what is no described training step.
+    None if the result is not from a training workload that is described by a model.
     """
     detail = result.detail
     if len(detail.runs) != 1:
@@ -80,7 +80,7 @@ def pipeline_passes(result: Result) -> Pipeline | None:
 def _rank_passes(
     result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
 ) -> Iterator[Pass]:
-    """Passes of a rank: what it computes, in order, is turn after turn."""
+    """Passes of one rank, found by matching its compute ops in order with its scheduled turns."""
     (run,) = result.runs
     ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
     ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
@@ -101,7 +101,7 @@ def _rank_passes(
 
 
 def _direction(module: str) -> int:
-    """1 of a module that is computed forward, -1 backward, else 0.
+    """1 for a module that runs in a forward pass, -1 in a backward pass, else 0.
 
     >>> _direction("forward dense layer"), _direction("backward head"), _direction("optimizer")
     (1, -1, 0)

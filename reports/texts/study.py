@@ -1,4 +1,4 @@
-"""The input of a run's page: summary and results of all variants."""
+"""Input of a run's page: summary and results of all variants."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class StudyShown:
-    """A study, as its page is given it.
+    """Input of a run's page: a study with its summary and results.
 
     Parameters
     ----------
-    summary : as in ``summary.json``
-    results : the run of each variant
+    summary : the summary, as stored in ``summary.json``
+    results : the result of each variant
     run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``,
-        ``timeline_cut`` (slices that were too many for the timeline file, or "")
+        ``timeline_cut`` (number of slices left out of the timeline file, or "")
     """
 
     summary: Mapping[str, Any]
@@ -32,7 +32,7 @@ class StudyShown:
 
     @property
     def points(self) -> Mapping[str, Point]:
-        """Summaries by variant, the base scenario first."""
+        """Summary of each variant by name, the base scenario first."""
         found: Mapping[str, Point] = self.summary["points"]
         return found
 
@@ -49,7 +49,7 @@ class StudyShown:
 
     @cached_property
     def passes(self) -> Mapping[str, Pipeline]:
-        """Passes of each variant that is a described training step."""
+        """Pipeline passes of each variant that is a described training step."""
         found = {name: pipeline_passes(result) for name, result in self.results.items()}
         return {name: one for name, one in found.items() if one is not None and one.passes}
 

@@ -1,4 +1,4 @@
-"""Page of a published system as Markdown: its headline, ablations and control, from a saved run."""
+"""Markdown page of a published system from a saved run: its claim, ablations and control."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ WIDTH = 100  # columns of a document
 
 
 def system_page(summary: Mapping[str, Any], file: str) -> str:
-    """Markdown of a scenario with ablations; the same of the same summary, byte for byte.
+    """Markdown page of a scenario with ablations; equal summaries give equal bytes.
 
     Parameters
     ----------
-    summary : of a run whose scenario has ``ablations``
+    summary : summary of a run whose scenario has ``ablations``
     file : the scenario, as `foretrace run` takes it
     """
     return "\n".join(_page_lines(summary, file)) + "\n"
@@ -39,7 +39,7 @@ def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
 
 
 def _judged_lines(ablations: Judged) -> Iterator[str]:
-    """Table of the comparisons, and below it what each piece and the control is."""
+    """Lines of a table of the comparisons, and explanations of its cases below it."""
     yield f"| case | variants | {result_column_name(ablations)} | expected | |"
     yield "|---|---|---:|---:|---|"
     meanings: list[str] = []

@@ -1,4 +1,4 @@
-"""Untraced steps beside a trace, as a sentence for ``plan`` and ``trace info``."""
+"""Sentence on untraced steps that were timed next to a trace, for ``plan`` and ``trace info``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for whom at collectives: a sentence, tables and a heat map."""
+"""Waiting for late ranks at collectives: a sentence, tables and a heat map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Late = Mapping[str, Any]
 
 
 def last_arriver_sentence(point: Mapping[str, Any]) -> str:
-    """The rank that the others wait for, in a sentence; "" where no single one is the cause.
+    """Sentence on the rank that the others wait for; "" if no single rank is the cause.
 
     >>> late = {"cause": 7, "collectives": 8, "waited": 0.0094, "of": 0.08,
     ...         "ranks": [{"rank": 7, "late": 0.009, "last": 5}]}
@@ -42,7 +42,7 @@ def last_arriver_sentence(point: Mapping[str, Any]) -> str:
 
 
 def waiting_blocks(lateness: Late) -> Iterable[Block]:
-    """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
+    """Tables of ranks and collectives, and a heat map of each rank's waiting at each collective."""
     yield Paragraph(
         f"For the complete run, with {lateness['collectives']:,} collectives that a rank waited "
         "for. A rank's own time excludes waiting, idle time and exposed communication. Its waiting "
@@ -64,7 +64,7 @@ def waiting_blocks(lateness: Late) -> Iterable[Block]:
 
 
 def rank_table(lateness: Late, ranks: Sequence[Late] | None = None) -> Table:
-    """Table with a row for each rank, or for some."""
+    """Table of waiting with one row per rank; all ranks by default."""
     columns = [Column("rank", header=True)] + [
         Column(name, number=True)
         for name in ("begins", "own time", "waiting", "others waited for it", "arrived last")
@@ -80,7 +80,7 @@ def _rank_row(rank: Late) -> list[str]:
 
 
 def collective_table(collectives: Sequence[Late], max_rows: int | None = None) -> Table:
-    """Table with a row for each collective, or for the ``most`` with most waiting."""
+    """Table with one row per collective, of the ``max_rows`` with the most waiting."""
     order = sorted(range(len(collectives)), key=lambda i: -float(collectives[i]["waited"]))[
         :max_rows
     ]
@@ -106,7 +106,7 @@ def _collective_row(number: int, collective: Late) -> list[str]:
 
 
 def _short_name(name: str) -> str:
-    """A collective's name without the arguments of its kernel.
+    """Name of a collective without its kernel's arguments.
 
     >>> _short_name("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long)")
     'ncclKernel_AllReduce_RING_LL_Sum_float'
@@ -116,7 +116,7 @@ def _short_name(name: str) -> str:
 
 
 def waiting_heat_map(lateness: Late) -> HeatMap:
-    """Waiting of each listed rank (rows) at each collective (columns), darker where longer."""
+    """Heat map of the waiting of each rank (row) at each collective (column)."""
     met = lateness["met"]
     waits = np.array([[np.nan if w is None else w for w in one["waits"]] for one in met]).T
     names = [f"rank {one['rank']}" for one in lateness["ranks"]]

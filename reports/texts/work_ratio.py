@@ -1,4 +1,4 @@
-"""Amount of work per period, beside the base: a period with more work may take longer."""
+"""Amount of work per period relative to the base: a period with more work may take longer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ SAME = 0.01  # smaller differences come from medians: the median rate is not the
 
 
 def work_ratio(point: Point, base: Point, answer: Mapping[str, str]) -> float:
-    """Tokens per period as a multiple of the base's; 1 where tokens are unknown.
+    """Tokens per period relative to the base; 1 if tokens are unknown.
 
     Parameters
     ----------
-    answer : the number that decides, here the time of a period
+    answer : the deciding metric, here the time of a period
 
     Examples
     --------
@@ -34,9 +34,9 @@ def work_ratio(point: Point, base: Point, answer: Mapping[str, str]) -> float:
 
 
 def _tokens_of(point: Point, answer: Mapping[str, str]) -> float | None:
-    """Tokens of one period: the highest rate times the shortest period, which are of the same one.
+    """Tokens of one period: the highest rate times the shortest period.
 
-    The median of rates is not the rate of the median, where periods differ.
+    The median rate times the median period would be wrong if periods differ.
     """
     metrics, time = point["metrics"], str(answer["metric"]).rpartition(".")[0]
     own = "" if answer.get("job", "main") == "main" else f"{answer['job']}."

@@ -1,1 +1,1 @@
-"""Runs of any number of ops in the browser: a pyramid of tiles, and a small local server."""
+"""Viewer for runs with any number of ops: a pyramid of tiles, and a small local server."""

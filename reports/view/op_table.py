@@ -1,7 +1,8 @@
-"""The tables of a run's ops and of their places, as ``export.tables`` wrote them, as relations.
+"""Access by SQL to a run's tables of ops and places, as written by ``export.tables``.
 
-Lanes are streams of ranks (of jobs), numbered in order; ops that never ran or did not end are
-in none.  A collective is an op of its first rank, and drawn on every rank, with its wait before it.
+A lane is one stream of one rank (of one job); lanes are numbered in order. Ops that never ran or
+did not end are in no lane. A collective is an op of its first rank; it is drawn on every rank,
+after its wait there.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WAITING = list(KINDS).index("waiting")
 
 
 def open_database(spill: Path | None = None) -> DuckDBPyConnection:
-    """Connection of bounded memory, with kinds of ops as a type."""
+    """DuckDB connection with bounded memory and an enum type for kinds of ops."""
     import duckdb
 
     db = duckdb.connect(config={"memory_limit": MEMORY, "threads": THREADS})
@@ -45,12 +46,12 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
 
 
 def _bar_kind_sql() -> str:
-    """Number of an op's bar, as an expression."""
+    """SQL expression for the kind number of an op's bar."""
     return f"{bar_kind_by_op_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 
 
 def sql_literal(path: Path | str) -> str:
-    """Path or text as a constant of SQL.
+    """A path or text as an SQL string literal.
 
     >>> sql_literal("it's")
     "'it''s'"
@@ -59,14 +60,15 @@ def sql_literal(path: Path | str) -> str:
 
 
 def table_digest(path: Path) -> dict[str, Any]:
-    """Size of a parquet file and a hash of its footer, which has sizes and bounds of all columns.
+    """Size of a Parquet file and a hash of its footer, which holds sizes and bounds of all columns.
 
-    It stays the same where a run folder is copied.  That of the places beside it is part of it.
+    The digest does not change when a run folder is copied. It includes that of the places file next
+    to the table.
 
     Raises
     ------
     ScenarioError
-        No parquet file.
+        The file is not a Parquet file.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -84,7 +86,7 @@ def table_digest(path: Path) -> dict[str, Any]:
 
 
 def places_file(table: Path) -> Path | None:
-    """Table of places beside a table of ops; None where there is none."""
+    """File with the places of a table of ops, next to it; None if there is none."""
     kind, _, variant = table.name.partition(".")
     places = table.with_name(f"places.{variant}")
     return places if kind == "ops" and places.is_file() else None
@@ -92,13 +94,14 @@ def places_file(table: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class SavedOpTable:
-    """A table of ops, the places beside it, and what names its lanes.
+    """A table of ops with its places file and the columns that identify its lanes.
 
     Parameters
     ----------
     path : Path
-    keys : columns; ranks are numbered job by job where there are several
-    places : None beside a table that was written without them
+        Parquet file of the ops.
+    keys : columns that identify a lane; with several jobs, ``job`` comes first
+    places : places file; None if the run was written without one
     """
 
     path: Path
@@ -107,18 +110,18 @@ class SavedOpTable:
 
     @classmethod
     def of(cls, db: DuckDBPyConnection, path: Path) -> SavedOpTable:
-        """A table by its file."""
+        """Open a table of ops by its file."""
         columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {sql_literal(path)}").fetchall()}
         keys = ("job", "rank", "stream") if "job" in columns else ("rank", "stream")
         return cls(path, keys, places_file(path))
 
     @property
     def files(self) -> list[Path]:
-        """Its files."""
+        """The table's files."""
         return [self.path, *([self.places] if self.places else [])]
 
     def lanes(self) -> str:
-        """Query of its lanes: number, keys, machine, ops (of which this is the first place)."""
+        """SQL query for the lanes: number, keys, machine, and ops that begin there."""
         keys = ", ".join(self.keys)
         further = (
             f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} "
@@ -135,11 +138,11 @@ class SavedOpTable:
         )
 
     def ops(self, where: str = "true") -> str:
-        """Relation of its ops; the connection has its lanes as a relation ``lanes``."""
+        """SQL relation of the ops; the connection needs a relation ``lanes``."""
         return self._on_lanes(self._rows(where))
 
     def drawn_rows(self, where: str = "true") -> str:
-        """Relation of all that is drawn: ops on each of their places, and waits before them."""
+        """SQL relation of all that is drawn: ops at each place, and waits before them."""
         return self._on_lanes(" UNION ALL ".join(self._all_rows(where)))
 
     def _all_rows(self, where: str) -> Iterator[str]:
@@ -171,7 +174,7 @@ class SavedOpTable:
 
 
 class RowGroups:
-    """Bounds of the groups of rows of tables, by which the cost of reading a window is known."""
+    """Bounds of the row groups of Parquet files, to estimate the cost of reading a time window."""
 
     def __init__(self, db: DuckDBPyConnection, files: Sequence[Path]):
         found = db.execute(
@@ -193,7 +196,7 @@ class RowGroups:
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}
 
     def rows_read(self, first: int, last: int, low: int, high: int) -> int:
-        """Rows of the groups in which ops of ranks low to high may run between two ticks."""
+        """Rows in the row groups that may hold ops of ranks low to high between two ticks."""
         own = self.bounds
         there = (own["start"] < last) & (own["until"] > first)
         there &= (own["low"] <= high) & (own["high"] >= low)

@@ -1,4 +1,4 @@
-"""Runs that are viewed: their tables of ops, opened when they are first asked for."""
+"""Runs in the viewer: their tables of ops, opened when first requested."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class ViewedRun:
 
     Parameters
     ----------
-    name : as it is called on the page
+    name : name of the run on the page
     folder : Path
-    variants : whose ops were kept, the base first
+        The run folder.
+    variants : variants with kept ops, the base first
     """
 
     name: str
@@ -38,12 +39,12 @@ class ViewedRun:
 
     @classmethod
     def of(cls, folder: Path) -> ViewedRun:
-        """A run by its folder.
+        """Find the tables of ops in a run folder.
 
         Raises
         ------
         ScenarioError
-            No ops of it were kept.
+            The run kept no ops.
         """
         names = [file.name for file in sorted(folder.glob("ops.*.parquet"))]
         variants = [name.removeprefix("ops.").removesuffix(".parquet") for name in names]
@@ -56,13 +57,13 @@ class ViewedRun:
         return cls(f"{folder.parent.name}/{folder.name}", folder, tuple(variants))
 
     def table(self, variant: str) -> Path:
-        """File of a variant's ops."""
+        """File with the ops of a variant."""
         return self.folder / f"ops.{variant}.parquet"
 
 
 @dataclass(frozen=True)
 class OpenedVariant:
-    """A variant of a run, opened; its lanes are numbered from ``first_lane`` on the page."""
+    """An opened variant of a run; on the page its lanes are numbered from ``first_lane``."""
 
     name: str
     table: ViewedTable
@@ -70,14 +71,14 @@ class OpenedVariant:
 
 
 class OpenedRuns:
-    """Tables of some runs, each opened once; what the browser asks is answered from them.
+    """Tables of several runs, each opened once, from which requests of the browser are answered.
 
     Parameters
     ----------
-    runs : one or more
+    runs : one or more runs
     tick : s
-        Of all of them.
-    say : is told what takes long
+        Length of a tick, the same for all runs.
+    say : function that reports slow work to the user
     """
 
     def __init__(
@@ -89,27 +90,27 @@ class OpenedRuns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all variants of all runs: ``0.base`` is that of the first."""
+        """Names of all variants of all runs, such as ``0.base`` for the base of the first run."""
         return tuple(f"{i}.{v}" for i, run in enumerate(self.runs) for v in run.variants)
 
     @property
     def default_variants(self) -> tuple[str, ...]:
-        """What is shown unless something is chosen: the first variant of each run."""
+        """Variants shown by default: the first of each run."""
         return tuple(f"{i}.{run.variants[0]}" for i, run in enumerate(self.runs))
 
     def title(self, name: str) -> str:
-        """A variant as the page calls it; with its run where there are several."""
+        """Title of a variant on the page, with the run's name if there are several runs."""
         number, _, variant = name.partition(".")
         run = self.runs[int(number)]
         return f"{run.name} {variant}" if len(self.runs) > 1 else variant
 
     def shown(self, names: Sequence[str]) -> list[OpenedVariant]:
-        """Variants by name, opened.
+        """Open variants by name.
 
         Raises
         ------
         ValueError
-            None, or one that there is not.
+            No name is given, or a variant does not exist.
         """
         if not names or not {*names} <= {*self.names}:
             raise ValueError(f"show: no such variant; use one of {', '.join(self.names)}")
@@ -136,16 +137,16 @@ class OpenedRuns:
             self._opened.clear()
 
     def seconds(self, ticks: Any) -> Any:
-        """Ticks in seconds."""
+        """Convert ticks to seconds."""
         return seconds(ticks, self.tick)
 
     def ticks(self, time: float) -> int:
-        """Seconds in ticks."""
+        """Convert seconds to ticks."""
         return round(time / self.tick)
 
 
 def timeline_facts(runs: OpenedRuns, shown: Sequence[OpenedVariant]) -> dict[str, Any]:
-    """What the page's timeline is made with: span in s, rows, and what is drawn, in words."""
+    """Data that the page's timeline starts with: span in s, rows, and a text on what is drawn."""
     first = min(one.table.first for one in shown)
     last = max(max(one.table.last for one in shown), first + 1)
     return {
@@ -166,7 +167,7 @@ def _drawn_text(variant: OpenedVariant) -> str:
 
 
 def _rows(variant: OpenedVariant) -> list[dict[str, Any]]:
-    """Rows of a variant: machines where there are several, ranks, streams; folded where many."""
+    """Timeline rows of a variant: machines (if several), ranks, streams; folded if many."""
     lanes = variant.table.lanes
     machines = len({lane.machine for lane in lanes})
     ranks = len({_rank_of(lane) for lane in lanes})
@@ -191,7 +192,7 @@ def _rank_of(lane: Lane) -> tuple[str, int]:
 
 
 def _machine_of_rank(lanes: Sequence[Lane]) -> dict[tuple[str, int], str]:
-    """Machine of each rank: that of its first stream that names one."""
+    """Machine of each (job, rank): that of its first stream with a known machine."""
     found: dict[tuple[str, int], str] = {}
     for lane in lanes:
         found[_rank_of(lane)] = found.get(_rank_of(lane)) or lane.machine
@@ -199,13 +200,15 @@ def _machine_of_rank(lanes: Sequence[Lane]) -> dict[tuple[str, int], str]:
 
 
 class DrawnBars:
-    """Bars of several variants as columns of one answer; times in s.
+    """Bars of several variants as columns of one reply, with times in s.
 
     Parameters
     ----------
-    lanes : on the page
-    first, last : s
-    width : pixels
+    runs : the opened runs
+    shown : variants to draw
+    first, last : start and end of the time window, in s
+    width : width of the window in pixels
+    lanes : lanes to draw, by their numbers on the page
     """
 
     def __init__(
@@ -231,7 +234,7 @@ class DrawnBars:
         }
 
     def body(self) -> bytes:
-        """As the browser takes it: length of a JSON head in four bytes, the head, the columns."""
+        """Binary reply for the browser: length of a JSON head (4 bytes), head, columns."""
         import json
 
         head = {"n": len(self.columns["start"]), "names": self.names, "coarsest": self.coarsest}
@@ -247,7 +250,7 @@ def _joined(tiles: Sequence[tuple[OpenedVariant, Tile]], column: str) -> Any:
 
 
 def _numbered_names(tiles: Sequence[Tile]) -> tuple[list[str], Any]:
-    """Names that occur, each once, and the index of each bar's own; -1 for none."""
+    """Distinct op names, and the index of each bar's name; -1 for none."""
     numbers: dict[str | None, int] = {None: -1}  # no pandas: importing it takes longer than a view
     each = np.concatenate([tile.name for tile in tiles]).tolist()
     found = [numbers.setdefault(name, len(numbers) - 1) for name in each]

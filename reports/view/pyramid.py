@@ -1,13 +1,13 @@
-"""Pyramid of a table of ops: what is drawn of them at every resolution, in a folder beside it.
+"""Pyramid of a table of ops: its bars at every resolution, stored in a folder next to the table.
 
-Levels are powers of two of ticks, from one at which the whole takes at most a tenth of the table's
-bytes; what is finer is read from the table itself.  A folder holds
+Levels are powers of two of ticks. The finest level is chosen so that the pyramid has at most a
+tenth of the table's bytes; finer views are read from the table itself. The folder holds
 
-- ``made_from.json``: the table that it was made from, its levels and its span;
-- ``lanes.parquet``: see :meth:`.SavedOpTable.lanes`;
+- ``made_from.json``: the source table, the levels and the span;
+- ``lanes.parquet``: the lanes, see :meth:`.SavedOpTable.lanes`;
 - ``alone.parquet``: ops that are a bar of their own at some level;
-- ``cells.N.parquet``: the others, together; see :mod:`.resolution`;
-- ``names.parquet``: of each name its ops, and when the first, tenth … of them begins.
+- ``cells.N.parquet``: all other ops at level N, merged by cell; see :mod:`.resolution`;
+- ``names.parquet``: for each op name its number of ops, and the start of the first, tenth … op.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ Say = Callable[[str], None]
 
 
 def pyramid_folder(table: Path, say: Say = lambda _: None) -> Path:
-    """Folder of a table's pyramid, written where there is none that was made from it.
+    """Folder of a table's pyramid; writes the pyramid if there is none for this table.
 
-    It is beside the table; where nothing can be written there, among the user's cached files.
+    It is next to the table or, if that folder is not writable, in the user's cache.
 
     Raises
     ------
     ScenarioError
-        No table.
+        The file is not a table of ops.
     OSError
-        Neither can be written.
+        Neither folder is writable.
     """
     made_from = {"form": FORM, **table_digest(table)}
     places = (table.parent / ".view" / table.stem, _cache_folder(table))
@@ -78,7 +78,7 @@ def _cache_folder(table: Path) -> Path:
 
 
 def _is_current(folder: Path, made_from: dict[str, Any]) -> bool:
-    """Whether a folder is a whole pyramid of the same table, in today's form."""
+    """True if a folder holds a complete pyramid of the same table in the current format."""
     try:
         known = json.loads((folder / FACTS).read_text())
     except (OSError, ValueError):
@@ -93,8 +93,10 @@ def write_pyramid(
 
     Parameters
     ----------
-    made_from : what it will be known by
-    base : its finest level; by the table's size unless said
+    table : Parquet file of ops
+    folder : empty output folder
+    made_from : digest of the table, by which the pyramid is recognised
+    base : finest level as a power of two; by default chosen from the table's size
     """
     with open_database(folder / "spill") as db:
         own = SavedOpTable.of(db, table)
@@ -123,7 +125,7 @@ def _one(db: DuckDBPyConnection, query: str) -> tuple[Any, ...]:
 
 
 def _span(db: DuckDBPyConnection, table: Path) -> tuple[int, int, int]:
-    """First start, last end, and all rows of a table; 0 where nothing ran."""
+    """First start, last end and number of rows of a table; the times are 0 if nothing ran."""
     query = (
         f"SELECT coalesce(min(start) FILTER ({RAN}), 0), "
         f'coalesce(max("end") FILTER ({RAN}), 0), count(*) FROM {sql_literal(table)}'
@@ -135,7 +137,7 @@ def _span(db: DuckDBPyConnection, table: Path) -> tuple[int, int, int]:
 def _levels(
     db: DuckDBPyConnection, table_bytes: int, span: int, ops: int, base: int | None
 ) -> range:
-    """Levels of a pyramid: the finest that is not too large, up to few cells in the whole span."""
+    """Levels of a pyramid: from the finest that fits to one with few cells in the span."""
     stop = max(span // COARSEST, 1).bit_length()
     if base is None:
         base = 0 if ops > FEW else stop
@@ -150,12 +152,14 @@ def _levels(
 
 
 def _pyramid_bytes(base: int, by_length: dict[int, int], spans: int, ops: int) -> float:
-    """Bytes, at most about, of a pyramid whose finest level is this.
+    """Approximate upper bound on the bytes of a pyramid with the given finest level.
 
     Parameters
     ----------
-    by_length : ops by the logarithm of their ticks
-    spans : ticks from first to last op, of all lanes together
+    base : finest level as a power of two
+    by_length : number of ops by the base-2 logarithm of their ticks
+    spans : ticks from the first to the last op, summed over lanes
+    ops : number of ops
     """
     alone = sum(count for length, count in by_length.items() if length >= base)
     drawn = sum(min(ops, spans >> level) for level in range(base, base + 20))
@@ -163,7 +167,7 @@ def _pyramid_bytes(base: int, by_length: dict[int, int], spans: int, ops: int) -
 
 
 def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
-    """Write the bars of ops that are drawn alone at some level, and the cells of every level."""
+    """Write the bars of long ops, and the cells of every level."""
     if not levels:
         return
     db.execute(f"CREATE TEMP TABLE longer AS {long_op_bars('drawn', levels.start)}")
@@ -179,7 +183,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
 
 
 def _write_names(db: DuckDBPyConnection, folder: Path, ops: int) -> bool:
-    """Write the index of names; False where there are so many that it would be a second table."""
+    """Write the index of op names; returns False without writing if there are too many names."""
     (count,) = _one(db, "SELECT count(DISTINCT name) FROM ops")
     if count > max(MANY_NAMES, ops // 200):
         return False

@@ -1,11 +1,11 @@
-"""What is drawn of ops at a resolution, as SQL over relations of ops.
+"""SQL for the bars of ops at a given resolution.
 
-At a resolution of ``2**level`` ticks an op that lasts as long or longer is a bar of its own.
-Shorter ones that begin in the same cell of so many ticks of a lane are one bar, from their first
-start to their last end, of the kind that has most time in it.  Ends of such bars and their busy
-time are kept in 256ths of a cell, rounded down: bars overlap only where ops do.
+At level ``n`` a cell is ``2**n`` ticks of a lane. An op that lasts a cell or longer is a bar of its
+own. Shorter ops that begin in the same cell are merged into one bar, from their first start to
+their last end, of the kind with the most time. Ends and busy time of merged bars are stored in
+256ths of a cell, rounded down, so bars overlap only if ops do.
 
-A relation of ops has the columns ``lane, start, "end", kind`` (its number in ``palette.KINDS``) and
+A relation of ops has the columns ``lane, start, "end", kind`` (an index into ``palette.KINDS``) and
 ``name``.
 """
 
@@ -17,7 +17,7 @@ PARTS = 8  # bits: 256ths of a cell
 
 
 def part_shift(level: int) -> int:
-    """Ticks of a part of a cell, as a power of two.
+    """Base-2 logarithm of the ticks in a 256th of a cell; 0 for small cells.
 
     >>> part_shift(20), part_shift(3)
     (12, 0)
@@ -26,7 +26,7 @@ def part_shift(level: int) -> int:
 
 
 def long_op_bars(ops: str, level: int) -> str:
-    """Bars of ops that last a cell or longer."""
+    """SQL for the bars of ops that last a cell or longer."""
     return (
         f'SELECT lane, start, "end", kind, 1::BIGINT AS count, "end" - start AS busy, name '
         f'FROM {ops} WHERE "end" - start >= {1 << level}'
@@ -34,7 +34,7 @@ def long_op_bars(ops: str, level: int) -> str:
 
 
 def sums_by_cell(ops: str, level: int) -> str:
-    """Sums of shorter ops by lane, cell and kind; see :func:`coarser_sums`."""
+    """SQL for sums over shorter ops by lane, cell and kind: count, busy ticks, start, end."""
     return (
         f"SELECT lane, start >> {level} AS cell, kind, count(*) AS count, "
         f'sum("end" - start)::BIGINT AS busy, min(start) AS first, max("end") AS last '
@@ -43,7 +43,10 @@ def sums_by_cell(ops: str, level: int) -> str:
 
 
 def coarser_sums(finer: str, ops: str, level: int) -> str:
-    """Sums at a level out of those of the level below, and of ops that only now are shorter."""
+    """SQL for the sums at a level, from those of the next finer level.
+
+    Ops that are shorter than a cell only at the coarser level are added.
+    """
     return (
         "SELECT lane, cell >> 1 AS cell, kind, sum(count)::BIGINT AS count, "
         "sum(busy)::BIGINT AS busy, min(first) AS first, max(last) AS last "
@@ -54,9 +57,10 @@ def coarser_sums(finer: str, ops: str, level: int) -> str:
 
 
 def cells(sums: str, level: int) -> str:
-    """Cells out of sums: kind with most time (the first of equals), and ends in parts of a cell.
+    """SQL for cells, from sums: the kind with the most time, and start and end in 256ths of a cell.
 
-    ``lead`` is counted from the cell's begin, ``extent`` and ``busy`` are lengths.
+    ``lead`` is the distance from the cell's begin to the first start; ``extent`` and ``busy`` are
+    lengths. At a tie the first kind is taken.
     """
     shift = part_shift(level)
     kinds = len(bar_kinds())
@@ -71,7 +75,7 @@ def cells(sums: str, level: int) -> str:
 
 
 def bars_of_cells(cells: str, level: int) -> str:
-    """Bars that cells are drawn as; their ops have no one name."""
+    """SQL for the bars of cells; these have no name, since they stand for several ops."""
     shift = part_shift(level)
     start = f"(cell << {level}) + (lead::BIGINT << {shift})"
     return (
@@ -82,7 +86,7 @@ def bars_of_cells(cells: str, level: int) -> str:
 
 
 def bars(ops: str, level: int) -> str:
-    """Bars of ops at a resolution, directly; the ops are read once."""
+    """SQL for all bars of ops at a level, computed directly; the ops are read once."""
     sums = f"({sums_by_cell('read', level)})"
     short = bars_of_cells(f"({cells(sums, level)})", level)
     return (

@@ -1,7 +1,7 @@
-"""Bars of a window of a viewed table, the places of a name, one op: what a browser asks for.
+"""Queries of the viewer: bars of a time window, places of an op name, details of one op.
 
-Every answer takes a bounded part of the pyramid or of the table: where too many rows would have to
-be read, or too many bars drawn, the resolution is coarser, and the answer says which it is.
+Every query reads a bounded part of the pyramid or of the table. If too many rows or bars would be
+needed, a coarser resolution is used, and the reply says which.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_MEMBERS = 256  # of a collective that are told, those that arrived last
 
 
 class Lane(NamedTuple):
-    """One stream of one rank; ``machine`` and ``job`` are "" where nothing names one."""
+    """One stream of one rank; ``machine`` and ``job`` are "" if unknown."""
 
     rank: int
     stream: int
@@ -42,12 +42,12 @@ class Lane(NamedTuple):
 
 @dataclass(frozen=True)
 class Tile:
-    """Bars of a window as columns, by lane and start; times in ticks.
+    """Bars of a time window as columns, sorted by lane and start, with times in ticks.
 
     Parameters
     ----------
-    level : cells of ``2**level`` ticks, in which shorter ops are one bar
-    name : (n,) text, None for several ops together
+    level : resolution: ops shorter than ``2**level`` ticks are merged by cell
+    name : op names, shape (n,); None for a bar of several ops
     """
 
     level: int
@@ -62,11 +62,11 @@ class Tile:
 
 @dataclass(frozen=True)
 class NameMatches:
-    """Ops whose name holds a text: how many, their ticks, and the first places, by time.
+    """Ops whose name contains a text: their number, their total ticks, and the first places.
 
     Parameters
     ----------
-    places : of each lane, start, end in ticks, and name
+    places : lane, start and end in ticks, and name of each of the first matches, sorted by time
     """
 
     ops: int
@@ -75,15 +75,15 @@ class NameMatches:
 
 
 class Members(NamedTuple):
-    """Members of a collective.
+    """Members of a collective and their arrival.
 
     Parameters
     ----------
-    total : how many there are
-    last_count : how many of them arrived last, at one tick
-    first_last_rank : the first rank of those
-    longest_wait : ticks that the first to arrive waits
-    places : of each that is told lane, rank, tick from which it waits
+    total : number of members
+    last_count : number of members that arrived last, at the same tick
+    first_last_rank : lowest rank among those that arrived last
+    longest_wait : ticks that the first member to arrive waits
+    places : lane, rank and arrival tick of the listed members
     """
 
     total: int
@@ -97,12 +97,12 @@ NO_MEMBERS = Members(0, 0, 0, 0, [])
 
 
 class ViewedTable:
-    """A table of ops with its pyramid.
+    """A table of ops with its pyramid, opened for viewing.
 
     Parameters
     ----------
-    table : as ``export.tables.write_ops`` wrote it
-    folder : of its pyramid
+    table : Parquet file written by ``export.tables.write_ops``
+    folder : folder of its pyramid
     """
 
     def __init__(self, table: Path, folder: Path):
@@ -129,22 +129,24 @@ class ViewedTable:
         self._db.close()
 
     def tile(self, first: int, last: int, width: int, lanes: ArrayLike | None = None) -> Tile:
-        """Bars of some lanes between two ticks, drawn so many pixels wide.
+        """Bars of some lanes between two ticks, at the resolution for a width in pixels.
 
         Parameters
         ----------
-        lanes : all unless said
+        first, last : start and end of the window, in ticks
+        width : width of the window in pixels
+        lanes : lane numbers; all lanes by default
         """
         chosen = self._existing_lanes(np.arange(len(self.lanes)) if lanes is None else lanes)
         return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
 
     def _existing_lanes(self, lanes: ArrayLike) -> NDArray[np.int64]:
-        """Those of some lanes that there are: a page numbers the lanes of several tables."""
+        """The given lanes that exist in this table; pages also number those of other tables."""
         asked = np.asarray(lanes, np.int64)
         return asked[(asked >= 0) & (asked < len(self.lanes))]
 
     def level(self, first: int, last: int, width: int, lanes: NDArray[np.int64]) -> int:
-        """Level of a view: the coarsest below a pixel, or the finest that can be had at once."""
+        """Level for a view: the coarsest below one pixel, or a coarser one if that is too slow."""
         pixel = max((last - first) // max(width, 1), 1)
         level = pixel.bit_length() - 1
         while len(lanes) * ((last - first) >> level) > MOST_BARS:
@@ -154,7 +156,7 @@ class ViewedTable:
         return min(level, self.levels.stop - 1) if self.levels else level
 
     def _is_too_costly(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
-        """Whether reading a window from the table takes longer than one waits for an answer."""
+        """True if reading a window from the table would take too long for an interactive reply."""
         if not len(lanes):
             return False
         rank = self._rank[lanes]
@@ -169,7 +171,7 @@ class ViewedTable:
         return rows + OP * int(ops) > MOST_ROWS
 
     def tile_at(self, level: int, first: int, last: int, lanes: ArrayLike) -> Tile:
-        """Bars of some lanes at a level, those that reach into a window, whole."""
+        """Bars of some lanes at a level that overlap a window, at their full length."""
         lanes = self._existing_lanes(lanes)
         if level in self.levels:
             drawn = self._bars_from_pyramid(level, first, last)
@@ -188,7 +190,7 @@ class ViewedTable:
         return Tile(level, **{name: np.ma.getdata(column) for name, column in found.items()})
 
     def _bars_from_pyramid(self, level: int, first: int, last: int) -> str:
-        """Bars of a level of the pyramid: parts of two files."""
+        """SQL for the bars of a level from the pyramid: long ops and merged cells."""
         kept = sql_literal(self.folder / f"cells.{level}.parquet")
         begun = f"cell >= {(first >> level) - 1} AND cell <= {last >> level}"
         alone = sql_literal(self.folder / "alone.parquet")
@@ -198,7 +200,7 @@ class ViewedTable:
         )
 
     def _bars_from_table(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
-        """Bars of whole cells around a window, from the table."""
+        """SQL for the bars of a level from the table, for all cells that overlap a window."""
         rank = self._rank[lanes] if len(lanes) else np.zeros(1, np.int64)
         cell = 1 << level
         where = (
@@ -208,12 +210,12 @@ class ViewedTable:
         return bars(self.table.drawn_rows(where), level)
 
     def find(self, text: str) -> NameMatches:
-        """Ops whose name (their kind where they have none) holds a text, whatever its case."""
+        """Find ops whose name, or kind if they have none, contains a text; case is ignored."""
         with self._db.cursor() as db:
             return self._find_by_index(db, text) if self.named else self._find_by_scan(db, text)
 
     def _find_by_index(self, db: DuckDBPyConnection, text: str) -> NameMatches:
-        """By the index of names, which says until when enough places are found."""
+        """Find ops with the index of names, which bounds how far the table has to be read."""
         columns = ", ".join(f"start_{k}" for k in FIRST_OPS)
         found = db.execute(
             f"SELECT name, ops, ticks, {columns} FROM {sql_literal(self.folder / 'names.parquet')} "
@@ -234,7 +236,7 @@ class ViewedTable:
         return NameMatches(sum(row[1] for row in found), sum(row[2] for row in found), at)
 
     def _find_by_scan(self, db: DuckDBPyConnection, text: str) -> NameMatches:
-        """By reading every name."""
+        """Find ops by scanning all names of the table."""
         where = f"contains(lower(coalesce(name, kind)), lower({sql_literal(text)}))"
         ops, ticks = db.execute(
             f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
@@ -248,10 +250,7 @@ class ViewedTable:
         ).fetchall()
 
     def ops_at(self, lane: int, tick: int) -> list[dict[str, Any]]:
-        """All that the table says of the ops that run on a lane at a tick, or for which it waits.
-
-        The latest first.
-        """
+        """All columns of the ops that run, or are waited for, on a lane at a tick; latest first."""
         own = self.lanes[lane]
         job = f"job = {sql_literal(own.job)} AND" if "job" in self.table.keys else ""
         there = f'{job} rank = {own.rank} AND stream = {own.stream} AND "end" >= {tick}'
@@ -270,7 +269,7 @@ class ViewedTable:
         return sorted(found, key=lambda op: (-op["start"], op["op"]))[:MOST_OPS]
 
     def members(self, op: dict[str, Any]) -> Members:
-        """Places of an op that ran on several ranks; none of any other op."""
+        """Members of a collective with their arrival; none for any other op."""
         if not self.table.places:
             return NO_MEMBERS
         keys = ", ".join(self.table.keys)
@@ -289,14 +288,14 @@ class ViewedTable:
 
 
 def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
-    """Rows of a query by column."""
+    """Rows of a query as dictionaries by column."""
     found = db.execute(query)
     names = [name for name, *_ in found.description]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def _any_of(names: Sequence[str]) -> str:
-    """Condition of ops that have one of some names, or none and a kind that is one of them."""
+    """SQL condition for ops with one of some names; the kind counts for an op without one."""
     listed = f"name IN ({', '.join(map(sql_literal, names))})"
     kinds = [sql_literal(name) for name in names if name in kind_names()]
     return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

@@ -1,4 +1,4 @@
-"""The page of ``foretrace view``, and what it asks for."""
+"""The page of ``foretrace view``, and the requests that it makes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Query = Mapping[str, str]
 
 
 def view_pages(runs: OpenedRuns) -> Pages:
-    """What the server of some runs answers: the page, bars, places of a name, ops, reports."""
+    """Request handlers of the viewer by path: page, bars, name search, ops, reports."""
 
     def asked(answer: Callable[[OpenedRuns, Query], Reply]) -> Callable[[Query], Reply]:
         return lambda query: answer(runs, query)
@@ -44,7 +44,7 @@ def view_pages(runs: OpenedRuns) -> Pages:
 
 
 def _file_answer(file: Path) -> Callable[[Query], Reply]:
-    """A report as it is: it has a policy of its own."""
+    """Handler that returns a report file unchanged; reports have their own security policy."""
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     )
@@ -53,7 +53,7 @@ def _file_answer(file: Path) -> Callable[[Query], Reply]:
 
 @cache
 def view_script() -> str:
-    """The components of the page, and what feeds them from the server.
+    """Script of the viewer: the page components, and the code that requests their data.
 
     >>> "foretrace.timeline = " in view_script(), "</script" in view_script()
     (True, False)
@@ -84,7 +84,7 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
 
 
 def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Links that show or hide a variant, where there is a choice."""
+    """Links that show or hide a variant, if there are several."""
     if len(runs.names) == len(runs.default_variants):
         return []
     choices = []
@@ -110,12 +110,12 @@ def _bars(runs: OpenedRuns, query: Query) -> Reply:
 
 
 def parse_lanes(text: str) -> list[int]:
-    """Lanes of a text with ranges.
+    """Parse lane numbers from a text with ranges.
 
     Raises
     ------
     ValueError
-        No such text.
+        The text is not a list of lanes.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def parse_lanes(text: str) -> list[int]:
 
 
 def _finite_number(query: Query, name: str) -> float:
-    """A finite number of a query."""
+    """A finite number from a query."""
     value = float(query.get(name, "nan"))
     if not abs(value) < 1e9:
         raise ValueError(f"{name}: is not a finite number; write one")
@@ -159,7 +159,7 @@ def _find(runs: OpenedRuns, query: Query) -> Reply:
 
 
 def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
-    """What the table says of the ops at a time on a lane, times in s."""
+    """Reply with the ops at a time on a lane, with times in s."""
     lane, at = round(_finite_number(query, "lane")), runs.ticks(_finite_number(query, "at"))
     for one in runs.shown(_names(runs, query)):
         if 0 <= lane - one.first_lane < len(one.table.lanes):
@@ -172,7 +172,7 @@ def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
 def _members_json(
     runs: OpenedRuns, variant: OpenedVariant, ops: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Ranks that take part in the first of some ops, where there are several; times in s."""
+    """Members of the first given op as JSON data, if it is a collective; times in s."""
     if not ops:
         return {"of": 0, "at": []}
     key = f"{variant.first_lane}.{ops[0]['op']}"  # of the collective on the page
@@ -196,7 +196,7 @@ def _members_json(
 
 
 def _op_json(op: dict[str, Any], tick: float) -> dict[str, Any]:
-    """An op as JSON; a time that did not come is null."""
+    """An op as JSON data; the time of an event that did not happen is null."""
     times = {name: None if op[name] < 0 else float(seconds(op[name], tick))
              for name in TIMES if name in op}  # fmt: skip
     return {k: v for k, v in (op | times).items() if not (isinstance(v, float) and isnan(v))}

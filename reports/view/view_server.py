@@ -1,8 +1,8 @@
-"""A small server of one page and its data, for the browser of whoever started it, and nobody else.
+"""A small local server for one page and its data, for the browser of the user who started it.
 
-It listens on the loopback only, and answers only who knows the token in its address, asked for it
-by that address, and comes from no other page: a page elsewhere that guesses the port, or has a name
-that leads here, is refused.  It reads, and there is nothing that it would write.
+It listens on the loopback interface only. A request must have the token in its address, name this
+server as its host, and not come from another site's page; so pages elsewhere cannot read the data,
+even if they guess the port or use a name that resolves to the loopback. The server writes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADERS = {
 
 
 class Reply(NamedTuple):
-    """Body of an answer, what it is, and under which policy it is shown."""
+    """Reply to a request: its body, content type and Content-Security-Policy."""
 
     body: bytes
     type: str
@@ -46,17 +46,17 @@ Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
 
 
 def json_answer(value: Any) -> Reply:
-    """Reply of data."""
+    """Reply with JSON data."""
     return Reply(json.dumps(value).encode(), "application/json")
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Server on the loopback, with a token of its own.
+    """HTTP server on the loopback interface with its own access token.
 
     Parameters
     ----------
-    pages : what there is; a ``ValueError`` or ``ForetraceError`` says what is wrong with a query
-    port : 0 for any that is free
+    pages : handlers by path; a ``ValueError`` or ``ForetraceError`` becomes the text of a 400 reply
+    port : port to listen on; 0 for any free port
 
     Examples
     --------
@@ -74,21 +74,23 @@ class ViewServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Address that a browser opens."""
+        """Address to open in a browser, including the token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What a request may name as its host."""
+        """Host names that a request may use."""
         return tuple(f"{name}:{self.server_port}" for name in NAMES)
 
 
 class _RefusedError(Exception):
-    """A request that is not answered.
+    """A request that is refused.
 
     Parameters
     ----------
     status : HTTPStatus
+        Status of the reply.
+    why : text of the reply
     """
 
     def __init__(self, status: HTTPStatus, why: str):
@@ -97,7 +99,7 @@ class _RefusedError(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """Handler of one connection."""
 
     server: ViewServer
     protocol_version = "HTTP/1.1"
@@ -123,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, found)
 
     def _page(self) -> Reply:
-        """What is asked for, by somebody who may ask."""
+        """Reply to a request, after checking that it is allowed."""
         self._check_origin()
         parts = urlsplit(self.path)
         _, token, *rest = parts.path.split("/")
@@ -137,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         return page({name: values[-1] for name, values in parse_qs(parts.query).items()})
 
     def _check_origin(self) -> None:
-        """Refuse what was sent to another name, or by another page."""
+        """Refuse a request for another host name, or from another page."""
         hosts = self.server.hosts
         if self.headers.get_all("Host", []) not in [[host] for host in hosts]:
             raise _RefusedError(
@@ -176,4 +178,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: a line a request would bury what matters, and has the token."""
+        """Suppress request logging: it would hide other messages and contains the token."""

@@ -1,1 +1,1 @@
-"""Commands, one file each; each registers itself with the application."""
+"""Commands of the command line, one file each; each registers itself."""

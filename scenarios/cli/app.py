@@ -1,4 +1,4 @@
-"""The command line: commands, and how errors become exit codes."""
+"""The command line application, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def options(
 
 
 def load_plugin_commands(words: list[str]) -> None:
-    """Load commands of installed plug-ins, unless a built-in command is named (loading is slow).
+    """Load commands of installed plug-ins, unless a built-in command is named.
 
-    An entry point names a module that registers some.
+    An entry point names a module that registers commands.
     """
     if {*words} & {*COMMANDS, "ls", "show", "rm", "schema", "--version"}:
         return
@@ -91,7 +91,7 @@ COMMANDS = import_commands(__package__, FIRST, skip="app")
 
 
 def exit_code_of(error: ForetraceError) -> int:
-    """Exit code of a foretrace error."""
+    """Exit code for an error of foretrace."""
     if isinstance(error, HardwareUnavailable):
         return NO_HARDWARE
     if isinstance(error, SimulationError):
@@ -100,7 +100,7 @@ def exit_code_of(error: ForetraceError) -> int:
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     load_plugin_commands(sys.argv[1:])
     try:
         app(standalone_mode=True)
@@ -132,13 +132,13 @@ def main() -> NoReturn:
 
 
 def _file_error_message(error: Exception) -> str:
-    """The message for a path that cannot be read or written, or a full disk; "" for others."""
+    """Message for an unreadable or unwritable path, or a full disk; "" for other errors."""
     if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
         return ""
     return f"error {error.filename or 'disk'}: {error.strerror}; give another path, or fix this one"
 
 
 def _error_message(error: ForetraceError) -> str:
-    """A message that begins with what it is."""
+    """Message of an error, beginning with ``error`` or ``warning``."""
     text = str(error)
     return text if text.startswith(("error ", "warning ")) else f"error {text}"

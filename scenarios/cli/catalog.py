@@ -1,4 +1,4 @@
-"""``foretrace catalog``: the parts that can be named, each value with its source."""
+"""``foretrace catalog``: catalog entries, each value with its source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def catalog(
     directories: Catalogs = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
-    """List parts, or show one with the source of each value."""
+    """List catalog entries, or show one with the source of each value."""
     from ..config.catalog import installed
     from ..config.part_specs import KINDS
     from ..config.problems import did_you_mean_text

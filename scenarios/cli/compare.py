@@ -1,4 +1,4 @@
-"""``foretrace compare``: scenarios, variants or saved runs; only what differs."""
+"""``foretrace compare``: differences of scenarios, variants or saved runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compare(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare saved runs, or the variants of a scenario. One that is saved is not run again."""
+    """Compare saved runs, or the variants of a scenario. A saved run is not run again."""
     from ..config.condition import read_change_condition
     from ..studies.explaining.comparison import compare as compared
 
@@ -77,7 +77,7 @@ def compare(
 
 
 def _quick_scenario(run: str, out: Path) -> str | Scenario:
-    """A scenario without the runs that explain; a saved run as it is."""
+    """Scenario without the runs that explain the answer; a saved run unchanged."""
     from ..config.loader import load
     from ..studies.explaining.comparison import saved_run_path
 
@@ -85,7 +85,7 @@ def _quick_scenario(run: str, out: Path) -> str | Scenario:
 
 
 def _simulated(scenario: Scenario) -> Study:
-    """A scenario's study, made while the terminal says what is being done."""
+    """Study of a scenario, with progress in the terminal."""
     from ..studies.run.run import study
     from .terminal.progress import RunProgress
 
@@ -94,7 +94,7 @@ def _simulated(scenario: Scenario) -> Study:
 
 
 def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) -> None:
-    """The comparison as a page."""
+    """Write the comparison as an HTML page."""
     from ...reports.comparison.comparison_page import comparison_page
 
     rows = [
@@ -117,14 +117,14 @@ def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) 
 
 
 def _command_that_shows_run(row: ComparisonRow, runs: list[str]) -> str:
-    """A command that shows one of the runs."""
+    """Command that runs one of the compared variants."""
     if len(runs) == 1:
         return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
     return ""
 
 
 def _unit_of_metric(metric: str) -> str:
-    """Its unit; "" of what a process emitted."""
+    """Unit of a metric; "" for a metric that a process emitted."""
     from ..config.metrics import parse_metric
 
     try:
@@ -148,7 +148,7 @@ def _metric_with_change(row: ComparisonRow, metric: str, value: float) -> list[t
 
 
 def _table_cells(comparison: Comparison) -> list[list[str]]:
-    """Table, one row per run: headline, then other differing metrics, each with its change."""
+    """Table with one row per run: headline, then other differing metrics, each with its change."""
     from ...reports.texts.headline import metric_in_words
 
     heads = [metric_in_words(m) for m in comparison.metrics]
@@ -185,7 +185,7 @@ def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    """The table, then what differs: added, taken out and changed settings in their colours."""
+    """Print the table, and the differing settings in colours."""
     console = answer_console()
     for line in _comparison_text(comparison).splitlines():
         sign = line.strip()[:1] if line.startswith("  ") else ""
@@ -200,7 +200,7 @@ def _comparison_text(comparison: Comparison) -> str:
 
 
 def _comparison_notes(comparison: Comparison) -> list[str]:
-    """Settings of each run, reasons for the difference, and settings without effect."""
+    """Differing settings of each run, the cause of the difference, and settings without effect."""
     lines = []
     for row in comparison.rows[1:]:
         lines += [f"{row.name}:"] * bool(row.settings)
@@ -213,7 +213,7 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
 
 
 def _setting_line(path: str, was: str, is_: str) -> str:
-    """A setting that differs, as plans of infrastructure show it.
+    """Line about a setting that was changed, added or removed.
 
     >>> _setting_line("a.b", "1", "2"), _setting_line("a.c", "", "3"), _setting_line("d", "4", "")
     ('  ~ a.b: 1 -> 2', '  + a.c: 3', '  - d: 4')
@@ -232,5 +232,5 @@ def _comparison_markdown(comparison: Comparison) -> str:
 
 
 def _bulleted(line: str) -> str:
-    """A note as an item of a list, a setting as one of the list below it."""
+    """Note as a Markdown list item; a setting as an item of a nested list."""
     return f"  - `{line.strip()}`" if line.startswith("  ") else f"- {line}"

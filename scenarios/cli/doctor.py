@@ -1,4 +1,4 @@
-"""``foretrace doctor``: what is installed, what is not and how to get it, caches, disk, workers."""
+"""``foretrace doctor``: what is installed, what is missing and its cure, caches, disk, workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Say what works here, and how to get what does not."""
+    """Report what works on this machine, and how to install what is missing."""
     import json as text
 
     if hardware:
@@ -51,7 +51,7 @@ def doctor(
 
 
 def _print_hardware(json: bool) -> None:
-    """Findings about devices, one a line, the command that mends each below it."""
+    """Print findings about devices, one per line, each with the command that fixes it."""
     from dataclasses import asdict
 
     from ...hil.inventory.inventory import inventory
@@ -71,8 +71,8 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
 
     Parameters
     ----------
-    out : where run folders are kept
-    workers : some to try
+    out : folder of all runs
+    workers : workers to test; None for none
     """
     from importlib.metadata import version
 
@@ -103,7 +103,7 @@ def _check_row(name: str, good: bool | None, text: str) -> dict[str, str]:
 
 
 def _packages_by_extra() -> dict[str, tuple[str, ...]]:
-    """Packages by the extra that brings them, "" for none, as the installed foretrace says."""
+    """Required packages by extra ("" for the core), from the metadata of the installed package."""
     import re
     from importlib.metadata import requires
 
@@ -117,7 +117,7 @@ def _packages_by_extra() -> dict[str, tuple[str, ...]]:
 
 
 def _installed_and_missing(names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Packages with their versions, and those that are not there."""
+    """Installed packages with their versions, and missing packages."""
     from importlib.metadata import PackageNotFoundError, version
 
     found, absent = [], []
@@ -160,14 +160,14 @@ def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def _drivers_hint_row() -> dict[str, str]:
-    """Drivers are tried only when somebody asks: some take a while."""
+    """Hint to test drivers; they are not tested here, since some take long."""
     return _check_row(
         "drivers", True, "foretrace drivers tests each and says how to install what is missing"
     )
 
 
 def _cache_sizes_row(out: Path) -> dict[str, str]:
-    """Bytes of what sweeps keep to resume, of saved runs and of compiled kernels; always ok."""
+    """Sizes of stored points, saved runs and compiled kernels; always ok."""
     from ..studies.folders.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
     points = sum(map(folder_size, sweep_cache_folders(out)))
@@ -204,7 +204,7 @@ def _disk_space_row(out: Path) -> dict[str, str]:
 
 
 def _installed_plugin_rows() -> list[dict[str, str]]:
-    """Plug-ins of installed packages, by entry point."""
+    """Row for each plug-in of installed packages."""
     from ..config.installed_plugins import GROUPS, installed_plugin_problems
 
     rows = []
@@ -218,7 +218,7 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
-    from ..studies.workers.crew import working
+    from ..studies.workers.worker_pool import working
     from ..studies.workers.workers import make_workers, workers_option
 
     try:
@@ -233,7 +233,7 @@ def _workers_row(text: str) -> dict[str, str]:
 
 
 def worker_state(task: dict[str, Any]) -> dict[str, Any]:
-    """The state that a worker reports."""
+    """State that a worker reports about itself."""
     return {**task, "python": sys.version.split()[0]}
 
 

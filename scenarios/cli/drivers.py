@@ -1,4 +1,4 @@
-"""``foretrace drivers``: which hardware drivers work here, and what the others lack."""
+"""``foretrace drivers``: which hardware drivers work here, and what the others need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drivers(
     agent: Annotated[str, typer.Option(help="Name of an agent in your agents.yaml.")] = "",
     json: Json = False,
 ) -> None:
-    """Try each driver: one real op in a process of its own."""
+    """Test each driver with one real op in its own process."""
     from ...hil.driver_registry import known_drivers
 
     rows = [_describe_driver(name, agent) for name in names or known_drivers()]
@@ -34,7 +34,7 @@ def drivers(
 
 
 def _describe_driver(name: str, agent: str) -> dict[str, Any]:
-    """The description that a driver gives of itself, or why it cannot be asked."""
+    """Description of a driver, or the reason why it does not work."""
     from ...hil.connection import connect_driver
     from ...hil.driver import Missing
     from ...sim.errors import DriverFault

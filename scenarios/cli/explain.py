@@ -1,4 +1,4 @@
-"""``foretrace explain`` and ``foretrace schema``: what can be written, for people and editors."""
+"""``foretrace explain`` and ``foretrace schema``: what a scenario may contain."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def explain(
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
-    """Say what a setting, a metric, a backend, a process, a part or a word means."""
+    """Explain a setting, a metric, a backend, a process, a part or a word of reports."""
     from ..config.explanation import explain as explained
 
     _load_plugin_files(plugin)
@@ -60,7 +60,7 @@ def explain(
 
 
 def _explain_collective(collective: str, on: str, size: str, ranks: int, json: bool) -> None:
-    """Say which ways there are to do a collective on a machine, and which is taken."""
+    """Print the algorithms for a collective on a machine, and which one is chosen."""
     from ...sim.errors import ScenarioError
     from ..studies.explaining.collective_choice import collective_choice
     from ..studies.explaining.run_explanation import scenario_and_points

@@ -1,4 +1,4 @@
-"""``foretrace fit``: parameters of a part from recordings, with all that is to be said of them."""
+"""``foretrace fit``: fit the parameters of a part to recordings, with held-out errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def fit(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings, with whole groups held out. The recorded ops are run with it."""
+    """Fit a part to recordings with held-out groups, and simulate the recorded ops with it."""
     from ..studies.fitting.bench import BENCHES, Bench
     from ..studies.fitting.loaded_memory import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND
@@ -115,7 +115,7 @@ def fit(
 def _require_source(
     component: str, logs: list[str], recording: list[str], machine: Path | None
 ) -> None:
-    """Refuse logs of what takes recordings, and recordings of what takes logs."""
+    """Raise an error for missing recordings or logs, or for the wrong one of the two."""
     if component == "network":
         if not logs or recording:
             raise ScenarioError(
@@ -130,7 +130,7 @@ def _require_source(
 
 
 def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
-    """Write the entry where it is asked, and print the report."""
+    """Write the entry on request, and print the report."""
     if out is not None:
         _write_catalog_entry(out, text)
     if json:
@@ -143,7 +143,7 @@ def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> No
 def _fit_families(
     bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, caches: list[str]
 ) -> tuple[dict[str, Any], str]:
-    """Report and file of all families of ops."""
+    """Report and file of all op families."""
     from ..studies.fitting.caches import fit_cache_model
     from ..studies.fitting.catalog_entry import families_file, families_to_dict
     from ..studies.fitting.families import fit_families
@@ -161,7 +161,7 @@ def _fit_families(
 
 
 def _has_kernel_families(recording: list[str], only: str) -> bool:
-    """Whether all constants of a GPU are asked for, of more than its products."""
+    """True if recordings have more GPU ops than GEMMs, and no ops are excluded."""
     from ..studies.fitting.gpu_rows import has_kernel_families
 
     return not only and has_kernel_families(recording)
@@ -171,7 +171,7 @@ def _fit_gpu(
     bench: Bench, recording: list[str], options: tuple[str, list[str], str], out: Path | None,
     json: bool,
 ) -> None:  # fmt: skip
-    """Every constant of a GPU: its entry, the file of its families, and the round trip."""
+    """Fit all constants of a GPU; write its entry and the file of its kernel families."""
     from ..studies.fitting.gpu_command import fitted_gpu
 
     start, know, name = options
@@ -232,7 +232,7 @@ def _fit_network(
     options: AskedFit,
     catalogs: list[Path],
 ) -> tuple[dict[str, Any], str]:
-    """Report and catalog entry of a library, fitted to logs."""
+    """Report and catalog entry of a communication library, fitted to logs."""
     from ..studies.fitting.catalog_entry import catalog_entry_text, fit_to_dict, settings_before_fit
     from ..studies.fitting.collective_logs import collective_rows
     from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
@@ -262,7 +262,7 @@ def _write_catalog_entry(out: Path, text: str) -> None:
 
 
 def _print_fit_report(report: dict[str, Any]) -> None:
-    """Each fit as a few lines."""
+    """Print each fit in a few lines."""
     for one in report["fits"]:
         typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted on, "
                    f"{one['groups'][1]} held out, {one['groups'][2]} scored once")  # fmt: skip

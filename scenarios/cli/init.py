@@ -1,4 +1,4 @@
-"""``foretrace init``: a folder with a scenario that runs, its schema for editors, a CI job."""
+"""``foretrace init``: a folder with a runnable scenario, its schema for editors, and a CI job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def init(
         str, typer.Option(help="Kind of scenario: training, model, capacity, hil or minimal.")
     ] = "training",
 ) -> None:
-    """Make a folder with a scenario that runs as it is."""
+    """Create a folder with a scenario that runs without changes."""
     text = _template_text(template)
     wanted = {
         folder / "scenarios" / "first.yaml": EDITOR + text,

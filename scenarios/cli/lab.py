@@ -1,4 +1,4 @@
-"""``foretrace lab``: machines with the real RDMA, CXL and switch drivers of Linux, on this one."""
+"""``foretrace lab``: virtual machines with the real RDMA, CXL and switch drivers of Linux."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def up(
     machines: Annotated[list[str], typer.Argument(help="uml, qemu; both by default.")] = [],  # noqa: B006  typer's form
     again: Annotated[bool, typer.Option(help="Build again what exists.")] = False,
 ) -> None:
-    """Build the machines from Debian packages.  Boot them, and say what they are made of."""
+    """Build the virtual machines from Debian packages, boot them, and print their versions."""
     from ...hil.lab.build import boot_test_report, build_machines
     from ...hil.lab.build_cache import built_versions, lab_folder
 
@@ -37,7 +37,7 @@ def run(
     names: Annotated[list[str], typer.Argument(help="Work lists; all by default.")] = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
 ) -> None:
-    """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
+    """Run the work lists of the lab, and compare the results with earlier recordings."""
     from ...hil.lab.campaign_recording import comparison_lines, record_campaign
     from ...hil.lab.campaigns import select_campaigns
 
@@ -53,7 +53,7 @@ def run(
 
 @lab.command()
 def down() -> None:
-    """Remove all that was built.  Machines end by themselves, with whoever started them."""
+    """Remove all built virtual machines."""
     from ...hil.lab.build_cache import lab_folder
 
     shutil.rmtree(lab_folder(), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""``foretrace plan``: what a run would do, without doing it."""
+"""``foretrace plan``: what a run would do, without running it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Say what a run would do, and what it would take."""
+    """Estimate what a run would do and need."""
     from ..config.loader import load
     from ..studies.run.plan import plan as planned
     from .checks.checks import memory_limit_problems, require_valid
@@ -121,7 +121,7 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _setting_names_by_parent(paths: list[str]) -> dict[str, list[str]]:
-    """Last names of dotted paths by what stands before: ``{"a.b": ["c", "d"]}``."""
+    """Last names of dotted paths, grouped by the path before: ``{"a.b": ["c", "d"]}``."""
     found: dict[str, list[str]] = {}
     for path in paths:
         place, _, name = path.rpartition(".")

@@ -1,4 +1,4 @@
-"""``foretrace report``: the report of a saved run, wherever it is wanted."""
+"""``foretrace report``: the report of a saved run as one file, or its figures."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def report(
 
 
 def _write_system_page(folder: Path, output: Path | None) -> None:
-    """Write the page of a published system: by default ``NAME.md`` in docs/systems."""
+    """Write the Markdown page of a published system, by default to docs/systems/NAME.md."""
     import json
 
     from ...reports.texts.system_page import system_page
@@ -114,7 +114,7 @@ def _write_figures(
     columns: int,
     style: Path | None,
 ) -> None:
-    """Write figures of a page: by default in ``figures`` beside it, and say which."""
+    """Write the figures of a page, by default to the folder ``figures`` next to it."""
     from ...reports.page_figures import UnknownFigureKindError
     from ...reports.paper.sheet import Sheet
     from ...reports.paper.write import select_figures, write_figures
@@ -137,7 +137,7 @@ def _write_figures(
 
 
 def _load_plugins_of_run(folder: Path) -> None:
-    """Load the scenario that a run was made from, and with it its plug-ins."""
+    """Load the scenario of a run, and thus its plug-ins."""
     import json
 
     from ..config.loader import load

@@ -1,4 +1,4 @@
-"""``foretrace run``: simulate, print the answer, write the run folder."""
+"""``foretrace run``: simulate a scenario, print the answer, write the run folder."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def run(
 def _simulate_and_save(
     scenario: Scenario, out: Path, started: float, quiet: bool, prints: bool
 ) -> Path:
-    """Folder of a new run; a run that is found needs nothing of what simulates one."""
+    """Simulate a scenario and save the run; returns its folder."""
     from ..studies.folders.output_folder import require_writable
     from ..studies.run.run import study
     from ..studies.run.run_folder import save_run
@@ -140,7 +140,7 @@ def _simulate_and_save(
 
 
 def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:
-    """Context that keeps what live devices answered; of a run without them there is nothing."""
+    """Context manager that saves measurements of live devices on an error."""
     from ..config.hil_settings import live_devices_drive_run
 
     if not live_devices_drive_run(scenario):
@@ -156,7 +156,7 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
 
 
 def any_expectation_failed(summary: dict[str, Any]) -> bool:
-    """Whether an expectation of any variant failed that does not only warn, or an ablation did."""
+    """True if a condition of any variant failed (warnings aside), or an ablation failed."""
     from ..studies.summaries.ablations import ablations_met
 
     expected = [e for point in summary["points"].values() for e in point["expect"]]

@@ -20,7 +20,7 @@ def ls(
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
-    """List saved runs, the newest first."""
+    """List saved runs, newest first."""
     from ..studies.folders.saved_runs import saved_runs
 
     rows = [s.facts() for s in saved_runs(out) if scenario in ("", s.folder.parent.name)]

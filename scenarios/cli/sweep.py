@@ -1,4 +1,4 @@
-"""``foretrace sweep``: many points of one scenario, and the best of them."""
+"""``foretrace sweep``: run many points of one scenario, and show the best ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sweep(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try many points of a scenario: a grid, or a search."""
+    """Run many points of a scenario: a grid, random points or a search."""
     started = time.monotonic()
     from ..config.loader import load
     from ..studies.run.plan import require_run_fits_memory
@@ -104,12 +104,12 @@ def sweep(
 
 
 def _parse_shard(text: str, method: str) -> Shard:
-    """``3/16``: the third of sixteen.
+    """Parse a shard such as ``3/16``, the third of sixteen.
 
     Raises
     ------
     ScenarioError
-        Another form, or a method that has to see what came of its points.
+        The form is wrong, or the method needs the outcomes of all points.
     """
     from ..studies.sweep.sweeping import ALL, Shard
 
@@ -127,11 +127,11 @@ def _parse_shard(text: str, method: str) -> Shard:
 def _run_sweep(
     scenario: Any, store: Any, workers: Any, shard: Shard, resume: bool, quiet: bool
 ) -> Swept:
-    """The sweep itself; an interrupt loses nothing that was reported."""
+    """Run a sweep; finished points are kept on an interrupt."""
     from ..studies.building.limits import time_limit
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
-    from ..studies.workers.crew import working
+    from ..studies.workers.worker_pool import working
     from .terminal.progress import SweepProgress
 
     total, limit = wanted_points(scenario), time_limit(scenario.run.time_limit)

@@ -60,7 +60,7 @@ def capture(
 
 
 def _capture_meta(command: list[str], out: Path) -> None:
-    """Record a step that is not run, and say how large it is."""
+    """Record a step without running it, and print its size."""
     from ...traces.capture.meta import capture_meta
 
     file, facts = capture_meta(command, out)
@@ -85,7 +85,7 @@ def import_(
         bool, typer.Option("--anonymise", help="Remove your own names, paths and hosts.")
     ] = False,
 ) -> None:
-    """Keep Kineto traces in the native form (parquet)."""
+    """Convert Kineto traces to the native format (parquet)."""
     from ...traces.formats import native
     from ...traces.step_times import tables_next_to
     from ..workloads.trace_files import paths
@@ -118,7 +118,7 @@ def info(
     ] = "",
     json: Json = False,
 ) -> None:
-    """Say what a trace holds, what it can be used for, and who would answer for its kernels."""
+    """Show what a trace holds, what it can be used for, and which backends time its kernels."""
     from dataclasses import asdict
 
     from ...reports.texts.chain_shares import link_sentences
@@ -149,7 +149,7 @@ def report(
     ),
     json: Json = False,
 ) -> None:
-    """Say where the time of recorded files goes, and which rank it is; takes no scenario."""
+    """Show where the time of recorded files goes, and which rank is late; needs no scenario."""
     from ...reports.recorded.recorded_page import recorded_page
     from ..studies.run.recorded_run import recorded_run, recorded_summary
     from .terminal.show_recorded import print_recorded
@@ -167,7 +167,7 @@ def report(
 
 
 class ExportFormat(StrEnum):
-    """Formats that can be written."""
+    """Formats of exported files."""
 
     chakra = "chakra"
     chrome = "chrome"
@@ -188,7 +188,7 @@ def export(
 
 
 def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
-    """Description of recorded files, and their graph; None where there is none."""
+    """Description of recorded files, and their graph; None if they have none."""
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":
@@ -202,12 +202,12 @@ def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
 
 
 def _graph_as_recorded(files: list[str]) -> tuple[int, Graph]:
-    """Ranks of the job, and the graph of recorded files.
+    """Number of ranks of the job, and the graph of recorded files.
 
     Raises
     ------
     TraceError
-        They have none, and why.
+        They have no graph; the message gives the reason.
     """
     told, graph = _described(files)
     if graph is None or not graph.facts.get("timed", True):

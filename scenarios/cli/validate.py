@@ -1,4 +1,4 @@
-"""``foretrace validate``: the checks of a run, without running; opens no device."""
+"""``foretrace validate``: the checks of a run without running it; opens no device."""
 
 from __future__ import annotations
 

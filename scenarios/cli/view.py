@@ -1,4 +1,4 @@
-"""``foretrace view``: every op of a run, or of two, in the browser."""
+"""``foretrace view``: every op of one or two runs in the browser."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     out: Out = Path("runs"),
 ) -> None:
-    """Look at every op of one or two runs in the browser. Two are side by side; Ctrl-C ends it."""
+    """Show every op of one or two runs in the browser, side by side; Ctrl-C ends it."""
     from ...reports.view.opened_runs import OpenedRuns, ViewedRun
     from ...reports.view.view_page import view_pages
     from ..studies.folders.saved_runs import find_run_folder

@@ -1,1 +1,1 @@
-"""From the text of a scenario to a checked one, or to everything that is wrong with it."""
+"""Reading scenarios: from YAML text to a checked scenario, or to a list of all its problems."""

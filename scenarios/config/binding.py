@@ -1,4 +1,4 @@
-"""``backends: {GLOB: {use: NAME, …}}``: which backend answers for which components."""
+"""Section ``backends: {GLOB: {use: NAME, …}}``: the backend of each component."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ BACKEND = ChoiceKind("backend", known_backends, partial=True, renamed=RENAMED)
 
 @dataclass(frozen=True)
 class Binding:
-    """A backend by name, with its settings in SI.
+    """A backend chosen by name, with its settings in SI units.
 
     Parameters
     ----------
     use : name of the backend
-    settings : keyword arguments of its constructor that are said here; the part that it
-        answers for may say others
-    links : of a chain, in order; empty for any other
+    settings : constructor arguments given in the scenario; the component's part may supply others
+    links : backends of a chain, in order; empty for a single backend
     """
 
     use: str
@@ -45,18 +44,18 @@ class Binding:
     links: tuple[Binding, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionary, as a scenario file has it."""
+        """Plain dictionary in the form of a scenario file."""
         if self.links:
             return {"use": [link.to_dict() for link in self.links]}
         return {"use": self.use, **self.settings}
 
     @property
     def links_or_self(self) -> tuple[Binding, ...]:
-        """Who answers: its links, or itself."""
+        """The backends of a chain in order, or the binding itself if it is not a chain."""
         return self.links or (self,)
 
     def make(self) -> Backend:
-        """The backend itself; building one touches nothing.
+        """Construct the backend; this reads no file and opens no device.
 
         >>> Binding("link", {"bandwidth": 1e9, "latency": 0.0}).make().rate
         1000000000.0
@@ -67,7 +66,7 @@ class Binding:
 
 
 def read_binding(data: Any, info: ValidationInfo) -> Binding:
-    """From what a file says: ``{use: NAME, …}``, only the name, or a list of such: a chain."""
+    """Read a binding: a name, ``{use: NAME, …}``, or a list of these, which is a chain."""
     if isinstance(data, str | list | tuple):
         data = {"use": data}
     name = data.get("use") if isinstance(data, dict) else None
@@ -83,7 +82,7 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
 
 
 def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
-    """A link of a chain."""
+    """Read one backend of a chain."""
     binding = read_binding(data, info)
     if binding.links:
         message = "a chain cannot contain a chain; list its backends directly"
@@ -92,7 +91,7 @@ def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
 
 
 class _ChainForm(Section):
-    """A chain, as a file writes it."""
+    """A chain of backends in the form of a scenario file."""
 
     use: Annotated[Many[Annotated[Binding, PlainValidator(_read_chain_link)]], Field(min_length=1)]
 
@@ -100,13 +99,13 @@ class _ChainForm(Section):
 def missing_settings(
     glob: str, binding: Binding, parts: Mapping[str, Part]
 ) -> tuple[list[str], str]:
-    """Settings that a backend needs and nobody says, and the part that could have said them.
+    """Names of required backend settings that are missing, and the part that could supply them.
 
     Parameters
     ----------
-    glob : the components
-    binding : who answers for them
-    parts : of the cluster, by place: ``node.gpu``, ``kinds.trainer.gpu``
+    glob : name or glob of the components
+    binding : backend bound to them
+    parts : parts of the cluster by path, such as ``node.gpu`` or ``kinds.trainer.gpu``
 
     Examples
     --------
@@ -126,7 +125,7 @@ def missing_settings(
 
 
 def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
-    """The places of the parts whose components a glob means."""
+    """Paths of the parts whose components a glob matches, judged by the words of the glob."""
     pool, _, below = glob.removeprefix(SELECTED).partition(".")
     if glob.startswith(SELECTED):
         if not below:
@@ -140,9 +139,9 @@ def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
 
 
 def matches_only_subcomponent(glob: str, component: Component, components: Container[str]) -> bool:
-    """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
+    """True if a glob matches only as for a subcomponent, such as ``node*.gpu*`` for ``.gpu0.dma``.
 
-    A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
+    A glob without a dot (``*``, ``node0*``, ``kind:trainer``) matches everything below it.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
@@ -160,9 +159,9 @@ def matches_only_subcomponent(glob: str, component: Component, components: Conta
 def entry_for_component(
     table: Mapping[str, T], component: Component, components: Container[str]
 ) -> T | None:
-    """The entry of a table for a component of a machine: the exact name, else the last glob.
+    """Entry of a table of globs for a component: by its exact name, else by the last matching glob.
 
-    A glob means no part of what it names.
+    A glob does not match the subcomponents of what it names.
 
     >>> there = {"node0.gpu0", "node0.gpu0.dma"}
     >>> table = {"node*.gpu*": 1, "node1.gpu0": 2}
@@ -184,9 +183,9 @@ def entry_for_component(
 
 
 def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T]:
-    """The entry of each component of a machine that has one, by number.
+    """Entry of a table of globs for each component that has one, by component index.
 
-    It is ``entry_for_component`` of each; a glob is looked up among all names once.
+    Equals ``entry_for_component`` for each component, but looks up each glob only once.
 
     >>> machine = System(tuple(Component(f"node{i}.gpu0", "any") for i in (0, 1, 2)))
     >>> entries_by_component({"node1.gpu0": 2, "node[01].gpu*": 1}, machine)
@@ -197,7 +196,7 @@ def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T
 
 
 def entry_index_by_component(table: Iterable[str], machine: System) -> NDArray[np.int64]:
-    """(components,) which entry of a table each one has, as of ``entries_by_component``; or -1."""
+    """Index of the table entry of each component, shape (components,); -1 for none."""
     index, found = machine.index, np.full(len(machine.components), -1)
     for k, glob in enumerate(table):
         if glob not in index or WILD.search(glob) or "." not in glob:
@@ -209,7 +208,7 @@ def entry_index_by_component(table: Iterable[str], machine: System) -> NDArray[n
 
 
 def component_indices_of_glob(glob: str, machine: System) -> NDArray[np.int64]:
-    """Numbers of the components that a glob means, and not as parts of others."""
+    """Indices of the components that a glob matches, without their subcomponents."""
 
     def is_meant(part: Component) -> bool:
         return matches_pattern(glob, part) and not matches_only_subcomponent(

@@ -1,4 +1,4 @@
-"""The catalog: the only place where hardware facts live, each with its source.
+"""Catalog of hardware facts, each value with its source.
 
 A file maps kinds to names to settings::
 
@@ -6,8 +6,8 @@ A file maps kinds to names to settings::
       connectx-7:
         bandwidth: {value: 400 Gb/s, source: {kind: datasheet, where: …, date: …}}
 
-Our own files are in ``models/catalog/``; a directory of one's own comes with the environment
-variable ``FORETRACE_CATALOG`` and wins, and so does ``catalog:`` in a scenario.
+Built-in files are in ``models/catalog/``. Directories in the environment variable
+``FORETRACE_CATALOG`` override them, and so does the section ``catalog`` of a scenario.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VARIABLE = "FORETRACE_CATALOG"
 
 @dataclass(frozen=True)
 class CatalogFile:
-    """A catalog file, read when something in it is asked for."""
+    """A catalog file that is read when an entry is first looked up."""
 
     file: File
     shown: str
@@ -43,12 +43,12 @@ class CatalogFile:
 
     @cached_property
     def tree(self) -> TreeNode:
-        """Kinds to names to settings.
+        """Entries of the file as a tree: kind, name, settings.
 
         Raises
         ------
         InvalidScenarioError
-            No YAML, an unknown kind, or a value without a source.
+            The file is not YAML, has an unknown kind, or a value without a source.
         """
         tree = parse_yaml(self.text, self.shown, "catalog")
         strange = [(k, n) for k, n in tree.mapping.items() if k not in KINDS]
@@ -67,12 +67,12 @@ class CatalogFile:
 
 @dataclass(frozen=True)
 class Catalog:
-    """Hardware parts by kind and name, from several files; later files override earlier ones.
+    """Catalog entries by kind and name, from several files; later files override earlier ones.
 
     Parameters
     ----------
-    files : files
-    own : kinds to names to settings, of a scenario itself
+    files : catalog files
+    own : entries that a scenario defines itself: kind, name, settings
 
     Examples
     --------
@@ -84,29 +84,31 @@ class Catalog:
     own: TreeNode | None = None
 
     def names(self, kind: str) -> tuple[str, ...]:
-        """All parts of a kind."""
+        """Names of all entries of a kind, sorted."""
         trees = [*(s.tree for s in self.files), *((self.own,) if self.own else ())]
         found = {n for t in trees if t.has(kind) for n in t[kind].mapping}
         return tuple(sorted(found))
 
     def entry(self, kind: str, name: str) -> TreeNode | None:
-        """The entry of a part; None for an unknown one."""
+        """Catalog entry by kind and name; None if unknown."""
         found = find_node(self.own, (kind, name)) if self.own else None
         likely = (s.tree for s in reversed(self.files) if name in s.text)
         return found or next((n for t in likely if (n := find_node(t, (kind, name)))), None)
 
     def with_own_parts(self, parts: TreeNode) -> Catalog:
-        """The catalog with the parts that a scenario defines itself."""
+        """Copy of the catalog with the entries that a scenario defines itself."""
         return replace(self, own=with_layer(parts, "catalog"))
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
-    """Catalog of files: bundled, of packages, of ``FORETRACE_CATALOG``, given; later ones win.
+    """Catalog of all files: built-in ones, of packages, of ``FORETRACE_CATALOG``, and given ones.
+
+    Later ones override earlier ones.
 
     Raises
     ------
     InvalidScenarioError
-        A directory that is not there.
+        A directory does not exist.
     """
     theirs = [d for d in os.environ.get(VARIABLE, "").split(os.pathsep) if d]
     files = [
@@ -119,7 +121,7 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
 
 @cache
 def _packaged_directories() -> tuple[str, ...]:
-    """Directories that installed packages bring: of a package, its folder."""
+    """Catalog directories of installed packages."""
     found = load_installed("foretrace.catalogs")
     return tuple(str(getattr(one, "__path__", [one])[0]) for one in found)
 
@@ -137,7 +139,7 @@ def _catalog_files_in(directory: str) -> tuple[CatalogFile, ...]:
 
 
 def values_without_source(tree: TreeNode) -> list[Problem]:
-    """Problems of a catalog file: values without a source."""
+    """Problems of a catalog tree: values that have no source."""
     found = []
     for parts in tree.mapping.values():
         for path, leaf in leaf_nodes(parts):

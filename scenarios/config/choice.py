@@ -1,4 +1,4 @@
-"""A registered thing by name, as a file chooses it: ``NAME``, or ``{use: NAME, …}``."""
+"""A registered class chosen by name in a file: ``NAME``, or ``{use: NAME, …}`` with settings."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Choice:
-    """A thing by name, with its settings in SI.
+    """A registered class chosen by name, with its settings in SI units.
 
     Parameters
     ----------
-    use : name of the thing
-    settings : keyword arguments of its constructor
+    use : registered name
+    settings : keyword arguments of the constructor
     """
 
     use: str
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as a scenario writes it: ``use`` and the settings."""
+        """Plain dictionary in the form of a scenario file: ``use`` and the settings."""
         return {"use": self.use, **self.settings}
 
 
 @dataclass(frozen=True)
 class ChoiceKind:
-    """A kind of thing that a file chooses by name.
+    """A kind of registered class that a scenario chooses by name, such as a backend or a process.
 
     Parameters
     ----------
-    noun : what messages call it
-    known : classes by name, those that are registered by now
-    partial : whether another place may say what is left out here; defaults are left out too
-    unknown_name_hint : what a message says to somebody whose name is unknown, beside the nearest
-    renamed : today's name by one of the release before, which is understood with a warning
+    noun : name of the kind in messages
+    known : function that returns the registered classes by name
+    partial : True if missing settings may come from elsewhere; defaults are then left out
+    unknown_name_hint : text that ends the error message about an unknown name
+    renamed : current name by old name; old names still work, with a warning
     """
 
     noun: str
@@ -54,13 +54,12 @@ class ChoiceKind:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: Any, info: ValidationInfo) -> Choice:
-        """From what a file says.
+        """Read a choice from the value in a file.
 
         Raises
         ------
         ValidationError
-            It is neither a name nor a mapping with one, nobody knows the name, or a setting is
-            not one of its constructor.
+            The value has no name, the name is unknown, or a setting is not a constructor argument.
         """
         if not isinstance(data, dict):
             name = self._known_name(data, "")
@@ -75,7 +74,7 @@ class ChoiceKind:
         return Choice(name, self._settings(given, name, info))
 
     def form(self, name: str) -> type[Section]:
-        """The thing and its settings, as a file writes them, for editors."""
+        """Model of a choice of one name with its settings, for the JSON schema."""
         model, says = self._model(name), f"This {self.noun}."
         own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description=says))}
         told = (model.__doc__ or "").partition("\n")[0]

@@ -1,7 +1,7 @@
-"""Names that answers, pages and overrides give to parts of the machine, and what each form means.
+"""Meaning of component names, kinds, path reasons, time breakdown parts and error sources.
 
-A name says what it is of by its form alone (``leaf1.up``, ``node0.gpu0.to_nic``); how quick such a
-part is, and who uses it, takes a machine: ``studies.component_explanation``.
+The meaning follows from the form of a name (``leaf1.up``, ``node0.gpu0.to_nic``). Rates and
+users of a component need a machine: see ``studies.explaining.part_explanation``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ DOUBTS = {
 
 
 def meaning_of_name(name: str) -> str:
-    """What a name of a part, a kind of part, a reason or a box of time means; "" for another name.
+    """Meaning of a component name, a kind, a path reason or a time breakdown part; "" if unknown.
 
     >>> meaning_of_name("node3.nic0.tx")
     'The sending direction of a NIC.'

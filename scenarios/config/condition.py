@@ -1,4 +1,4 @@
-"""Conditions, ``metric.statistic op quantity``: a small grammar, parsed, never evaluated."""
+"""Conditions of the form ``metric.statistic op quantity``; parsed, never evaluated as code."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ FORM = re.compile(r"\s*([A-Za-z_*][\w.*-]*)\s*(<=|>=|==|[<>](?!=))\s*(\S.*?)\s*"
 
 @dataclass(frozen=True)
 class Condition:
-    """What must hold of one number.
+    """A condition on one metric value, such as ``iteration_time.p95 <= 37 s``.
 
     Parameters
     ----------
-    metric : without its statistic, as written
-    statistic : ``p95``, ``mean``, ``peak``; "" for a single number
+    metric : name of the metric as written, without its statistic
+    statistic : ``p95``, ``mean``, ``peak`` …; "" for a metric with a single value
     op : ``<=``, ``>=``, ``<``, ``>`` or ``==``
-    limit : SI, in ``unit``; of a change, a ratio
-    unit : of the metric
-    text : as written
-    relative : compares the change against another run, not the value
+    limit : limit in SI, in ``unit``; for a change, a ratio
+    unit : SI unit of the metric
+    text : the condition as written
+    relative : True if the condition is on the change against another run, not on the value
 
     Examples
     --------
@@ -52,16 +52,21 @@ class Condition:
 
     @property
     def name(self) -> str:
-        """Metric and statistic."""
+        """Metric and statistic, such as ``iteration_time.p95``."""
         return f"{self.metric}.{self.statistic}".rstrip(".")
 
     def holds(self, value: float) -> bool:
-        """Whether a value (SI) meets the condition; NaN meets none."""
+        """True if a value in SI meets the condition; NaN meets none."""
         return COMPARE[self.op](value, self.limit)
 
 
 def read_condition(text: str) -> Condition:
-    """Read ``metric.statistic op quantity``.
+    """Parse a condition ``metric.statistic op quantity``.
+
+    Raises
+    ------
+    ValueError
+        The form, the metric, the statistic or the unit of the quantity is wrong.
 
     Raises
     ------
@@ -80,7 +85,7 @@ def read_condition(text: str) -> Condition:
 
 
 def read_change_condition(text: str) -> Condition:
-    """Read ``metric.statistic op +quantity %``: a condition on the change against another run.
+    """Parse ``metric.statistic op +quantity %``, a condition on the change against another run.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A scenario while it is read: a tree for each variant, not yet known to be right."""
+"""A scenario while it is being read: one tree per variant, not yet checked."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .schema import Section
 
 @dataclass(frozen=True)
 class VariantDraft:
-    """The base or one variant, against the schema.
+    """The base scenario or one variant, checked against the schema.
 
     Parameters
     ----------
-    name : ``base``, or a name of ``what_if``
-    tree : as written
-    full : with the values of the catalog beneath it
-    used : catalog entries that it names
-    model : the checked sections; None where ``problems`` are in the way
-    problems : names that the catalog lacks, mismatches with the schema
+    name : ``base``, or the name of a variant in ``what_if``
+    tree : the variant as written
+    full : the tree completed with values of the catalog
+    used : catalog entries that the variant uses
+    model : checked sections; None if there are ``problems``
+    problems : unknown catalog names and violations of the schema
     """
 
     name: str
@@ -39,7 +39,7 @@ class VariantDraft:
 
     @classmethod
     def of(cls, name: str, tree: TreeNode, catalog: Catalog) -> VariantDraft:
-        """The draft of one tree."""
+        """Check one tree and return its draft."""
         full, used, unknown = with_catalog_values(tree, catalog)
         model, mismatches = check_types(full)
         problems = (*unknown, *mismatches)
@@ -48,13 +48,13 @@ class VariantDraft:
 
 @dataclass(frozen=True)
 class Draft:
-    """A scenario with all its variants, as far as it can be read.
+    """A scenario with all its variants, as far as it could be read.
 
     Parameters
     ----------
-    tree : of the file with all that it extends and ``--set``
-    catalog : that it names parts of
-    file : as the user named it
+    tree : merged tree of the file, the files it extends, and ``--set``
+    catalog : catalog for its parts
+    file : file name as the user gave it
     """
 
     tree: TreeNode
@@ -63,17 +63,17 @@ class Draft:
 
     @cached_property
     def base(self) -> VariantDraft:
-        """The scenario itself."""
+        """Draft of the scenario itself."""
         return VariantDraft.of(BASE, self.tree, self.catalog)
 
     @cached_property
     def others(self) -> tuple[VariantDraft, ...]:
-        """Named entries of ``what_if`` that can be laid over the scenario, in order."""
+        """Drafts of the variants in ``what_if`` that can be applied, in order."""
         return tuple(d for d in self._variants_or_errors if isinstance(d, VariantDraft))
 
     @property
     def inapplicable_variant_problems(self) -> tuple[Problem, ...]:
-        """Problems of the ``what_if`` entries that cannot be applied."""
+        """Problems of the variants in ``what_if`` that cannot be applied."""
         errors = (e for e in self._variants_or_errors if isinstance(e, InvalidScenarioError))
         return tuple(problem for error in errors for problem in error.problems)
 
@@ -96,5 +96,5 @@ class Draft:
 
     @property
     def variants(self) -> tuple[VariantDraft, ...]:
-        """The base, then the others."""
+        """Drafts of the base scenario and of all variants."""
         return (self.base, *self.others)

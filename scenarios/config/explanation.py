@@ -1,7 +1,6 @@
-"""What a key, a metric, a backend or a part's name means: its unit, default, the values it takes.
+"""``explain``: the meaning, unit, default and allowed values of a setting, metric, backend or part.
 
-All of it is read from what checks it, so that the explanation cannot drift from the check; names of
-parts are told by their form.
+All of it is read from the schema that checks scenarios, so the two cannot differ.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ LISTS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation of a setting, metric, backend, part or word; ``str()`` is the printed text.
+    """Explanation of a setting, metric, backend, part or word; ``str()`` gives the printed text.
 
     Parameters
     ----------
-    name : dotted, as asked for
+    name : dotted name, as asked for
     what : one or two sentences
-    facts : unit, default, values, by name
-    below : what each key or part below it means
+    facts : unit, default, allowed values and so on, by label
+    below : meaning of each key or part below the name
     """
 
     name: str
@@ -58,7 +57,12 @@ class Explanation:
 
 
 def explain(name: str) -> Explanation:
-    """Look up a setting by dotted path, a metric, a backend, a process, a part or a word.
+    """Explain a setting by dotted path, a metric, a backend, a process, a part or a word.
+
+    Raises
+    ------
+    ScenarioError
+        The name is unknown; the message suggests the nearest one.
 
     Raises
     ------
@@ -124,7 +128,7 @@ def explain(name: str) -> Explanation:
 
 
 def _metric_named(name: str) -> Metric | None:
-    """A metric by its name, or by that of a statistic, of a job's too; None for no metric."""
+    """Metric by its name, with or without a statistic or a job prefix; None if unknown."""
     known = known_metrics()
     if found := known.get(name) or next((m for m in known.values() if m.fits(name)), None):
         return found
@@ -138,7 +142,7 @@ def _full_metric_name(metric: Metric) -> str:
 
 
 def _names_to_explain(schema: Schema) -> Iterator[str]:
-    """Everything that can be asked for, to compare a mistyped name with."""
+    """All names that can be explained, to suggest one for a mistyped name."""
     yield from known_metrics()
     yield from known_workloads()
     yield from known_backends()
@@ -167,14 +171,14 @@ def _schema_at(node: Schema | None, schema: Schema, words: list[str]) -> Schema 
 
 
 def _is_list(node: Schema, schema: Schema) -> bool:
-    """Whether a list is among what a schema allows."""
+    """True if a schema node allows a list."""
     if "$ref" in node:
         return _is_list(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)
     return node.get("type") == "array" or any(_is_list(f, schema) for f in node.get("anyOf", ()))
 
 
 def _schema_choices(node: Schema, schema: Schema) -> list[Schema]:
-    """A schema with references followed; several where any of them will do."""
+    """Alternatives of a schema node, with references resolved."""
     if "$ref" in node:
         return [*_schema_choices(schema["$defs"][node["$ref"].rpartition("/")[2]], schema)]
     if "anyOf" in node:
@@ -194,7 +198,7 @@ def _schema_properties(node: Schema, schema: Schema) -> Schema:
 
 
 def _schema_under_any_key(node: Schema, schema: Schema) -> Schema | None:
-    """What stands under any name: components, parts, items of a list."""
+    """Schema of the values of a mapping with free keys; None if the node has none."""
     for choice in _schema_choices(node, schema):
         named = choice.get("patternProperties", {}).values()
         for below in (choice.get("additionalProperties"), *named):

@@ -1,4 +1,4 @@
-"""Devices as a scenario and a command line name them; none is opened or imported here."""
+"""Settings of real devices in a scenario and on the command line; opens no device."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .sections.hil import HilSection
 
 
 def hil_section(scenario: Scenario) -> HilSection | None:
-    """The section ``hil`` of a scenario; None where nothing is swapped."""
+    """Section ``hil`` of a scenario; None if no component is swapped."""
     said: HilSection | None = scenario.section("hil")
     return said if said is not None and said.swap else None
 
 
 def devices_drive_run(scenario: Scenario) -> bool:
-    """Whether answers of devices, or a journal of them, drive its runs."""
+    """True if measured times of devices, or a journal of them, drive the simulation."""
     hil = hil_section(scenario)
     return hil is not None and hil.mode == "coupled"
 
 
 def live_devices_drive_run(scenario: Scenario) -> bool:
-    """Whether devices drive its runs, so that no two need be alike."""
+    """True if live devices drive the simulation, so that its result is not reproducible."""
     hil = hil_section(scenario)
     return devices_drive_run(scenario) and hil is not None and hil.journal is None
 
 
 def undeclared_driver_warnings(scenario: Scenario) -> Iterator[Problem]:
-    """Warnings about drivers that are not known here and may exist on a remote agent only."""
+    """Warnings about drivers that are unknown here but may exist on a remote agent."""
     from ...hil.agent.declared_drivers import agent_has_driver, unknown_driver_cure
 
     hil = hil_section(scenario)
@@ -54,12 +54,12 @@ def journal_file_name(variant: str) -> str:
 
 
 def parse_swap_options(texts: list[str]) -> list[str]:
-    """``node0.nic0=verbs:mlx5_0`` and the like, as settings of ``hil``.
+    """Settings of ``hil`` for ``--swap`` options such as ``node0.nic0=verbs:mlx5_0``.
 
     Raises
     ------
     ScenarioError
-        Another form.
+        An option has another form.
 
     Examples
     --------

@@ -13,12 +13,12 @@ GROUPS = tuple(
 
 
 def load_installed(group: str) -> list[object]:
-    """Objects that installed packages name as entry points of one group.
+    """Load the objects that installed packages declare as entry points of a group.
 
     Raises
     ------
     InvalidScenarioError
-        One of them fails; it is named with its package.
+        One of them fails to load; the message names its package.
     """
     return [_load_entry_point(point) for point in entry_points(group=group)]
 
@@ -38,7 +38,7 @@ def _load_entry_point(point: EntryPoint) -> object:
 
 
 def installed_plugin_problems(group: str) -> dict[str, str]:
-    """Plug-ins of a group by name, each with what is wrong with it; "" for nothing."""
+    """Problem of each plug-in of a group, by plug-in name; "" if it loads."""
     found = {}
     for point in entry_points(group=group):
         try:

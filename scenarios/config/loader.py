@@ -1,7 +1,7 @@
-"""From a file to a checked scenario, or to everything that is wrong with it at once.
+"""Loading: from a file to a checked scenario, or to a list of all its problems.
 
-A scenario is a merge of trees: catalog < ``extends`` < the file < ``--set`` < a variant.  Each is
-checked by one schema, whose errors lead back to the line that is at fault.
+A scenario is a merge of trees: catalog < ``extends`` < the file < ``--set`` < a variant. One
+schema checks each of them, and errors point to the line that is wrong.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def load(
     Parameters
     ----------
     file : str or Path
-        A YAML file, or ``foretrace:NAME`` for a bundled one (``NAME`` alone will do).
+        A YAML file, or the name of a bundled scenario: ``foretrace:NAME`` or ``NAME``.
     set : texts
-        ``cluster.nodes=4`` and the like, laid over the file.
+        Overrides such as ``cluster.nodes=4``, applied to the file.
     catalogs : directories
-        Of catalog files; an entry of theirs replaces the bundled one of the same name.
+        Directories of catalog files; their entries override bundled ones of the same name.
 
     Raises
     ------
@@ -79,12 +79,12 @@ def loads(
     set: Iterable[str] = (),
     catalogs: Iterable[str | os.PathLike[str]] = (),
 ) -> Scenario:
-    """Read and check a scenario from text; relative paths start at the current folder.
+    """Read and check a scenario given as text; relative paths start at the current folder.
 
     Parameters
     ----------
     text : YAML
-    file : how messages name it
+    file : file name to show in messages
     set, catalogs : as for ``load``
 
     Examples
@@ -99,7 +99,7 @@ def loads(
 
 
 def _reduce_scenario(scenario: Scenario) -> Any:
-    """Reduce a scenario for pickle to its resolved text: its models are not importable."""
+    """Pickle a scenario by its resolved form, since its models cannot be imported."""
     s = scenario
     known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
     return scenario_from_pickle, known
@@ -116,7 +116,7 @@ def scenario_from_pickle(
     warnings: tuple[Problem, ...],
     file: str,
 ) -> Scenario:
-    """A scenario that was pickled, from its resolved form and the rest of what it knew."""
+    """Restore a pickled scenario from its resolved form."""
     tree = _with_named_plugins(parse_yaml(json.dumps(plain), file))
     own = find_node(tree, ("catalog",))
     full, _, _ = with_catalog_values(tree, Catalog(own=own))
@@ -127,12 +127,12 @@ def scenario_from_pickle(
 
 
 def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
-    """A resolved scenario with settings laid over it; without variants, and who decided what.
+    """Scenario made from a resolved one with other settings; without variants and value origins.
 
     Parameters
     ----------
-    plain : as from ``Scenario.resolved``
-    settings : by dotted path
+    plain : resolved scenario, as from ``Scenario.resolved``
+    settings : new values by dotted path
 
     Raises
     ------
@@ -157,7 +157,7 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 
 @lru_cache(maxsize=4)
 def _read_resolved(text: str) -> tuple[TreeNode, Catalog]:
-    """A resolved scenario as a tree, without variants, and the catalog that it brings."""
+    """Tree of a resolved scenario without variants, and the catalog inside it."""
     tree = _with_named_plugins(parse_yaml(text, "resolved"))
     return without_keys(tree, ("what_if", "sweep", "catalog")), Catalog(
         own=find_node(tree, ("catalog",))
@@ -165,12 +165,12 @@ def _read_resolved(text: str) -> tuple[TreeNode, Catalog]:
 
 
 def scenario_file_and_shown_name(name: str) -> tuple[File, str]:
-    """The file of a scenario, and how messages name it.
+    """Path of a scenario file, and its name in messages.
 
     Raises
     ------
     InvalidScenarioError
-        Neither a file nor a bundled scenario.
+        There is no such file and no such bundled scenario.
     """
     bundled = name.removeprefix(BUNDLED)
     inside = LIBRARY / f"{bundled}.yaml"
@@ -187,7 +187,7 @@ def scenario_file_and_shown_name(name: str) -> tuple[File, str]:
 
 
 def _read_with_extends(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
-    """A file with all that it extends beneath it."""
+    """Tree of a file merged with all files that it extends."""
     return _merge_extends(read_yaml_file(path, shown), shown, (*above, os.path.abspath(path)))
 
 
@@ -236,7 +236,7 @@ def _check_scenario(
 
 
 def _scenario_of_draft(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
-    """The scenario of a draft in which no error was found."""
+    """Scenario of a draft without errors."""
     used = {key: entry for variant in draft.variants for key, entry in variant.used.items()}
     others = tuple(
         _scenario_of_variant(v, draft.file, tuple(variant_warnings(v)), v.used)
@@ -248,7 +248,7 @@ def _scenario_of_draft(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
 def _scenario_of_variant(
     draft: VariantDraft, shown: str, warnings: tuple[Problem, ...], used: Used
 ) -> Scenario:
-    """The scenario of the base or of one variant, which keeps no ``what_if`` of its own."""
+    """Scenario of the base or of one variant, without its own ``what_if``."""
     if draft.model is None:
         raise InvalidScenarioError(draft.problems)
     model, name = draft.model, draft.name
@@ -258,13 +258,13 @@ def _scenario_of_variant(
 
 
 def _with_named_plugins(tree: TreeNode) -> TreeNode:
-    """A resolved tree in the form of today, its plug-ins loaded."""
+    """Resolved tree in the current format, after loading its plug-ins."""
     _load_named_plugins(tree)
     return with_current_names(tree)
 
 
 def _load_named_plugins(tree: TreeNode) -> None:
-    """Run the plug-ins that are named, once each, before anything is checked."""
+    """Load the plug-ins listed under ``plugins``, once each."""
     named = find_node(tree, ("plugins",))
     for node in named.items if named else ():
         if node.text_value:

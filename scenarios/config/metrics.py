@@ -1,7 +1,7 @@
-"""The metrics that ``expect`` may name: what each is, in which unit, with which statistics.
+"""Metrics that conditions may use: name, unit, definition and statistics of each.
 
-Every run has those of :data:`~foretrace.sim.facts.metric.COMMON`, a scenario may have those
-below, and each workload declares its own.
+Every run has those of :data:`~foretrace.sim.facts.metric.COMMON`, scenarios add those below,
+and each workload declares its own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def register_metric(
     statistics: tuple[str, ...] = SPREAD,
     better: str = "",
 ) -> Metric:
-    """Make a metric known to ``expect``, ``explain`` and reports.
+    """Register a metric for ``expect``, ``explain`` and reports.
 
     Raises
     ------
     ValueError
-        The name is taken by another definition.
+        The name has another definition already.
     """
     new = Metric(name, unit, definition, statistics, better)
     if METRICS.setdefault(name, new) != new:
@@ -46,7 +46,7 @@ def register_metric(
 
 
 def known_metrics() -> dict[str, Metric]:
-    """Metrics by name: those of every scenario, and those that the known workloads declare.
+    """All metrics by name: those of every scenario, and those declared by the known workloads.
 
     >>> known_metrics()["iteration_time"].unit
     's'
@@ -56,9 +56,14 @@ def known_metrics() -> dict[str, Metric]:
 
 
 def parse_metric(text: str) -> tuple[Metric, str, str]:
-    """A metric, the component or metric name as written, and the statistic.
+    """Parse a metric name: the metric, the name as written without statistic, and the statistic.
 
-    Of one of several jobs, its name stands before it: ``a.iteration_time.p50``.
+    A metric of one of several jobs has the job's name in front: ``a.iteration_time.p50``.
+
+    Raises
+    ------
+    ValueError
+        The metric is unknown, not yet supported, or lacks this statistic.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Who imports the modules that register what scenarios name: told by the package above.
+"""Functions that import the modules which register backends and workloads.
 
-This folder reads names of backends and workloads, and knows none of the modules that have them.
+This folder uses registered names only and does not know the modules.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ _importers: dict[str, Importer] = {}
 
 
 def set_module_importers(**importers: Importer) -> None:
-    """Set the functions that import all modules of ours which register, by what they register."""
+    """Set the import functions by what their modules register: ``backends`` or ``workloads``."""
     _importers.update(importers)
 
 
 def import_own_modules(registered: str) -> None:
-    """Import our modules that register ``backends`` (with processes and media) or ``workloads``."""
+    """Import the built-in modules that register ``backends`` (with media …) or ``workloads``."""
     _importers[registered]()
 
 
 def import_modules(package: ModuleType) -> None:
-    """Import every module in a package, and in those below it."""
+    """Import every module of a package, recursively."""
     for module in walk_packages(package.__path__, f"{package.__name__}."):
         import_module(module.name)

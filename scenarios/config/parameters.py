@@ -1,4 +1,4 @@
-"""What ``sweep.vary`` says of one setting: the values it takes, or the range that they lie in."""
+"""Values of one setting in ``sweep.vary``: a list, or a range."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Scalar = str | int | float
 
 @dataclass(frozen=True)
 class Amount:
-    """A number as written, and its unit as written.
+    """A number and its unit, as written.
 
     Parameters
     ----------
-    number : exact
-    unit : "" for none
-    text : is it text in the file; bare numbers are not
+    number : the exact number
+    unit : unit as written; "" for none
+    text : True if it is text in the file, False for a bare number
     """
 
     number: Decimal
@@ -35,7 +35,7 @@ class Amount:
     text: bool = False
 
     def with_number(self, number: Decimal) -> Scalar:
-        """Another number, written like this one.
+        """Another number in the same unit and notation.
 
         >>> parse_amount("100 Gb/s").with_number(Decimal("250"))
         '250 Gb/s'
@@ -50,12 +50,12 @@ class Amount:
 
 
 def parse_amount(written: object) -> Amount:
-    """Read a number with or without its unit.
+    """Parse a number with an optional unit.
 
     Raises
     ------
     ValueError
-        Neither.
+        The value is not a number.
     """
     if isinstance(written, int | float) and not isinstance(written, bool):
         if math.isfinite(written):
@@ -71,19 +71,19 @@ class Values:
 
     Parameters
     ----------
-    values : as a file would say them
-    ordered : is a neighbour in the list also alike
+    values : the values in the form of a scenario file
+    ordered : True if neighbours in the list are similar, as for ascending numbers
     """
 
     values: tuple[Any, ...]
     ordered: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for tables: the values by their position, ``{"0": ..., "1": ...}``."""
+        """Values by their position, ``{"0": ..., "1": ...}``, for tables."""
         return {str(i): v for i, v in enumerate(self.values)}
 
     def value_at(self, fraction: float) -> Any:
-        """The value that lies at a share of the way, from 0 to below 1.
+        """Value at a fraction of the list, from 0 to below 1.
 
         >>> Values((1, 2, 4)).value_at(0.5)
         2
@@ -97,8 +97,8 @@ class Range:
 
     Parameters
     ----------
-    low, high : the ends
-    log : equal factors are equally likely, rather than equal differences
+    low, high : ends of the range
+    log : True for a logarithmic scale
     """
 
     low: Amount
@@ -106,7 +106,7 @@ class Range:
     log: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for tables: ``from``, ``to`` and, if it is logarithmic, ``log``."""
+        """Plain dictionary with ``from``, ``to`` and, if logarithmic, ``log``, for tables."""
         ends = {
             "from": self.low.with_number(self.low.number),
             "to": self.high.with_number(self.high.number),
@@ -114,7 +114,7 @@ class Range:
         return {**ends, "log": True} if self.log else ends
 
     def value_at(self, fraction: float) -> Scalar:
-        """The value that lies at a share of the way, from 0 to 1.
+        """Value at a fraction of the range, from 0 to 1.
 
         >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).value_at(0.5)
         '10 us'
@@ -128,7 +128,7 @@ Vary = Values | Range
 
 
 class RangeSection(Section):
-    """A range of values."""
+    """A range of values of a setting."""
 
     from_: Annotated[str | int | float, Field(alias="from")] = REQUIRED
     """The first value."""
@@ -141,12 +141,12 @@ class RangeSection(Section):
 
 
 def read_vary(data: Any, context: Any = None) -> Vary:
-    """What one setting takes: a list, or ``{from, to, step | log}``.
+    """Read the values of one setting: a list, or ``{from, to, step | log}``.
 
     Parameters
     ----------
-    data : as in the file
-    context : where the keys that are known are noted for messages
+    data : value in the file
+    context : validation context that collects the known keys for messages
     """
     if isinstance(data, list | tuple):
         return _read_list(data)
@@ -184,7 +184,7 @@ def _read_list(data: Any) -> Values:
 
 
 def _is_ascending(values: Any) -> bool:
-    """Whether values are ascending numbers."""
+    """True if the values are ascending numbers in one unit."""
     try:
         read = [parse_amount(v) for v in values]
     except ValueError:

@@ -1,6 +1,6 @@
-"""Parts of a machine: ``model:`` names a catalog entry, other keys change what it says.
+"""Parts of a machine: ``model:`` names a catalog entry, other keys override its values.
 
-The settings of a kind are those of the backend that predicts it, and a few facts beside.
+The settings of a kind of part are those of the backend that predicts it, plus a few facts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Whole = Annotated[int, Field(ge=0)]
 
 
 class GpuFacts(Section):
-    """What a GPU has beside the times of its kernels."""
+    """Facts about a GPU besides the settings of its backend."""
 
     memory: Bytes | None = Field(None, description="Memory size of one GPU.")
     streams: Annotated[int, Field(ge=1)] | None = Field(
@@ -56,14 +56,14 @@ class GpuFacts(Section):
 
 
 class MemoryFacts(Section):
-    """How large a memory is; 0 GB: not fitted."""
+    """Facts about a memory; size 0 means that it is not present."""
 
     size: Bytes | None = Field(None, description="Capacity of one device.")
     power: Watts | None = Field(None, description="Power of one device at full load.")
 
 
 class HostFacts(Section):
-    """What a machine has beside its GPUs."""
+    """Facts about the host of a machine."""
 
     cores: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Number of threads that run at the same time."
@@ -75,22 +75,22 @@ class HostFacts(Section):
 
 
 class OtherFacts(Section):
-    """What any part has."""
+    """Facts about any other part."""
 
     power: Watts | None = Field(None, description="Power of one at full load.")
 
 
 @dataclass(frozen=True)
 class PartKind:
-    """A kind of part: what a file may say of it, and where.
+    """A kind of part: its settings, and where it may stand in a scenario.
 
     Parameters
     ----------
-    facts : settings beside those of its backends
-    backends : whose settings it has
-    place : ``node``, ``fabric`` or ``link``
+    facts : settings in addition to those of the backends
+    backends : names of the backends whose settings the part has
+    place : section of the cluster that has it: ``node``, ``fabric`` or ``link``
     help : one sentence
-    priced_by : setting that tells its size, to price it by; "" for none
+    priced_by : setting with its size, for prices per size; "" for none
     """
 
     facts: type[Section]
@@ -127,7 +127,7 @@ OURS = {
 
 
 class _Kinds(Mapping[str, PartKind]):
-    """Ours, and those that plug-ins registered by now."""
+    """All kinds of part by name: built-in ones, and those that plug-ins registered."""
 
     def __getitem__(self, name: str) -> PartKind:
         return OURS[name] if name in OURS else _registered_kind(PARTS[name])
@@ -155,7 +155,7 @@ KINDS: Mapping[str, PartKind] = _Kinds()
 
 
 def node_parts() -> tuple[str, ...]:
-    """Kinds of part that are in a machine.
+    """Names of the kinds of part that a machine can have.
 
     >>> node_parts()[:5]
     ('gpu', 'nic', 'cxl', 'host', 'memory')
@@ -168,14 +168,14 @@ OWN = ("model", "count")
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of part of every machine, with all that is known of it.
+    """One kind of part in every machine, with its known settings.
 
     Parameters
     ----------
-    kind : name in ``KINDS``: ``gpu``, ``nic`` …
+    kind : name in ``KINDS``, such as ``gpu`` or ``nic``
     model : name of its catalog entry; "" for none
-    count : in each machine
-    settings : SI, by name; only those that are known
+    count : number in each machine
+    settings : known settings in SI, by name
     """
 
     kind: str
@@ -184,11 +184,11 @@ class Part:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as a scenario writes it."""
+        """Plain dictionary in the form of a scenario file."""
         return {"model": self.model, "count": self.count, **self.settings}
 
     def settings_for(self, backend: str) -> dict[str, Any]:
-        """Those of its settings that a backend's constructor takes.
+        """Settings of the part that a backend's constructor takes.
 
         >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).settings_for("nic")
         {'bandwidth': 25000000000.0}
@@ -196,7 +196,9 @@ class Part:
         return settings_taken(backend_settings_model(backend), self.settings)
 
     def backend(self) -> str:
-        """Backend that predicts it: one whose required settings it gives, else that of its kind.
+        """Name of the backend that predicts the part.
+
+        It is a backend whose required settings the part has, else the default of its kind.
 
         >>> Part("library", settings={"algorithms": "ring"}).backend()
         'fabric'
@@ -209,7 +211,7 @@ class Part:
 
 
 def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some nested settings that a model takes."""
+    """Subset of nested settings that a model accepts."""
     groups = {k: group_model(f) for k, f in model.model_fields.items() if k in settings}
     return {
         k: settings_taken(group, settings[k]) if group else settings[k]
@@ -219,7 +221,7 @@ def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def entry_model(kind: str) -> type[Section]:
-    """The model of a catalog entry: the facts and settings of one kind of part.
+    """Model of a catalog entry of one kind: its facts and the settings of its backends.
 
     >>> entry_model("nic").allowed()[:3]
     ('power', 'bandwidth', 'latency')
@@ -234,7 +236,7 @@ def entry_model(kind: str) -> type[Section]:
 
 @cache
 def part_model(kind: str) -> type[Section]:
-    """The model of one kind of part as a scenario writes it.
+    """Model of one kind of part in the form of a scenario file.
 
     >>> part_model("nic").allowed()[:4]
     ('model', 'count', 'power', 'bandwidth')
@@ -249,11 +251,11 @@ def part_model(kind: str) -> type[Section]:
 
 @dataclass(frozen=True)
 class PartLink:
-    """What joins two kinds of parts inside a machine.
+    """A link between two kinds of part inside a machine.
 
     Parameters
     ----------
-    from_, to : names of parts: ``gpu``, ``nic`` …
+    from_, to : kinds of part, such as ``gpu`` and ``nic``
     link : the link between each pair
     """
 
@@ -262,12 +264,18 @@ class PartLink:
     link: Part
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as a scenario writes it: ``from``, ``to``, ``via``, settings of the link."""
+        """Plain dictionary in the form of a file: ``from``, ``to``, ``via`` and link settings."""
         return {"from": self.from_, "to": self.to, "via": self.link.model, **self.link.settings}
 
 
 class ComponentOverride(Section):
-    """How single components differ from the others."""
+    """Difference of single components from the others of their kind.
+
+    Parameters
+    ----------
+    slowdown : factor on durations, and divisor of rates
+    down : True if the component has failed
+    """
 
     slowdown: Annotated[float, Field(gt=0)] = 1.0
     """Factor on durations, and divisor of rates; 1.3 is 30 % slower."""
@@ -277,7 +285,7 @@ class ComponentOverride(Section):
 
 @cache
 def part_link_model() -> type[Section]:
-    """The model of one of ``links`` as a file writes it."""
+    """Model of one entry of ``links`` in a scenario file."""
     own: dict[str, Any] = {
         "from_": (
             str,
@@ -297,7 +305,7 @@ def part_link_model() -> type[Section]:
 
 
 def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
-    """One of ``links``."""
+    """Read one entry of ``links``."""
     if not isinstance(data, dict):
         message = "a link needs keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
         raise validation_error("mapping", message, value=data)
@@ -308,13 +316,13 @@ def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
 
 
 def required_settings(backend: str) -> list[str]:
-    """Settings of a backend that have no default."""
+    """Names of a backend's settings that have no default."""
     model = backend_settings_model(backend)
     return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
 def part_backends(kind: str) -> list[type[Backend]]:
-    """Backends whose settings a kind of part has: our own first, then those that claim it.
+    """Backend classes whose settings a kind of part has: built-in ones, then those of plug-ins.
 
     >>> [cls.__name__ for cls in part_backends("nic")]
     ['Nic']
@@ -325,7 +333,7 @@ def part_backends(kind: str) -> list[type[Backend]]:
 
 
 def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
-    """A part from what a file says: its keys, or only the name of a catalog entry."""
+    """Read a part: a mapping of its keys, or the name of a catalog entry."""
     if isinstance(data, str):
         return Part(kind, data)
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Values that no scenario can ask for yet, each with the release that brings it."""
+"""Setting values that are not supported yet, with the release planned for each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLANNED_RELEASES = {
 
 
 def planned_release(path: str, value: object) -> str:
-    """Future release in which a setting's value will be supported; "" for none planned.
+    """Release in which a setting's value will be supported; "" if none is planned.
 
     >>> planned_release("metric", "gpu.memory"), planned_release("metric", "gpu.memori")
     ('0.3', '')

@@ -1,4 +1,4 @@
-"""Errors that come out of a plug-in while it runs: whose they are, and in which line."""
+"""Errors raised inside a plug-in during a run: which plug-in, and which line."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ PREFIX = "foretrace_plugin_"  # of the name of the module made from a plug-in's 
 
 
 def _bad_yield_message(error: BaseException) -> str:
-    """Message on a plug-in that yielded something other than an event; empty for other errors.
+    """Message about a plug-in's process that did not yield an event; "" for other errors.
 
-    File and line are read from the text of SimPy's error, which has them nowhere else.
+    File and line are parsed from the text of SimPy's error, the only place that has them.
     """
     said = re.search(r'File "(.+)", line (\d+)(?:.|\n)*Invalid yield value "(.*)"', str(error))
     files = {getattr(m, "__file__", "") for n, m in sys.modules.items() if n.startswith(PREFIX)}
@@ -26,7 +26,7 @@ def _bad_yield_message(error: BaseException) -> str:
 
 
 def message_naming_plugin(error: BaseException) -> str:
-    """A message that names the plug-in and line an unexpected error came from; "" for none."""
+    """Message that names the plug-in and line of an unexpected error; "" for no plug-in."""
     told, step = _bad_yield_message(error), error.__traceback__
     if error.__cause__ is not None:  # SimPy raises the error of a process again
         told = told or message_naming_plugin(error.__cause__)
@@ -41,7 +41,7 @@ def message_naming_plugin(error: BaseException) -> str:
 
 
 def traceback_inside_plugin(error: BaseException) -> TracebackType | None:
-    """The steps of an error from where it entered a plug-in; None where it did not."""
+    """Traceback of an error from its first frame in a plug-in; None if it has no such frame."""
     step = error.__traceback__
     while step is not None and not step.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
         step = step.tb_next

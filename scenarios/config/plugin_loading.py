@@ -1,10 +1,10 @@
-"""Plug-ins that a scenario names as files: run once, checked, and taken back when edited.
+"""Plug-ins that a scenario lists as files: loaded once, checked, and unloaded when edited.
 
-``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), processes, workloads, media, kinds of part, topologies, collective algorithms,
-kinds of op, roles or sections of reports as our own modules do.  An installed package does the
-same through entry points.  A plug-in runs with all the rights of its user: load only those that
-you trust.
+``plugins: [file.py]`` in a scenario runs a file, relative to the scenario. The file registers
+backends (``@backend``), processes, workloads, media, kinds of part, topologies, collective
+algorithms, kinds of op, roles or report sections, as the built-in modules do. An installed
+package does the same through entry points. A plug-in runs with all the rights of its user: load
+only plug-ins that you trust.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .settings import backend_settings_model, constructor_model
 
 
 def load_plugin_file(file: Path, spot: FilePosition) -> None:
-    """Run a plug-in once in a process.
+    """Load a plug-in file, once per process.
 
     Parameters
     ----------
-    file : of Python
-    spot : where it is named
+    file : Python file
+    spot : position in the scenario that lists it
 
     Raises
     ------
     InvalidScenarioError
-        It is not there, or fails.
+        The file does not exist, or fails.
     """
     try:
         text = file.read_bytes()
@@ -82,9 +82,9 @@ def load_plugin_file(file: Path, spot: FilePosition) -> None:
 
 
 def unload_plugin_file(file: Path) -> None:
-    """Take away what a file put into the tables, as if it had not been run; for tests, too.
+    """Remove all registrations of a plug-in file; also for tests.
 
-    Sections, types of workload and metrics of its stay.
+    Its sections, workload types and metrics stay registered.
     """
     _unregister_plugin_file(file)
     for name, module in list(sys.modules.items()):
@@ -99,7 +99,7 @@ def _unregister_plugin_file(file: Path) -> None:
 
 
 def _check_plugin(file: Path, spot: FilePosition) -> None:
-    """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
+    """Raise an error for a registered class with missing methods or an unusable constructor."""
     for table, name in sorted(_registered[file]):
         made = plugin_registries()[table][name]
         if table not in VERBS and not isinstance(made, Algorithm):
@@ -130,19 +130,19 @@ VERBS = {
 
 
 def _check_callables(table: str, cls: Any) -> None:
-    """Refuse what could not be asked when its turn comes.
+    """Raise TypeError if a class lacks a method that its registry requires.
 
     Raises
     ------
     TypeError
-        Says what to write.
+        The message says which method to write.
     """
     for wanted in VERBS[table]:
         _check_methods(table, cls, wanted)
 
 
 def _check_methods(table: str, cls: Any, method: str) -> None:
-    """Refuse a class without one of the methods that it is asked by."""
+    """Raise TypeError if a class lacks one method with the required arguments."""
     verb, _, arguments = method.partition("(")
     if not isinstance(cls, type):
         raise TypeError(f"{cls.__name__} is not a class; write a class with 'def {method}'")
@@ -170,7 +170,7 @@ UNWRITTEN = (
 
 
 def plugin_registries() -> dict[str, dict[str, Any]]:
-    """Tables that plug-ins may add to, by the kind of thing they hold."""
+    """Registries that plug-ins may add to, by the kind of thing they hold."""
     algorithms = {f"algorithm of {name}": table for name, table in ALGORITHMS.items()}
     return {
         "backend": BACKENDS,
@@ -213,7 +213,7 @@ def _failure_message(name: str, error: BaseException) -> str:
 
 
 def _clear_cached_models() -> None:
-    """Forget the models derived from names that were known before."""
+    """Clear cached models that depend on the registered names."""
     for derived in (
         backend_settings_model,
         entry_model,

@@ -1,4 +1,4 @@
-"""Problems of a scenario: all at once, each with its line and its cure."""
+"""Problems of a scenario: each with its position in the file and a cure, all reported at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ WIDEST = 100  # columns of an excerpt
 
 @dataclass(frozen=True)
 class FilePosition:
-    """A place in a file, with the line it stands on.
+    """A position in a file, with the text of its line.
 
     Parameters
     ----------
-    file : as the user named it
-    line, column : from 1
-    width : columns that carets mark; 0 for none
-    text : the whole line
-    path : dotted, as the file has it
+    file : file name as the user gave it
+    line, column : position, from 1
+    width : number of columns to mark with carets; 0 for none
+    text : the complete line
+    path : dotted path of the setting
     """
 
     file: str
@@ -39,13 +39,13 @@ class FilePosition:
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a scenario: message, place and cure.
+    """One problem of a scenario: message, position and severity.
 
     Parameters
     ----------
-    kind : such as ``unknown-key``
-    message : what is wrong, with the value; what to do
-    spot : where
+    kind : short identifier, such as ``unknown-key``
+    message : what is wrong, with the value, and what to write instead
+    spot : position in the file
     severity : ``error`` or ``warning``
 
     Examples
@@ -68,7 +68,7 @@ class Problem:
         return "\n".join(head + _source_excerpt(self.spot))
 
     def facts(self) -> dict[str, str | int]:
-        """The problem as plain values, for ``--json`` and editors."""
+        """Plain dictionary of the problem, for ``--json`` and editors."""
         spot = self.spot
         return {
             "file": spot.file,
@@ -91,7 +91,7 @@ def _source_excerpt(spot: FilePosition) -> list[str]:
 
 
 def _cut_line(text: str, start: int) -> tuple[str, int]:
-    """A line cut to what fits, around the column that matters."""
+    """A line cut to the display width around a column, and the new position of that column."""
     if len(text) <= WIDEST:
         return text, start
     left = max(0, min(start - WIDEST // 3, len(text) - WIDEST))
@@ -101,11 +101,11 @@ def _cut_line(text: str, start: int) -> tuple[str, int]:
 
 
 class InvalidScenarioError(ScenarioError):
-    """A scenario with problems, all of them.
+    """Error that holds all problems of a scenario.
 
     Parameters
     ----------
-    problems : errors first as they stand in the file, at most 20 shown
+    problems : problems in file order; at most 20 are shown
     """
 
     def __init__(self, problems: Iterable[Problem]):
@@ -117,18 +117,18 @@ class InvalidScenarioError(ScenarioError):
         return problems_text(self.problems)
 
     def facts(self) -> list[dict[str, str | int]]:
-        """The problems shown, as ``--json`` prints them."""
+        """Plain dictionaries of the shown problems, for ``--json``."""
         return [p.facts() for p in self.problems[:AT_MOST]]
 
 
 def distinct_in_file_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Problems without duplicates, in the order of the file."""
+    """Problems without duplicates, sorted by their position in the file."""
     unique = dict.fromkeys(problems)
     return tuple(sorted(unique, key=lambda p: (p.spot.file, p.spot.line, p.spot.column)))
 
 
 def problems_text(problems: Sequence[Problem]) -> str:
-    """At most 20 problems as text, and how many more there are."""
+    """Text of at most 20 problems, and the number of the others."""
     lines = [str(p) for p in problems[:AT_MOST]]
     rest = len(problems) - AT_MOST
     if rest > 0:
@@ -137,7 +137,7 @@ def problems_text(problems: Sequence[Problem]) -> str:
 
 
 def did_you_mean_text(name: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where something is near, else what there is.
+    """``; did you mean 'x'?`` if a known name is similar, else a list of the known names.
 
     >>> did_you_mean_text("bandwith", ["bandwidth", "latency"])
     "; did you mean 'bandwidth'?"

@@ -1,4 +1,4 @@
-"""Arguments of constructors that a run gives and no file can."""
+"""Constructor arguments that the run supplies, and a file cannot give."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...sim.units import Bytes
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """Settings of the cluster's GPUs, SI, by name: for a workload that depends on where it runs."""
+    """Settings of the cluster's GPUs in SI by name, for a workload that depends on the hardware."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class HostResources:
-    """What is known of the host of a machine that its GPUs share.
+    """Resources of a machine's host, which its GPUs share.
 
     Parameters
     ----------
-    memory : B, or None
-    gpus : of the machine
-    dispatches : whether it says what a thread takes to dispatch an operator
+    memory : memory size in B; None if unknown
+    gpus : number of GPUs in the machine
+    dispatches : True if the host has a time to dispatch an operator
     """
 
     memory: Bytes | None = None
@@ -40,7 +40,7 @@ RUN_ARGUMENTS = (Graph, GpuSettings, GpuModel, HostResources)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
-    """Instance of ``cls`` from settings, and those of ``given`` whose type its constructor takes.
+    """Construct ``cls`` from settings and from those of ``given`` whose type its constructor takes.
 
     Examples
     --------
@@ -62,5 +62,5 @@ def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) 
 
 @cache
 def _constructor_hints(cls: type) -> Mapping[str, Any]:
-    """Types of a constructor's arguments; reading them takes half a millisecond."""
+    """Type annotations of a constructor's arguments; cached, since reading them takes 0.5 ms."""
     return get_type_hints(getattr(cls, "__init__"))  # noqa: B009  mypy

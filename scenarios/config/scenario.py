@@ -1,4 +1,4 @@
-"""A checked description: immutable, SI floats, every value with who decided it."""
+"""A checked, immutable scenario: values in SI, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ITEM = re.compile(r"\[(\d+)\]")  # index in a list
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a value: the layer and the place that decided it.
+    """Origin of a value: the layer and the file position that set it.
 
     Parameters
     ----------
-    text : as written
+    text : value as written
     layer : ``default``, ``catalog``, ``extends``, ``scenario``, ``--set`` or ``variant NAME``
     where : file, line and column; "" for defaults
-    source : where the number comes from, if that is said
+    source : source of the number, such as a datasheet; None if not given
     """
 
     text: str
@@ -56,17 +56,17 @@ class Origin:
 
 @dataclass(frozen=True, repr=False)
 class Scenario:
-    """A checked description of what to simulate; made by ``load``.
+    """A checked description of what to simulate, made by ``load``.
 
     Parameters
     ----------
     model : the checked sections
-    plain : what it takes to load it again: see ``resolved``
-    origins : who decided each value, by dotted path
-    variant : ``base``, or a name of ``what_if``
-    others : the scenarios of ``what_if``, in order
-    warnings : legal, and probably wrong
-    file : as the user named it
+    plain : resolved scenario as plain values: see ``resolved``
+    origins : origin of each value, by dotted path
+    variant : ``base``, or the name of a variant in ``what_if``
+    others : scenarios of the variants in ``what_if``, in order
+    warnings : problems that are legal but probably mistakes
+    file : file name as the user gave it
     """
 
     model: Section
@@ -83,26 +83,26 @@ class Scenario:
 
     @cached_property
     def build_cache(self) -> dict[str, Any]:
-        """What was built of it, by name: its checks and its run ask for the same."""
+        """Cache of objects built from the scenario, by name, shared by its checks and its run."""
         return {}
 
     def section(self, key: str) -> Any:
-        """The checked value of a key at the top; None where it is absent."""
+        """Checked value of a top-level key; None if absent."""
         return getattr(self.model, key)
 
     @property
     def name(self) -> str:
-        """The name of the scenario, and of the folder of its runs."""
+        """Name of the scenario, also of the folder of its runs."""
         return str(self.section("name"))
 
     @property
     def question(self) -> str:
-        """The question that the run answers; "" for none."""
+        """Question that the run answers; "" for none."""
         return str(self.section("question")).strip()
 
     @property
     def jobs(self) -> Mapping[str, JobSection]:
-        """Jobs by name: those of ``jobs``, or the one that ``workload`` is short for."""
+        """Jobs by name; a top-level ``workload`` is the single job ``main``."""
         from .sections.jobs import single_job
 
         several: Mapping[str, JobSection] = self.section("jobs")
@@ -111,17 +111,17 @@ class Scenario:
 
     @property
     def workload(self) -> WorkloadSection:
-        """The workload of the first job."""
+        """Workload of the first job."""
         return next(iter(self.jobs.values())).workload
 
     @property
     def cluster(self) -> ClusterSection:
-        """The machines."""
+        """Machines and network."""
         return cast("ClusterSection", self.section("cluster"))
 
     @property
     def backends(self) -> Mapping[str, Binding]:
-        """Backends by component name or glob; see ``binding.meant``."""
+        """Backends by component name or glob; see ``binding.entry_for_component``."""
         return cast("Mapping[str, Binding]", self.section("backends"))
 
     @property
@@ -131,22 +131,22 @@ class Scenario:
 
     @property
     def placement(self) -> PlacementSection:
-        """The placement of ranks and of their state."""
+        """Placement of ranks and of the optimizer state."""
         return cast("PlacementSection", self.section("placement"))
 
     @property
     def what_if(self) -> tuple[VariantSection, ...]:
-        """The differences as written; their scenarios are ``variants()``."""
+        """Variants as written; their scenarios are in ``variants()``."""
         return cast("tuple[VariantSection, ...]", self.section("what_if"))
 
     @property
     def expect(self) -> tuple[Expectation, ...]:
-        """Conditions on the results, which decide the exit code."""
+        """Conditions on the results; they decide the exit code."""
         return cast("tuple[Expectation, ...]", self.section("expect"))
 
     @property
     def cost(self) -> CostSection | None:
-        """Prices; None where the file has none."""
+        """Prices; None if the file has none."""
         return cast("CostSection | None", self.section("cost"))
 
     @property
@@ -160,16 +160,16 @@ class Scenario:
         return cast("ReportSection", self.section("report"))
 
     def variants(self) -> tuple[Scenario, ...]:
-        """Itself as ``base``, then each of ``what_if``."""
+        """The base scenario, then the scenario of each variant in ``what_if``."""
         return (self, *self.others)
 
     def only(self, variant: str) -> Scenario:
-        """The scenario with one variant of ``what_if`` only.
+        """Copy of the scenario with only one variant of ``what_if``.
 
         Raises
         ------
         ScenarioError
-            No variant of that name.
+            There is no variant with that name.
         """
         kept = tuple(o for o in self.others if o.variant == variant)
         if not kept:
@@ -182,12 +182,12 @@ class Scenario:
         return replace(self, plain=told, others=kept)
 
     def message_prefix(self, path: str) -> str:
-        """The place of a setting, as the beginning of a message; "" for none."""
+        """Prefix of an error message with the file and line of a setting; empty if unknown."""
         places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
         return "".join(f"{where}: " for where in islice(places, 1))
 
     def position_of(self, message: str) -> FilePosition:
-        """Place of the setting with which a message begins, or of what it is below; else the file.
+        """Position of the setting that a message begins with, or of one above it; else the file.
 
         >>> from .loader import load
         >>> first = load("first")
@@ -208,27 +208,27 @@ class Scenario:
 
     def spot(self, path: str) -> FilePosition:
         """Place of a setting, or of one that begins so; the file alone where none was written."""
-        file, *place = self.place(path).removesuffix(": ").rsplit(":", 2)
+        file, *place = self.message_prefix(path).removesuffix(": ").rsplit(":", 2)
         if len(place) < 2:
             return FilePosition(self.file, path=path)
         return FilePosition(file, int(place[0]), int(place[1]), path=path)
 
     def _where(self, path: str) -> str:
-        """Where a setting, or one below it, was written; "" for nowhere."""
+        """File position of a setting or of a setting below it; "" if unknown."""
         below = f"{path}."
         said = (o.where for p, o in self.origins.items() if p == path or p.startswith(below))
         return next(filter(None, said), "")
 
     def resolved(self) -> Plain:
-        """All of it as plain values, ready for YAML: loads again to the same scenario.
+        """The scenario as plain values for YAML, which load again to the same scenario.
 
-        Files have absolute paths, defaults are written out, and the catalog entries that are
-        used stand under ``catalog`` with their sources.
+        Paths are absolute, defaults are written out, and the catalog entries in use are included
+        under ``catalog`` with their sources.
         """
         return json.loads(json.dumps(self.plain))
 
     def digest(self) -> str:
-        """SHA-256 of everything that can change the answer; files count by what is in them."""
+        """SHA-256 of everything that can change the answer; files count by their content."""
         told = self.resolved()
         for key in ("question", "report", "sweep"):
             told.pop(key, None)
@@ -242,12 +242,12 @@ class Scenario:
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
-        """Every checked value in SI, by dotted path; for tables."""
+        """All checked values in SI, by dotted path."""
         return values_by_dotted_path(self.model)
 
 
 def variant_with_uses_merged(entries: list[Plain], name: str) -> Plain:
-    """One entry of ``what_if`` with all that it uses written into it.
+    """One entry of ``what_if`` merged with the entries that it uses.
 
     >>> a, b = {"name": "a", "set": {"x": 1, "y": 1}}, {"name": "b", "use": ["a"], "set": {"x": 2}}
     >>> variant_with_uses_merged([a, b], "b")
@@ -263,7 +263,7 @@ def variant_with_uses_merged(entries: list[Plain], name: str) -> Plain:
 
 
 def values_by_dotted_path(value: Any, path: str = "") -> dict[str, Any]:
-    """Nested models, mappings and sequences as one mapping of dotted paths."""
+    """Flatten nested models, mappings and sequences to a mapping by dotted path."""
     from pydantic import BaseModel
 
     if isinstance(value, BaseModel):

@@ -1,8 +1,7 @@
-"""Sections of a scenario: each is a model that registers itself under its key.
+"""Sections of a scenario: each is a model registered under its key.
 
-A section that nobody registered is an unknown key, so later work adds one without editing the
-loader: a module in ``sections/``, or one that an installed package names as its entry point
-``foretrace.sections``.
+A key without a registered section is an unknown key. New sections need no change of the loader:
+a module in ``sections/``, or an entry point ``foretrace.sections`` of an installed package.
 """
 
 from __future__ import annotations
@@ -61,10 +60,9 @@ FileName = Annotated[str, NAMES_FILE]
 
 
 def _describe_properties(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """Give the properties of a model the texts under its fields.
+    """Add the docstrings below a model's fields to its JSON schema.
 
-    Done when somebody wants a schema: reading sources at every start would cost more than all
-    the rest of a model.
+    This is done only when a schema is requested, since reading the sources is slow.
     """
     told = _field_texts(model)
     for name, field in model.model_fields.items():
@@ -74,7 +72,7 @@ def _describe_properties(schema: dict[str, Any], model: type[BaseModel]) -> None
 
 
 def _field_texts(model: type[BaseModel]) -> dict[str, str]:
-    """The text under each field of a class and of those it inherits from."""
+    """Docstring below each field of a class and of its base classes, by field name."""
     found: dict[str, str] = {}
     for cls in reversed(model.__mro__):
         if not issubclass(cls, Section) or cls.__module__ == __name__:
@@ -90,9 +88,9 @@ def _field_texts(model: type[BaseModel]) -> dict[str, str]:
 
 
 class Section(BaseModel):
-    """A mapping of a scenario: unknown keys are errors, nothing is converted silently.
+    """A mapping in a scenario: unknown keys are errors, and no type is converted silently.
 
-    The text under each field is what ``explain`` and editors show.
+    The docstring below each field is shown by ``explain`` and by editors.
     """
 
     model_config = ConfigDict(
@@ -102,14 +100,14 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _note_keys(cls, data: Any, info: ValidationInfo) -> Any:
-        """Leave word of the keys known here, for messages."""
+        """Record the known keys of this mapping for error messages."""
         if info.context is not None and isinstance(data, dict):
             info.context[id(data)] = cls.allowed()
         return data
 
     @classmethod
     def allowed(cls) -> tuple[str, ...]:
-        """The keys that it takes."""
+        """Names of the keys of the section."""
         return tuple(f.alias or name for name, f in cls.model_fields.items())
 
     @classmethod
@@ -119,14 +117,14 @@ class Section(BaseModel):
 
 
 def validation_error(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
-    """The error that a validator raises about one key below its value.
+    """Validation error about one key of the value being validated.
 
     Parameters
     ----------
-    kind : of the problem
-    message : in full
-    key : below the value that is validated; "" for the value itself
-    value : what stands there
+    kind : kind of problem
+    message : complete message
+    key : key below the value; "" for the value itself
+    value : the wrong value
     """
     error = PydanticCustomError(kind, "{message}", {"message": message})
     details: Any = {"type": error, "loc": (key,) if key else (), "input": value}
@@ -144,16 +142,17 @@ def _no_problems(tree: TreeNode, check_tree: Attempt) -> Iterable[Problem]:
 
 @dataclass(frozen=True)
 class RegisteredSection:
-    """A key at the top of a scenario.
+    """A registered top-level key of a scenario.
 
     Parameters
     ----------
-    annotation : type of its value, or a function that makes it when all sections are known
-    default : value where the key is absent; ``REQUIRED`` for none
+    annotation : type of its value, or a function that builds the type once all sections are known
+    default : value if the key is absent; ``REQUIRED`` for none
     help : one sentence
-    inherited : does ``extends`` bring it along
-    files : says which keys below it name files, relative to the file that says so
-    broken : of the whole tree, what its references lead nowhere; it may try changed trees
+    inherited : True if ``extends`` inherits it
+    files : function that returns which keys below it name files
+    broken : function that checks references: takes the complete tree and a function that checks a
+        changed tree, and yields problems
     """
 
     annotation: Any
@@ -177,24 +176,24 @@ def register(
     files: Files | tuple[str, ...] = (),
     broken: Broken = _no_problems,
 ) -> None:
-    """Add a key to the top of every scenario.
+    """Register a top-level key of scenarios.
 
     Parameters
     ----------
-    key : as in the file
-    annotation : a Section, any type that pydantic checks, or a function that makes it when
-        all sections are known
-    default : value where the key is absent; ``REQUIRED`` for none
-    help : one sentence; a Section's docstring unless said
-    inherited : does ``extends`` bring it along
-    files : keys below it that name files, relative to the file that says so, or who knows them
-    broken : given the whole tree, and a function that says what is wrong with a changed one,
-        the problems of its own second pass
+    key : key in the file
+    annotation : a Section, a type that pydantic checks, or a function that builds the type once all
+        sections are known
+    default : value if the key is absent; ``REQUIRED`` for none
+    help : one sentence; by default the first line of the section's docstring
+    inherited : True if ``extends`` inherits it
+    files : keys below it that name files, relative to the scenario file, or a function for them
+    broken : function that checks references: takes the complete tree and a function that checks a
+        changed tree, and yields problems
 
     Raises
     ------
     ValueError
-        The key is taken.
+        The key is registered already.
     """
     if key in SECTIONS:
         raise ValueError(f"a section named {key!r} is registered already; choose another key")
@@ -206,7 +205,7 @@ def register(
 
 @cache
 def scenario_model() -> type[Section]:
-    """The model of a whole scenario, of the sections registered by now."""
+    """Model of a complete scenario, with all sections that are registered now."""
     _import_sections()
     fields: dict[str, Any] = {}
     for key in (*(k for k in ORDER if k in SECTIONS), *(k for k in SECTIONS if k not in ORDER)):
@@ -218,7 +217,7 @@ def scenario_model() -> type[Section]:
 
 
 def section_at(path: Iterable[str | int]) -> type[Section] | None:
-    """The model of the mapping at a path of a scenario; None where sections do not say.
+    """Section model of the mapping at a path of a scenario; None if the path has none.
 
     >>> section_at(("hil", "swap", 0, "ops")).allowed()[:2]
     ('context', 'preceding')
@@ -239,7 +238,7 @@ def _section_in(annotation: Any) -> type[Section] | None:
 
 @cache
 def _import_sections() -> None:
-    """Run every registration, ours and those of installed packages."""
+    """Import all sections, built-in and of installed packages."""
     sections = importlib.import_module(".sections", __package__)  # which import this file
     for module in pkgutil.iter_modules(sections.__path__):
         importlib.import_module(f"{sections.__name__}.{module.name}")
@@ -247,7 +246,7 @@ def _import_sections() -> None:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON schema by which editors check and complete, with installed sections and backends.
+    """JSON schema of scenarios for editors, with the sections and backends that are installed.
 
     Examples
     --------
@@ -259,7 +258,7 @@ def json_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _json_schema(model: type[Section]) -> dict[str, Any]:
-    """The JSON schema of a model; it takes a while."""
+    """JSON schema of a model; cached, since it is slow to build."""
     schema = model.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "foretrace scenario"

@@ -1,4 +1,4 @@
-"""A constructor is a schema: keyword names, units and defaults, read from its signature once."""
+"""Constructors as schemas: names, units and defaults of settings, read from signatures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .schema import NAMES_FILE, REQUIRED, Section
 
 @cache
 def known_backends() -> Mapping[str, type[Backend]]:
-    """Every backend there is, by the name that scenarios use; imports those who register.
+    """All registered backends by name; imports the modules that register them.
 
     >>> "roofline" in known_backends()
     True
@@ -38,7 +38,7 @@ def known_backends() -> Mapping[str, type[Backend]]:
 
 
 def known_processes() -> Mapping[str, type]:
-    """Every process that scenarios can name; they register where backends do.
+    """All registered processes by name.
 
     >>> "degrade" in known_processes()
     True
@@ -48,14 +48,14 @@ def known_processes() -> Mapping[str, type]:
 
 
 def known_media() -> Mapping[str, type[Medium]]:
-    """Every medium that scenarios can name beside max-min; they register where backends do."""
+    """All registered media by name; max-min sharing is not one of them."""
     known_backends()
     return MEDIA
 
 
 @cache
 def known_workloads() -> Mapping[str, type[Workload]]:
-    """Every workload there is, by the name that scenarios use; imports those who register.
+    """All registered workloads by name; imports the modules that register them.
 
     >>> sorted(known_workloads())[:2]
     ['trace', 'training']
@@ -66,7 +66,7 @@ def known_workloads() -> Mapping[str, type[Workload]]:
 
 
 def workload_file_settings() -> tuple[str, ...]:
-    """Settings of workloads that name files.
+    """Names of workload settings that name files.
 
     >>> workload_file_settings()[:2]
     ('trace', 'starts')
@@ -82,7 +82,7 @@ def _file_settings(cls: type) -> list[str]:
 
 
 def _is_marked_file(hint: Any) -> bool:
-    """Whether an annotation, or one of its alternatives, marks the name of a file."""
+    """True if an annotation, or one of its alternatives, is marked as a file name."""
     return NAMES_FILE in getattr(hint, "__metadata__", ()) or any(
         map(_is_marked_file, get_args(hint))
     )
@@ -90,14 +90,14 @@ def _is_marked_file(hint: Any) -> bool:
 
 @cache
 def backend_settings_model(name: str, *, optional: bool = False) -> type[Section]:
-    """The model of a backend's keyword arguments.
+    """Model of a backend's constructor arguments.
 
     Parameters
     ----------
     name : str
-        Of the backend.
+        Name of the backend.
     optional : bool
-        Leave everything out that is not given, defaults too.
+        True if every setting may be absent; defaults are then left out.
 
     Examples
     --------
@@ -108,17 +108,17 @@ def backend_settings_model(name: str, *, optional: bool = False) -> type[Section
 
 
 def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
-    """The model of a constructor: ``__init__`` is read, the docstring gives the help texts.
+    """Model of a constructor's arguments; its docstring gives the help texts.
 
     Parameters
     ----------
-    cls : with keyword arguments only
-    optional : leave everything out that is not given, defaults too
+    cls : class whose constructor has keyword arguments only
+    optional : True if every setting may be absent; defaults are then left out
 
     Raises
     ------
     TypeError
-        An argument without an annotation.
+        An argument has no annotation.
     """
     if (cls, optional) not in _models:
         _models[cls, optional] = _constructor_model(cls, optional)
@@ -129,15 +129,15 @@ _models: dict[tuple[type, bool], type[Section]] = {}  # cache: building a model 
 
 
 class SettingsGroup(Section):
-    """A group of settings: the model of a dataclass that a constructor takes."""
+    """A group of settings: model of a dataclass that a constructor takes."""
 
 
 def plain_settings(model: Section, *, only_given: bool = False) -> dict[str, Any]:
-    """Settings of a model by name; groups as plain mappings.
+    """Settings of a model as a dictionary; groups become nested dictionaries.
 
     Parameters
     ----------
-    only_given : leave out what is None
+    only_given : True to leave out settings that are None
     """
     read = {k: _plain_group(v, only_given) for k, v in model}
     return {k: v for k, v in read.items() if v is not None} if only_given else read
@@ -150,13 +150,13 @@ def _plain_group(value: Any, only_given: bool) -> Any:
 
 
 def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
-    """The model of a field that is a group of settings; None for any other field."""
+    """Model of a field that is a group of settings; None for any other field."""
     every = (field.annotation, *get_args(field.annotation))
     return next((a for a in every if isinstance(a, type) and issubclass(a, SettingsGroup)), None)
 
 
 def setting_field(model: type[Section], name: str) -> FieldInfo | None:
-    """The field of a dotted name; None for no setting of this model, or for a group."""
+    """Field of a dotted setting name; None if it is unknown or a group."""
     head, _, rest = name.partition(".")
     field = model.model_fields.get(head)
     group = group_model(field) if field is not None else None
@@ -177,7 +177,7 @@ def setting_names(model: type[Section]) -> Iterator[str]:
 
 
 def missing_keys(model: type[Section], settings: Mapping[str, Any]) -> Iterator[str]:
-    """Dotted names of required settings that are absent, also those of groups that are given.
+    """Dotted names of required settings that are absent, including those in given groups.
 
     >>> list(missing_keys(backend_settings_model("link"), {"latency": 0.0}))
     ['bandwidth']
@@ -209,7 +209,7 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
 
 
 def _field(hint: Any, default: Any, help_text: str | None, optional: bool) -> tuple[Any, Any]:
-    """Annotation and field of an argument; a group has its model."""
+    """Annotation and pydantic field of a constructor argument; a group gets its own model."""
     group = group_in_annotation(hint)
     model: Any = constructor_model(group, optional=optional) if group else None
     annotation = _readable_annotation(hint) if model is None else model
@@ -225,7 +225,7 @@ def _field(hint: Any, default: Any, help_text: str | None, optional: bool) -> tu
 
 
 def _as_group(model: type[SettingsGroup], instance: Any) -> SettingsGroup:
-    """A dataclass as the model of its settings, none of which a file gave."""
+    """Convert a dataclass instance to its settings model, with no setting marked as given."""
     values = {k: getattr(instance, k) for k in model.model_fields}
     groups = {k: g for k, f in model.model_fields.items() if (g := group_model(f))}
     inner = {k: _as_group(g, values[k]) for k, g in groups.items() if values[k] is not None}
@@ -233,12 +233,12 @@ def _as_group(model: type[SettingsGroup], instance: Any) -> SettingsGroup:
 
 
 def _takes_backends(hint: Any) -> bool:
-    """Whether an argument is a backend, or several: one that is made of others."""
+    """True if an argument is a backend or a sequence of backends."""
     return hint is Backend or Backend in get_args(hint)
 
 
 def _readable_annotation(annotation: Any) -> Any:
-    """An annotation as a file can give it: lists for sequences, text for paths."""
+    """Annotation in a form that a file can give: lists for sequences, text for paths."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Path:
         return Annotated[Path, Field(strict=False)]
@@ -254,7 +254,7 @@ def _readable_annotation(annotation: Any) -> Any:
 
 
 def annotated_unit(annotation: Any) -> Unit | None:
-    """The unit that a value of this annotation carries, if any.
+    """Unit in an annotation; None if it has none.
 
     >>> from foretrace.sim.units import Seconds
     >>> annotated_unit(Seconds | None).text
@@ -266,7 +266,7 @@ def annotated_unit(annotation: Any) -> Unit | None:
 
 
 def default_as_written(field: FieldInfo, value: Any) -> str | int | float | None:
-    """A default as a file would say it; None where a file could not."""
+    """Default value in the form of a file; None if a file cannot express it."""
     if not isinstance(value, str | int | float) or value == "":
         return None
     units = (*field.metadata, annotated_unit(field.annotation))
@@ -275,7 +275,7 @@ def default_as_written(field: FieldInfo, value: Any) -> str | int | float | None
 
 
 def parameter_help_texts(cls: type) -> dict[str, str]:
-    """The help text of each parameter, from its numpydoc docstring and those it inherits from.
+    """Help text of each constructor parameter, from the docstrings of a class and its bases.
 
     >>> list(parameter_help_texts(known_backends()["link"]))[:2]
     ['bandwidth', 'latency']

@@ -13,7 +13,7 @@ from .settings import known_backends
 
 
 def known_topologies() -> Mapping[str, type[Topology]]:
-    """Every topology that there is, by the name that scenarios use.
+    """All registered topologies by name.
 
     >>> list(known_topologies())
     ['dragonfly', 'fat-tree', 'graph', 'rail', 'torus']
@@ -26,12 +26,12 @@ TOPOLOGY = ChoiceKind("topology", known_topologies, partial=True)
 
 
 def read_topology(data: Any, info: ValidationInfo) -> str | Choice:
-    """From what a file says: the name where that is all."""
+    """Read a topology: its name, or a choice with settings."""
     choice = TOPOLOGY.read(data, info)
     return choice if isinstance(data, dict) else choice.use
 
 
 def topology_forms() -> Any:
-    """The forms of ``topology`` in a file, for editors."""
+    """Forms of ``topology`` in a file, for the JSON schema."""
     known = tuple(known_topologies())
     return Union[(Literal[known], *map(TOPOLOGY.form, known))]

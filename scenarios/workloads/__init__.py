@@ -1,1 +1,1 @@
-"""The workloads that scenarios can name, a file each; those of others are plug-ins."""
+"""Built-in workloads that scenarios can name, one file each; plug-ins add others."""

@@ -1,4 +1,4 @@
-"""Iterations of a periodic workload: their number, and which of them count."""
+"""Number of iterations of a periodic workload, and which of them count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class Iterations(Section):
-    """Iterations that count."""
+    """Numbers of warm-up and of counted iterations."""
 
     warm_up: Annotated[int, Field(ge=0)] = 0
     """Number of first iterations that are not counted."""

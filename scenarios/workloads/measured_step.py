@@ -1,4 +1,4 @@
-"""``measured``: one's own measured iteration of a training job, which calibrates the rest."""
+"""``measured``: your own measured iteration of a training job, used for calibration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORT = {"nodes": "cluster.nodes"}  # settings that are not the workload's
 
 
 class MeasuredStep(Section):
-    """A measured iteration, and on what it was measured."""
+    """A measured iteration, and the settings of the measurement."""
 
     iteration_time: Annotated[Seconds, Field(gt=0)]
     """Median time of the measured iterations."""
@@ -23,7 +23,7 @@ class MeasuredStep(Section):
     ``parallel: {tensor: 2}``), or any dotted path."""
 
     def settings(self) -> Iterator[tuple[str, Any]]:
-        """Settings by dotted path.
+        """Settings of the measurement by dotted path.
 
         >>> dict(MeasuredStep(iteration_time="1.9 s", on={"nodes": 1, "batch": 8}).settings())
         {'cluster.nodes': 1, 'workload.batch': 8}
@@ -33,12 +33,12 @@ class MeasuredStep(Section):
 
     @property
     def seconds(self) -> Seconds:
-        """How long it took."""
+        """Measured iteration time in s."""
         return self.iteration_time
 
     @property
     def where(self) -> str:
-        """On what it was measured, as text.
+        """Settings of the measurement, as text.
 
         >>> MeasuredStep(iteration_time="1.9 s", on={"nodes": 1}).where
         'nodes: 1'

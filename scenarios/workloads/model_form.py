@@ -1,4 +1,4 @@
-"""Form of ``workload.model``: what may be said of a model, for editors and ``explain``."""
+"""Schema of ``workload.model``, for editors and ``explain``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...models.training.description.description import ImageNetwork, Recommender
 
 @dataclass(frozen=True)
 class HuggingFaceConfig(Described):
-    """A Hugging Face ``config.json``, key by key.
+    """A Hugging Face ``config.json``, given key by key.
 
     Parameters
     ----------
-    model_type : family of a Hugging Face config, which has its own keys beside it
+    model_type : family of the model; each family has further keys of its own
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")
@@ -25,7 +25,7 @@ class HuggingFaceConfig(Described):
 
 
 class _Form:
-    """The JSON schema of every description, made from its dataclasses."""
+    """JSON schema of all model descriptions, made from their dataclasses."""
 
     def __get_pydantic_json_schema__(self, _: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         every: Any = Transformer | ImageNetwork | Recommender | HuggingFaceConfig

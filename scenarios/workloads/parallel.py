@@ -1,4 +1,4 @@
-"""Parallelism of a training job: as recorded, and as wanted."""
+"""Parallelism of a recorded training job, and the parallelism to resize it to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ParallelismDegrees(Section):
 
     @property
     def ranks(self) -> int:
-        """Ranks in all."""
+        """Total number of ranks."""
         return self.tensor * self.pipeline * self.data
 
 
@@ -53,7 +53,7 @@ class RecordedOn(Section):
 
 
 class ScaledParallelism(Section):
-    """Parallelism that the trace is resized to."""
+    """Parallelism that a recorded step is resized to."""
 
     parallel: WantedDegrees
     """New degrees of parallelism. Data parallelism can change for any step, tensor parallelism if

@@ -1,4 +1,4 @@
-"""A recorded step resized to other degrees of parallelism, as ``workload.scale_to`` says."""
+"""Resize a recorded step to other degrees of parallelism, for ``workload.scale_to``."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ DESCRIBE = "describe the model instead (workload.type: training)"
 
 @dataclass(frozen=True)
 class Resizing:
-    """What a recorded step is resized to, and what it takes.
+    """A recorded step and the parallelism to resize it to.
 
     Parameters
     ----------
-    trace : None of a graph that was read, as Chakra's
-    to : degrees wanted
-    recorded : degrees under which it was recorded; None for data-parallel ranks
+    trace : recorded trace; None for a graph that was read, as from Chakra
+    to : new degrees of parallelism
+    recorded : recorded degrees; None for data-parallel ranks
     gpu : settings of the cluster's GPU
-    stretch : factor by which recorded times were multiplied in the graph
+    stretch : factor that was applied to recorded times in the graph
     inference : settings by which the graph was inferred
     """
 
@@ -44,12 +44,12 @@ class Resizing:
     inference: Mapping[str, Any]
 
     def apply(self, graph: Graph) -> Graph:
-        """Graph of the degrees wanted.
+        """Graph with the new degrees of parallelism.
 
         Raises
         ------
         ScenarioError, TraceError
-            It cannot be resized to them; says why, and what can be done instead.
+            The step cannot be resized; the message gives the reason and an alternative.
         """
         from ...traces.transform.scale import scale
 
@@ -67,7 +67,7 @@ class Resizing:
         return Layout(of.tensor, of.data, of.pipeline) if of else Layout(data=graph.ranks)
 
     def _refuse_degrees(self, was: Layout) -> None:
-        """Refuse degrees that no recorded step can be resized to."""
+        """Raise an error for degrees that no recorded step can be resized to."""
         wanted = self.to.parallel
         if wanted.pipeline != was.pipeline:
             raise ScenarioError(
@@ -104,7 +104,7 @@ class Resizing:
         return tensor_plan(self.trace, self.to.parallel.tensor)
 
     def _data_parallel(self, graph: Graph, was: Layout, sizes: Mapping[int, float] | None) -> Graph:
-        """The step of one process with the ops that DDP adds, where it becomes several."""
+        """Graph of one process with the ops that DDP adds, if it becomes data-parallel."""
         if was.ranks > 1 or self.to.parallel.data == 1:
             return graph
         if self.trace is None:
@@ -127,7 +127,7 @@ class Resizing:
         )
 
     def _tensor_parallel(self, graph: Graph, was: Layout, plan: TensorPlan) -> Graph:
-        """Graph of the replicas wanted, each of several tensor-parallel ranks."""
+        """Graph of the wanted replicas, each of several tensor-parallel ranks."""
         from ...traces.infer.dependencies import graph_with_texts_of
         from ...traces.infer.ranks.gradients import gradients
         from ...traces.transform.buckets import resize_buckets
@@ -155,12 +155,12 @@ class Resizing:
 
 
 def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
-    """Rate at which a GPU of the cluster copies gradients, each byte read and written.
+    """Rate in B/s at which a GPU copies gradients.
 
     Raises
     ------
     ScenarioError
-        Nobody says how quick its memory is.
+        The memory bandwidth of the GPU is unknown.
     """
     if "bandwidth" not in gpu:
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""``workload: {trace: FILE}``: a recorded training step, replayed, resized where it is asked."""
+"""``workload: {trace: FILE}``: replay of a recorded training step, resized on request."""
 
 from __future__ import annotations
 
@@ -44,40 +44,40 @@ TOKENS_PER_SECOND = Metric(
 
 @workload("trace")
 class TraceWorkload(Periodic):
-    """A recorded trace, replayed.
+    """Replay of a recorded trace.
 
     Parameters
     ----------
     trace : str
         File, glob with one file per rank, or ``foretrace:NAME`` for a bundled one.
     format : str or None
-        How the file is written; recognised unless said.
+        Format of the files; recognized by default.
     recorded_on : Recorded or None
-        Where it was recorded.
+        Machine and parallelism of the recording.
     starts : str or None
-        Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``;
-        unless said, the step times that lie beside the trace, where there are any (``steps.csv``,
-        or ``rank0.steps.csv`` of ``rank0.json.gz``).  Times become those of a typical untraced
-        step, and replicas differ as the starts do.
+        Recordings of several process starts of the same job: a glob of folders, or
+        ``foretrace:NAME``. By default the step times next to the trace, if any (``steps.csv``, or
+        ``rank0.steps.csv`` of ``rank0.json.gz``). Times become those of a typical untraced step,
+        and replicas vary as the starts do.
     scale_to : ScaledParallelism or None
-        What it is resized to; as recorded unless said.
+        Parallelism to resize the step to; by default as recorded.
     iterations : Iterations
-        Which iterations count.
+        Numbers of warm-up and of counted iterations.
     missing_ranks : str
-        What stands for ranks that were not recorded.
+        How ranks that were not recorded are handled.
     communication : tuple of str
-        Names of kernels (``my_kernel*``) that exchange data with other GPUs, beside those of the
-        known libraries.
+        Names of kernels (``my_kernel*``) that exchange data with other GPUs, in addition to those
+        of the known libraries.
     serialise : bool
-        Accept ranks without dependencies, every op after the one before it, and streams whose ops
-        overlap, each op from the end of the one before it.
+        True to accept ranks without dependencies, by running their ops in sequence, and streams
+        with overlapping ops, by starting each op at the end of the one before it.
     overhead : Ratio or None
-        What the profiler added to all times, over those without it (``3 %``; 0 for nothing), where
-        no untraced steps were measured.
+        Relative time that the profiler added to all ops (``3 %``; 0 for none), if no untraced steps
+        were measured.
     tokens_per_iteration : int or None
-        Of the whole job, as recorded; scales with the data-parallel ranks.
+        Tokens of the complete job as recorded; scaled with the data-parallel ranks.
     gpu : GpuSettings
-        On which gradients are copied, where a trace of one process is made data-parallel.
+        GPU on which gradients are copied, if a trace of one process becomes data-parallel.
     """
 
     metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND)
@@ -111,20 +111,20 @@ class TraceWorkload(Periodic):
         return Needs(files=files_read(self.trace, self.starts))
 
     def size(self) -> Size:
-        """As recorded, times how many more ranks there would be."""
+        """Recorded size, scaled to the number of ranks."""
         was = _recorded_size(self)
         wanted = self.scale_to.parallel.ranks if self.scale_to else was.ranks
         return Size(wanted, round(was.ops * wanted / max(was.ranks, 1)), was.periods)
 
     def start(self, job: Job) -> Graph:
-        """The graph of the trace, resized where it is asked.
+        """Graph of the trace, resized on request.
 
         Raises
         ------
         ScenarioError
-            No file of that name.
+            There is no such file.
         TraceError
-            The trace cannot be used for what is asked.
+            The trace cannot be used as requested.
         """
         key = _graph_cache_key(self)
         trace, graph = _ahead.pop(key) if key in _ahead else _open_trace(self)
@@ -159,7 +159,7 @@ class TraceWorkload(Periodic):
         return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).apply(graph)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """The time of each iteration that counts, and its tokens a second where they are known."""
+        """Time of each counted iteration, and its tokens per second if known."""
         samples = dict(super().measure(result))
         if self.tokens is not None:
             samples["tokens_per_second"] = (
@@ -169,7 +169,7 @@ class TraceWorkload(Periodic):
 
     @property
     def _replica_growth(self) -> float:
-        """Factor of data-parallel replicas over those recorded."""
+        """Ratio of data-parallel replicas to recorded ones."""
         if self.scale_to is None:
             return 1.0
         recorded = self.recorded_on.parallel if self.recorded_on else None
@@ -183,7 +183,7 @@ _sizes: dict[Key, Size] = {}
 
 
 def _recorded_size(workload: TraceWorkload) -> Size:
-    """Size of the graph before it is resized; the graph is kept for the next start."""
+    """Size of the graph before resizing; the graph is cached for the next start."""
     key = _graph_cache_key(workload)
     if key not in _sizes:
         _ahead.clear()
@@ -194,7 +194,7 @@ def _recorded_size(workload: TraceWorkload) -> Size:
 
 
 def _graph_cache_key(workload: TraceWorkload) -> Key:
-    """Key of a graph: its settings, and when its files were last written."""
+    """Cache key of a graph: its settings, and the modification times of its files."""
     name = workload.trace
     files = (
         [bundled_trace_folder(name)]
@@ -218,7 +218,7 @@ def _open_trace(workload: TraceWorkload) -> Opened:
 
 
 def _chakra_graph(workload: TraceWorkload) -> Graph:
-    """Graph of Chakra files, which hold every rank and its dependencies."""
+    """Graph of Chakra files, which have every rank and its dependencies."""
     from ...traces.formats import chakra
 
     for setting, value in (

@@ -1,4 +1,4 @@
-"""Recorded traces and step times that a scenario names: bundled ones, files, folders."""
+"""Traces and step times that a scenario names: bundled ones, files and folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
     Raises
     ------
     ScenarioError
-        Nothing there; names what is bundled.
+        No file matches; the message lists the bundled traces.
     """
     from ...traces.formats import kineto, native
 
@@ -46,7 +46,7 @@ def open_trace(name: str, form: str | None = None) -> Trace:
 
 
 def trace_format_of(name: str, form: str | None = None) -> str:
-    """Format of files: the one that is named, or the one that they look like.
+    """Format of trace files: the given one, or the recognized one.
 
     >>> chakra = trace_format_of("runs/step.*.et"), trace_format_of("x", "chakra")
     >>> *chakra, trace_format_of("rank*.json.gz")
@@ -63,14 +63,14 @@ def _recognise_format(file: Path) -> str:
 
 
 def open_process_starts(starts: str | None, trace: str | None = None) -> StepTimes | None:
-    """Step times of the process starts that are named, else those beside the trace; None without.
+    """Step times of the named process starts, else those next to the trace; None if there are none.
 
     Raises
     ------
     ScenarioError
-        Nothing there.
+        No folder matches.
     TraceError
-        No step times there, or a table of them that cannot be read.
+        There are no step times, or their table cannot be read.
     """
     from ...traces.step_times import read, read_next_to
 
@@ -86,7 +86,7 @@ def open_process_starts(starts: str | None, trace: str | None = None) -> StepTim
 
 
 def process_starts_of(section: WorkloadSection) -> StepTimes | None:
-    """Step times of the process starts of a workload that is a trace; None of any other.
+    """Step times of a trace workload's process starts; None for other workloads.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def process_starts_of(section: WorkloadSection) -> StepTimes | None:
 
 
 def files_read(trace: str, starts: str | None) -> tuple[str, ...]:
-    """Names of what is read: the trace, the process starts, else the step times beside it."""
+    """Names of the files that are read: the trace, and its process starts or step times."""
     from ...traces.step_times import tables_next_to
 
     if starts is not None:
@@ -113,7 +113,7 @@ def _is_bundled(name: str) -> bool:
 
 
 def paths(name: str) -> list[Path]:
-    """Paths that a name or glob in a scenario means: a bundled trace, or files and folders."""
+    """Paths that a name or glob in a scenario stands for: a bundled trace, or files and folders."""
     return [bundled_trace_folder(name)] if _is_bundled(name) else sorted(map(Path, glob(name)))
 
 
@@ -121,17 +121,17 @@ DATA = Path(__file__).parents[2] / "traces" / "data"
 
 
 def bundled_traces() -> tuple[str, ...]:
-    """Names of the traces that come with the package."""
+    """Names of the bundled traces."""
     return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / MANIFEST).is_file())
 
 
 def bundled_trace_folder(name: str) -> Path:
-    """The folder of a bundled trace.
+    """Folder of a bundled trace.
 
     Raises
     ------
     ScenarioError
-        No trace of that name is bundled.
+        There is no bundled trace with that name.
     """
     if name not in bundled_traces():
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""``workload: {type: training}``: a model from its description, trained by a parallel plan."""
+"""``workload: {type: training}``: training of a described model with a parallel plan."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ SAMPLES_PER_SECOND = Metric(
 
 
 class TrainingParallelism(Section):
-    """Parallel plan of a training job: its degrees of parallelism, and what ranks share."""
+    """Parallel plan of a training job: degrees of parallelism, and what ranks share."""
 
     tensor: Positive = 1
     """Tensor-parallel degree: ranks that share each layer."""
@@ -132,7 +132,7 @@ class PipelineSchedule(Section):
 
 
 class TensorScales(Section):
-    """Scales of numbers in fp8 and fp4, where they are others than those of ``precision``."""
+    """Scales of fp8 and fp4 numbers, if they differ from those of ``precision``."""
 
     block: Annotated[int, Field(ge=0)] | None = None
     """Block size: numbers in a row or column that share a scale; 0 for one scale per tensor."""
@@ -145,7 +145,7 @@ class TensorScales(Section):
     for delayed or block scaling."""
 
     def chosen(self) -> dict[str, Any]:
-        """Fields of ``Scales`` that are said.
+        """Fields of ``Scales`` that are set.
 
         >>> TensorScales(block=128, type="fp32").chosen()
         {'block': 128, 'dtype': 'fp32'}
@@ -155,7 +155,7 @@ class TensorScales(Section):
 
 
 class ElementTypes(Section):
-    """Element types of classes of tensors, where they are others than those of ``precision``."""
+    """Element types of classes of tensors, if they differ from those of ``precision``."""
 
     weights: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
     """Type of weights in memory and in all-gathers."""
@@ -180,7 +180,7 @@ class ElementTypes(Section):
     """Scales of fp8 and fp4 tensors, if they differ from those of the precision."""
 
     def chosen(self) -> dict[str, Any]:
-        """Types that differ from those of the precision.
+        """Element types that differ from those of the precision.
 
         >>> ElementTypes(dispatch="fp8").chosen()
         {'dispatch': 'fp8'}
@@ -189,7 +189,7 @@ class ElementTypes(Section):
 
 
 class TrainedExperts(Section):
-    """How tokens choose experts, and how they get there; at most one of the first three."""
+    """Distribution of tokens over experts (at most one is set), and their exchange."""
 
     imbalance: Annotated[float, Field(ge=1)] = 1.0
     """Load imbalance: tokens of the busiest rank's experts over the mean."""
@@ -205,7 +205,7 @@ class TrainedExperts(Section):
 
 
 class TrainedAdapters(Section):
-    """Pairs of thin products that are trained beside products of layers, which are frozen."""
+    """Low-rank adapters (LoRA), trained next to frozen weights."""
 
     rank: Positive
     """Rank of the adapters."""
@@ -215,7 +215,7 @@ class TrainedAdapters(Section):
 
 
 class TrainingMemory(Section):
-    """Memory of GPUs and hosts: what saves it, and what becomes of a plan that does not fit."""
+    """Memory of GPUs and hosts: how it is saved, and what happens to a plan that does not fit."""
 
     recompute: Recompute = "none"
     """Activation recomputation in the backward pass: ``none``, attention scores (``selective``), or
@@ -236,7 +236,7 @@ class TrainingMemory(Section):
 
 
 class TrainingOptimizer(Section):
-    """What is trained, and how its gradients are reduced."""
+    """Trained parameters, and how their gradients are reduced."""
 
     reducer: Reducer = "megatron"
     """Gradient reducer: ``megatron`` computes gradients in their buckets; ``ddp`` (torch's
@@ -255,7 +255,7 @@ class TrainingOptimizer(Section):
     """Adapters (LoRA) to train in place of the model's weights, which are then frozen."""
 
     def bucket_sizes(self, precision: Precision) -> tuple[int, int]:
-        """Parameters of the first bucket, 0 where it is as the others, and of each other one.
+        """Parameters of the first gradient bucket (0 if as the others), and of each other one.
 
         >>> TrainingOptimizer(bucket=1000).bucket_sizes(PRECISIONS["bf16"])
         (0, 1000)
@@ -265,7 +265,7 @@ class TrainingOptimizer(Section):
 
 
 class TrainingExecution(Section):
-    """Kernels of a rank, experts of its layers, and who dispatches them."""
+    """Kernels of a rank, experts of its layers, and how ops are dispatched."""
 
     attention: Literal["fused", "written"] = "fused"
     """Attention kernel: ``fused`` (flash attention), or ``written`` with scores in memory."""
@@ -288,7 +288,7 @@ class TrainingExecution(Section):
     ``ops``."""
 
     def has_host_threads(self, host: HostResources) -> bool:
-        """Whether a thread of each rank's host dispatches its ops.
+        """True if a host thread of each rank dispatches its ops.
 
         >>> TrainingExecution(hosts="threads").has_host_threads(NO_HOST)
         True
@@ -317,42 +317,42 @@ USUAL_EXECUTION = TrainingExecution()
 
 @workload("training")
 class TrainingWorkload(Periodic):
-    """A model from its description, trained by a parallel plan.
+    """Training of a described model with a parallel plan.
 
     Parameters
     ----------
     model : str or mapping
-        A name of the zoo (``llama3-8b``), the path of a Hugging Face ``config.json``, or the
+        Name of a bundled model (``llama3-8b``), path of a Hugging Face ``config.json``, or the
         description itself, key by key.
     batch : int
-        Sequences (images, samples) of an iteration, of the whole job.
+        Global batch size: sequences, images or samples of an iteration.
     sequence : int or None
-        Tokens of each; None where the model has no sequences, or itself says how long they are.
+        Sequence length in tokens; None if the model has no sequences or a length of its own.
     parallel : TrainingParallelism
         How ranks share the model and the batch.
     schedule : PipelineSchedule
         Order of micro-batches in the pipeline.
     precision : str
-        ``bf16``; ``fp16``; ``fp32``; for products of layers, weights staying in bf16, ``fp8`` (a
-        scale for each tensor), ``mxfp8`` and ``mxfp4`` (for 32 numbers) or ``nvfp4`` (for 16, and
-        one of the tensor).
+        ``bf16``, ``fp16`` or ``fp32``. For GEMMs of layers, with weights in bf16: ``fp8`` (one
+        scale per tensor), ``mxfp8`` and ``mxfp4`` (per 32 numbers) or ``nvfp4`` (per 16, and per
+        tensor).
     types : ElementTypes
-        Classes of tensors whose element types, or scales, are others.
+        Element types and scales of classes of tensors that differ from the precision.
     memory : TrainingMemory
-        What is computed again or kept on the host, and whether all of it must fit.
+        Recomputation, offloading to the host, and whether the plan must fit.
     optimizer : TrainingOptimizer
-        What is trained, and how its gradients are reduced.
+        Trained parameters, and how their gradients are reduced.
     execution : TrainingExecution
-        Kernels of a rank, experts of its layers, and who dispatches them.
+        Kernels of a rank, experts of its layers, and how ops are dispatched.
     iterations : Iterations
-        How many, and which count.
+        Numbers of warm-up and of counted iterations.
     measured : MeasuredStep or None
-        One's own measured iteration: times of all ops on GPUs are multiplied by one factor, so that
-        it takes what was measured, in all variants.
+        Your own measured iteration. The times of all ops on GPUs are multiplied by one factor that
+        reproduces it, in all variants.
     gpu : GpuSettings
-        That it runs on.
+        GPU that it runs on.
     host : HostResources
-        Beside it.
+        Host resources of its machines.
     """
 
     metrics: tuple[Metric, ...] = (
@@ -437,16 +437,16 @@ class TrainingWorkload(Periodic):
         )
 
     def size(self) -> Size | None:
-        """Unknown before it is known how many GPUs there are."""
+        """Return None: the size depends on the number of GPUs."""
         return None
 
     def plan_on(self, gpus: int) -> ParallelPlan:
-        """Plan on so many GPUs: as many copies of the model as they hold, unless that was said.
+        """Parallel plan on a number of GPUs; data parallelism uses all of them by default.
 
         Raises
         ------
         PlanError
-            No whole number of copies.
+            The number of GPUs is not a multiple of the GPUs of one model copy.
         """
         if self.parallel.data is not None:
             return self.plan
@@ -464,20 +464,20 @@ class TrainingWorkload(Periodic):
 
     @property
     def _degrees(self) -> str:
-        """Degrees of which one copy of the model is made, in words."""
+        """Degrees of parallelism of one copy of the model, as text."""
         plan = self.plan
         context = f" x context {plan.context}" if plan.context > 1 else ""
         return f"tensor {plan.tensor} x pipeline {plan.pipeline}{context}"
 
     def start(self, job: Job) -> Graph:
-        """The graph of its iterations.
+        """Graph of its iterations.
 
         Raises
         ------
         PlanError
-            A plan that breaks a rule or does not fit into memory.
+            The plan breaks a rule or does not fit into memory.
         ScenarioError
-            A precision that the GPU lacks.
+            The GPU does not support the precision.
         """
         gpus = len(job.on["gpu"])
         model, plan = self.model, self.plan_on(gpus)
@@ -489,10 +489,10 @@ class TrainingWorkload(Periodic):
         return replace(graph, facts=self._facts(model, plan, graph.facts[COMPUTED]))
 
     def holds(self, job: Job, system: System) -> Mapping[str, int]:
-        """Bytes of the memory of each of its GPUs, where that is a capacity.
+        """Bytes that it holds of each GPU's memory, if that is a capacity.
 
-        What its rank needs when it needs most: PyTorch's allocator gives nothing back to the device
-        before the process ends, so that nobody else can have what is free between two peaks.
+        This is the peak of each rank, since PyTorch's allocator returns no memory before the
+        process ends.
         """
         gpus = job.on["gpu"]
         rooms = [system.part(system.number(name), "memory") for name in gpus]
@@ -507,7 +507,7 @@ class TrainingWorkload(Periodic):
         }
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
-        """Every parallel plan of the model on so many GPUs that keeps the rules."""
+        """Every valid parallel plan of the model on a number of GPUs."""
         fields = {
             f for f, path in SETTINGS.items() if any(_is_part_of(path, name) for name in kept)
         }
@@ -541,7 +541,7 @@ class TrainingWorkload(Periodic):
         require_host_fit(self.model, plan, self.host.memory, self.host.gpus, self.reserve)
 
     def _facts(self, model: Model, plan: ParallelPlan, computed: object) -> Mapping[str, object]:
-        """What is known of the iterations without running them."""
+        """Facts about the iterations that are known without running them."""
         most = peak_memory(model, plan, self.reserve)
         return {
             "model": self.name,
@@ -580,14 +580,14 @@ class TrainingWorkload(Periodic):
         }
 
     def _host_memory(self, plan: ParallelPlan) -> str:
-        """Memory of a machine's host that the optimizer needs, in words; "" for none."""
+        """Host memory per machine that the offloaded optimizer needs, as text; "" for none."""
         if not plan.offload:
             return ""
         need = host_memory(self.model, plan, self.host.gpus, self.reserve)
         return f"{need / 1e9:.3g} GB ({need / 2**30:.3g} GiB) of each machine"
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """The time of each iteration that counts, and what follows from it."""
+        """Time of each counted iteration, and the metrics derived from it."""
         samples = dict(super().measure(result))
         plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
@@ -612,12 +612,12 @@ class TrainingWorkload(Periodic):
 
 
 def _sequence_length(model: Model, given: int | None) -> int:
-    """Tokens of a sequence: as said, or as the model has them.
+    """Sequence length in tokens, from the scenario or the model.
 
     Raises
     ------
     ScenarioError
-        Both or neither.
+        Both give it, or neither does.
     """
     own = model.own_sequence
     if given is None and own is None:
@@ -633,8 +633,8 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
     Raises
     ------
     ScenarioError
-        Tokens on their way to experts, or frozen weights, that the model has not; scales of
-        nothing; fp4 without.
+        A setting does not apply to the model, there are scales without fp8 or fp4, or fp4 without
+        suitable scales.
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
         raise ScenarioError("workload.types.dispatch: the model has no experts; remove it")
@@ -658,7 +658,7 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
 
 
 def missing_gpu_support(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What a GPU lacks for products of a precision, and the setting that would say otherwise.
+    """What a GPU lacks for a precision, and the setting that adds it; None for nothing.
 
     >>> missing_gpu_support(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
     ('the peak of this GPU in fp8 is unknown', 'cluster.node.gpu.peaks.fp8')
@@ -677,12 +677,12 @@ def missing_gpu_support(precision: Precision, gpu: Mapping[str, Any]) -> tuple[s
 
 
 def _with_adapters(model: Model, adapters: TrainedAdapters | None) -> Model:
-    """Model with the adapters that a scenario says.
+    """Model with the adapters of a scenario.
 
     Raises
     ------
     ScenarioError
-        Products that the model has not, or adapters said twice.
+        The model does not have the adapted layers, or has adapters already.
     """
     if adapters is None:
         return model
@@ -698,12 +698,12 @@ def _with_adapters(model: Model, adapters: TrainedAdapters | None) -> Model:
 
 
 def _expert_choice(model: Model, experts_section: TrainedExperts) -> ExpertChoice | None:
-    """ExpertChoice as said.
+    """Distribution of tokens over experts; None for a uniform one.
 
     Raises
     ------
     ScenarioError
-        No experts, another number of them, or the busiest said twice.
+        The model has no experts or another number of them, or two distributions are given.
     """
     where = "workload.execution.experts"
     given = [k for k in ("imbalance", "zipf", "recorded") if k in experts_section.model_fields_set]
@@ -729,7 +729,7 @@ def _expert_choice(model: Model, experts_section: TrainedExperts) -> ExpertChoic
 
 
 def _trained_parameters_text(model: Model) -> str:
-    """Parameters that adapters train, in words; "" where all are trained."""
+    """Text about the number of parameters that adapters train; "" if all are trained."""
     if not (isinstance(model, Transformer) and model.adapters):
         return ""
     return f"{trained_parameters(model):,} of {parameters(model):,} parameters (adapters)"
@@ -743,6 +743,6 @@ def _is_part_of(path: str, name: str) -> bool:
 def _flop_and_peak_memory(
     model: Model, plan: ParallelPlan, reserve: Bytes
 ) -> tuple[float, float, Bytes]:
-    """Flop of the model and of all ops of an iteration, and the peak of memory."""
+    """Flop of the model, flop of all ops of an iteration, and peak memory in B."""
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

@@ -1,4 +1,4 @@
-"""``workload: {type: transfers}``: sends, copies and other ops, written out.
+"""``workload: {type: transfers}``: an explicit list of sends, copies and other ops.
 
 Every line waits for the one before it.
 """
@@ -40,7 +40,7 @@ def _check_collective(text: str) -> str:
 
 
 class TransferSection(Section):
-    """Equal ops, from one rank or from several at once."""
+    """Equal ops of one or several ranks, which run at the same time."""
 
     op: Annotated[str, AfterValidator(_check_collective)]
     """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``, or a kind that a plug-in
@@ -61,14 +61,14 @@ class TransferSection(Section):
 
 @workload("transfers")
 class TransferWorkload(Periodic):
-    """Ops written out: each line begins when the one before it is done.
+    """An explicit list of ops; each line begins when the one before it is done.
 
     Parameters
     ----------
     ops : sequence of TransferSection
-        What is done in one iteration.
+        Ops of one iteration.
     iterations : Iterations
-        How often: warm-up and measured together.
+        Numbers of warm-up and of counted iterations.
     """
 
     def __init__(
@@ -81,18 +81,18 @@ class TransferWorkload(Periodic):
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
 
     def size(self) -> Size:
-        """Ranks up to the last one named, and every op of every iteration."""
+        """Number of ranks up to the last one named, and of all ops."""
         named = chain.from_iterable((*line.from_, line.to or 0) for line in self.ops)
         each = sum(line.count * len(_ranks_that_begin_op(line)) for line in self.ops)
         return Size(max(named) + 1, self.times * each, self.times)
 
     def start(self, job: Job) -> Graph:
-        """A graph of the ops, iteration after iteration.
+        """Graph of the ops, iteration after iteration.
 
         Raises
         ------
         ScenarioError
-            A send without an end, or to itself; a collective of one.
+            A send has no receiver or sends to itself, or a collective has one member.
         """
         builder = Builder("transfers")
         last: tuple[int, ...] = ()
@@ -103,14 +103,14 @@ class TransferWorkload(Periodic):
 
 
 def _ranks_that_begin_op(line: TransferSection) -> tuple[int, ...]:
-    """Ranks that begin an op each: a collective is one op of all its ranks."""
+    """Ranks that start an op each; a collective is a single op of all its ranks."""
     return line.from_[:1] if line.op.startswith("collective:") else line.from_
 
 
 def _add_line(
     builder: Builder, line: TransferSection, iteration: int, before: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The ops of one line; returns the last of each chain."""
+    """Add the ops of one line; returns the last op of each chain."""
     ends: list[int] = []
     for rank in _ranks_that_begin_op(line):
         if line.op.startswith("send:") and line.to in (None, rank):
@@ -129,7 +129,7 @@ def _add_line(
 
 
 def _refuse_impossible_members(line: TransferSection) -> None:
-    """Refuse a collective of one member, one with a receiver, or in parts that cannot be."""
+    """Raise an error for a collective with one member, with a receiver, or with invalid parts."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
         receiver = "" if line.to is None else f" to {line.to}"
         raise ScenarioError(

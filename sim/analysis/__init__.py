@@ -1,1 +1,1 @@
-"""Analyses of a run: where time went, the critical path, what faster components would change."""
+"""Analyses of a finished run: time breakdown, critical path, and waiting of ranks."""

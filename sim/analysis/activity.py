@@ -1,4 +1,4 @@
-"""Time breakdown of each rank: every instant of the run is in exactly one of seven boxes.
+"""Time breakdown of each rank: every instant of the run belongs to exactly one of seven categories.
 
 ==========================  ====================================================================
 ``compute``                 compute runs, no communication in flight
@@ -38,9 +38,9 @@ MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any c
 
 
 class BusyIntervals(NamedTuple):
-    """Busy intervals (ticks) of ended ops, one row per place: an op on one of its ranks.
+    """Busy intervals in ticks of ended ops, one row per participant: an op on one of its ranks.
 
-    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps nothing busy.
+    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps no layer busy.
     """
 
     rank: NDArray[np.int32]
@@ -51,21 +51,21 @@ class BusyIntervals(NamedTuple):
 
     @classmethod
     def of(cls, several: Sequence[BusyIntervals]) -> BusyIntervals:
-        """Concatenation of several tables of busy intervals."""
+        """Concatenate several tables of busy intervals."""
         none = [np.empty(0, np.int64)] * 5
         columns = (np.concatenate(c) for c in zip(none, *several, strict=True))
         rank, layer, arrived, start, end = columns
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
     def after(self, tick: int) -> BusyIntervals:
-        """Busy intervals that end after a tick."""
+        """Busy intervals that end later than a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
         return BusyIntervals(rank[late], layer[late], arrived[late], start[late], end[late])
 
 
 class ActiveSpans(NamedTuple):
-    """Intervals from ``start`` to ``end`` (ticks) in which a layer is in use on a rank."""
+    """Intervals from ``start`` to ``end`` (ticks) in which a layer of a rank is busy."""
 
     rank: NDArray[np.int32]
     layer: NDArray[np.int8]
@@ -73,7 +73,7 @@ class ActiveSpans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> ActiveSpans:
-        """Intervals of the ranks in a range only."""
+        """Intervals of a range of ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
@@ -81,11 +81,11 @@ class ActiveSpans(NamedTuple):
 def activity(
     result: RunRecord, window: tuple[int, int] | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank in each box; they sum to the window (default: the makespan).
+    """Time of each rank in each category, in seconds; the sum is the window length.
 
     Parameters
     ----------
-    window : (first tick, last tick)
+    window : (first tick, last tick) of the window; by default the complete run
 
     Returns
     -------
@@ -100,7 +100,7 @@ def activity(
 
 
 def exposed_communication_seconds(result: RunRecord) -> NDArray[np.float64]:
-    """(k, ranks) s of exposed communication in each period, or in the whole run without any."""
+    """Exposed communication in seconds, (periods, ranks); without periods, one row for the run."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
     return activity_by_window(result, step_edges(result))["exposed_communication"]
@@ -109,11 +109,11 @@ def exposed_communication_seconds(result: RunRecord) -> NDArray[np.float64]:
 def activity_by_window(
     result: RunRecord, edges: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank in each box, in consecutive windows.
+    """Time of each rank in each category, in seconds, for consecutive windows.
 
     Parameters
     ----------
-    edges : (k + 1,) ticks, ascending
+    edges : (k + 1,) ticks of the window boundaries, ascending
 
     Returns
     -------
@@ -127,16 +127,16 @@ def activity_by_window(
 
 
 def box_ticks(result: RunRecord, edges: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
-    """(7, k, ranks) ticks in each box between the edges, of a result with one row per op."""
+    """Ticks in each category between the edges, (7, windows, ranks); needs one row per op."""
     return box_ticks_of_places(busy_intervals(result), edges, ranks, compiled=False)
 
 
 def box_ticks_by_kernel(
     result: RunRecord, edges: NDArray[np.int64], ranks: int
 ) -> NDArray[np.int64]:
-    """Same numbers as :func:`box_ticks`, by compiled kernels.
+    """Same result as :func:`box_ticks`, computed by compiled kernels.
 
-    Of one graph whose ops all ended they read the columns as they lie, without a table of places.
+    If all ops of a single graph have ended, the kernels read the result's columns directly.
     """
     from ..core.programs.time_breakdown import breakdown_of_places
 
@@ -178,11 +178,11 @@ def _layer_of_kind(kind: Kind) -> int:
 def box_ticks_of_places(
     places: BusyIntervals, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
-    """(7, k, ranks) ticks in each box between the edges, from a table of places.
+    """Ticks in each category between the edges, (7, windows, ranks), from busy intervals.
 
     Parameters
     ----------
-    compiled : whether by kernels; the numbers are the same
+    compiled : True to use compiled kernels; the result is the same
     """
     if compiled:
         from ..core.programs.time_breakdown import breakdown_of_places
@@ -202,7 +202,7 @@ def box_ticks_of_places(
 def _boxes_of_aggregates(
     result: RunRecord, edges: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds by box in consecutive steps, from the aggregates that were kept."""
+    """Seconds by category for consecutive periods, from stored aggregates."""
     kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
@@ -216,7 +216,7 @@ def _boxes_of_aggregates(
 
 
 def busy_intervals(result: RunRecord) -> BusyIntervals:
-    """Busy intervals of all ops that ended."""
+    """Busy intervals of all ops of a run that ended."""
     found = []
     columns = result.columns
     for run, arrived in arrivals_by_graph(result):
@@ -234,9 +234,10 @@ def busy_intervals(result: RunRecord) -> BusyIntervals:
 
 
 def arrivals_by_graph(result: RunRecord) -> Iterator[tuple[SubmittedRun, NDArray[np.int64]]]:
-    """Each graph of a run, and (n + e,) tick at which each of its places was ready and granted.
+    """Each graph of a run with the arrival tick of each participant of its ops, (n + e,).
 
-    A place that queued for nothing arrived when its op started.
+    A participant arrives when it is ready and holds the amounts it requested. One that queued for
+    nothing arrives when its op starts.
     """
     columns = result.columns
     base = len(columns.end)
@@ -255,7 +256,7 @@ def arrivals_by_graph(result: RunRecord) -> Iterator[tuple[SubmittedRun, NDArray
 
 
 def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
-    """Tables of waits for capacities, as network places of no length that arrived early."""
+    """Waits for capacities as busy intervals of the network layer: zero length, early arrival."""
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
     if not len(waited):
@@ -277,10 +278,10 @@ def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
 
 
 def seconds_in_use(result: RunRecord) -> dict[str, NDArray[np.float64]]:
-    """(ranks,) seconds in which anything of ``compute``, ``network``, ``copy`` or ``host`` runs.
+    """Busy seconds per rank of each layer (``compute``, ``network``, ``copy``, ``host``).
 
-    What runs beside something else counts in full, so these add up to more than the run; of
-    ``network`` it is from an op's arrival on the rank, as a kernel spins there, to its end.
+    Overlapping activity counts in full for each layer, so the sum may exceed the run time. A
+    network op counts from its arrival on the rank, because its kernel spins from then on.
 
     Examples
     --------
@@ -312,7 +313,7 @@ def seconds_in_use(result: RunRecord) -> dict[str, NDArray[np.float64]]:
 
 
 def _active_spans(of: BusyIntervals, edges: NDArray[np.int64]) -> ActiveSpans:
-    """Spans in which each layer of each rank is in use within the windows, waiting among them."""
+    """Intervals within the windows in which each layer of each rank is busy or waiting."""
     network = of.layer == LAYERS.index("network")
     wait = np.flatnonzero(network & (of.arrived < of.start))
     rank = np.concatenate([of.rank, of.rank[wait]])
@@ -326,10 +327,10 @@ def _active_spans(of: BusyIntervals, edges: NDArray[np.int64]) -> ActiveSpans:
 def _box_ticks_on_one_timeline(
     spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """(7, k, ranks) The boxes of some ranks, whose windows lie one after the other on one line.
+    """Ticks in each category for some ranks, (7, windows, ranks), on one concatenated timeline.
 
-    A box is the difference of two unions: the memory box, say, is what copies add to what
-    compute and network cover together.
+    A category is the difference of two unions of intervals. For example, ``memory`` is the time
+    that copies add to the union of compute and network.
     """
     length = edges[-1] - edges[0]
     offset = (spans.rank.astype(np.int64) - ranks.start) * length - edges[0]
@@ -355,7 +356,7 @@ def _box_ticks_on_one_timeline(
 def _covered_length(
     start: NDArray[np.int64], end: NDArray[np.int64], marks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Length of the union of intervals, sorted by start, between each two marks.
+    """Length of the union of intervals (sorted by start) between consecutive marks.
 
     >>> _covered_length(np.array([0, 1, 6]), np.array([4, 3, 9]), np.array([0, 2, 7, 10]))
     array([2, 3, 2])

@@ -1,4 +1,4 @@
-"""Who is late: of each collective the rank that arrives last, and how long others wait for it."""
+"""Late ranks: for each collective, the rank that arrives last and how long the others wait."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..units import Seconds, seconds
 
 
 class Lateness(NamedTuple):
-    """Lateness of each rank in collectives for which any member waited.
+    """Lateness of each rank, over all collectives in which any member waited.
 
     Parameters
     ----------
-    late : (ranks,) s that others waited for it, where it arrived last; added up over those others,
-        and split evenly where several arrived last
-    last : (ranks,) collectives in which it arrived last
-    collectives : of several members for which anybody waited
+    late : (ranks,) total time in s that other ranks waited for this rank as the last to arrive;
+        split evenly if several ranks arrived last
+    last : (ranks,) number of collectives in which this rank arrived last
+    collectives : number of collectives with several members in which any member waited
     """
 
     late: NDArray[np.float64]
@@ -31,7 +31,7 @@ class Lateness(NamedTuple):
 
     @property
     def straggler(self) -> int | None:
-        """Rank that arrives last in most of them and is waited for most of the time; else None."""
+        """Rank that is last in most of these collectives and causes most waiting, else None."""
         if not self.collectives:
             return None
         rank = int(np.argmax(self.late))
@@ -40,12 +40,12 @@ class Lateness(NamedTuple):
 
     @property
     def waited(self) -> Seconds:
-        """Time that ranks waited for others, added up, s."""
+        """Total time that ranks waited for others, in s."""
         return float(self.late.sum())
 
 
 def lateness(result: RunRecord) -> Lateness:
-    """Lateness of the ranks of a run with one row per op.
+    """Compute the lateness of each rank of a run; needs one row per op.
 
     Examples
     --------
@@ -82,14 +82,15 @@ def lateness(result: RunRecord) -> Lateness:
 
 
 class CollectiveWaits(NamedTuple):
-    """Waits of members of the collectives of one graph for which any waited, one row per member.
+    """Waits at the collectives of one graph, one row per member; only collectives with a wait.
 
     Parameters
     ----------
-    run : the graph, as submitted
-    op : (m,) row of the collective in it
-    rank : (m,) of the member
-    wait : (m,) s from its arrival to that of the last member; 0 for that one
+    run : the graph, as it was submitted
+    op : (m,) row of the collective in the graph
+    rank : (m,) rank of the member
+    wait : (m,) time in s from the member's arrival to the last member's arrival; 0 for the last
+        member
     """
 
     run: SubmittedRun
@@ -99,7 +100,7 @@ class CollectiveWaits(NamedTuple):
 
 
 def collective_waits(result: RunRecord) -> Iterator[CollectiveWaits]:
-    """Waits at the collectives of each graph of a run with one row per op."""
+    """Waits at the collectives of each graph of a run; needs one row per op."""
     columns = result.columns
     base = len(columns.end)  # of further places in the column of arrivals
     for run in result.runs:

@@ -1,16 +1,16 @@
-"""Critical path of a run, with every tick of it charged to a component or a reason.
+"""Critical path of a run, with every tick charged to a component or to another reason.
 
-The walk goes backwards from the last end.  While an op runs, the component that bounds it is
-charged: its own component while ``fixed`` passes, the fullest component it shares while it
-works (split where its rate changed).  Before it ran it waited for an op that ended exactly when
-it became ready, or that gave back its slot exactly when it started; the walk goes on there.
-Where an op waited for a capacity, or the process did that submitted it, the wait is charged to the
-capacity, and the walk goes on where it began.  What nothing explains is charged to ``release``,
+The walk goes backwards from the last end. While an op runs, its limiting component is charged:
+its own component during ``fixed``, then the saturated component during its work, split where its
+rate changed. Before that, the op waited for another op: one that ended exactly when this op became
+ready, or that released its slot exactly when this op started. The walk continues there. A wait of
+an op, or of the process that submitted it, for a capacity is charged to the capacity; the walk
+continues at the start of the wait. Time without any explanation is charged to ``release``,
 ``process`` or ``gap``.
 
-The walk of one of several jobs keeps to its own ops.  Where one waited for a slot that an op of
-another job held, or shared what it used with one, the component is charged all the same, and
-``slowed_by`` says whose op took it, ``slowed_at`` also of which component.
+With several jobs, the walk stays within one job. If an op of another job held the slot, or shared
+the component, the component is charged as usual; ``slowed_by`` then gives the other job, and
+``slowed_at`` the job and the component.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ RELEASE, PROCESS, GAP = "release", "process", "gap"
 
 
 class Charge(NamedTuple):
-    """One stretch of the critical path, in ticks.
+    """One segment of the critical path, in ticks.
 
-    ``op`` is the id of the op that ran, -1 while none did; ``who`` a component's name, or
+    ``op`` is the id of the op that ran, -1 if none did. ``who`` is the charged component, or
     ``release``, ``process`` or ``gap``.
     """
 
@@ -53,10 +53,10 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Blame:
-    """The critical path, first to last, and its ticks by who is charged.
+    """Critical path from first to last segment, and its ticks by charged component.
 
-    ``slowed_at`` are those of its ticks that ops of other jobs took, by job and component: all of a
-    wait for a slot, and of a stretch in which a rate was shared the share that they had of it.
+    ``slowed_at`` contains the ticks lost to ops of other jobs, by job and component: the complete
+    wait for a slot, and for a shared rate the fraction that the other jobs used.
     """
 
     path: tuple[Charge, ...]
@@ -64,13 +64,13 @@ class Blame:
     slowed_at: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Largest charges in short; the path itself may be as long as the run."""
+        """Short text with the largest charges; the path itself may be very long."""
         largest = ", ".join(f"{who} {t:.6g} s" for who, t in list(self.seconds.items())[:5])
         return f"Blame({largest}{', ...' * (len(self.ticks) > 5)})"
 
     @cached_property
     def ticks(self) -> dict[str, int]:
-        """Ticks by who is charged, largest first; they sum to the makespan exactly."""
+        """Ticks by charged component, largest first; they sum exactly to the makespan."""
         found: dict[str, int] = {}
         for c in self.path:
             found[c.who] = found.get(c.who, 0) + c.end - c.start
@@ -78,7 +78,7 @@ class Blame:
 
     @cached_property
     def slowed_by(self) -> dict[str, int]:
-        """Ticks that ops of other jobs took, by job."""
+        """Ticks lost to ops of other jobs, by job."""
         found: dict[str, int] = {}
         for (job, _), t in self.slowed_at.items():
             found[job] = found.get(job, 0) + t
@@ -86,37 +86,37 @@ class Blame:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds by who is charged, largest first."""
+        """Seconds by charged component, largest first."""
         return {who: float(seconds(t, self.tick)) for who, t in self.ticks.items()}
 
 
 def blame(result: RunRecord) -> Blame:
-    """Critical path of a run with every tick charged; see :meth:`Result.blame`."""
+    """Critical path of a run, with every tick charged; see :meth:`Result.blame`."""
     walk = _CriticalPathWalk(result)
     return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
 
 
 class _OpsByEnd:
-    """Ops in the order of their ends."""
+    """Index of ops by their end tick."""
 
     def __init__(self, end: NDArray[np.int64], ops: NDArray[np.int64]):
         self._ops = ops[np.argsort(end[ops], kind="stable")]
         self._ends = end[self._ops]
 
     def at(self, tick: int) -> list[int]:
-        """Ops that ended at a tick, last id first."""
+        """Ops that ended at a tick, highest id first."""
         a, b = np.searchsorted(self._ends, [tick, tick + 1])
         found: list[int] = self._ops[a:b][::-1].tolist()
         return found
 
     def last_before(self, tick: int, first: int) -> int:
-        """Last tick before one at which an op ended; ``first`` without any."""
+        """Latest tick before ``tick`` at which an op ended; ``first`` if there is none."""
         i = int(np.searchsorted(self._ends, tick))
         return int(self._ends[i - 1]) if i else first
 
 
 class _InterferenceTally:
-    """Tally of a job's critical-path ticks that are due to ops of other jobs (interference)."""
+    """Critical-path ticks of a job that are caused by ops of other jobs (interference)."""
 
     def __init__(self, result: RunRecord):
         self.whole = result.whole or result
@@ -124,20 +124,20 @@ class _InterferenceTally:
         self.ticks: dict[tuple[str, str], int] = {}
 
     def is_from_other_job(self, op: int) -> bool:
-        """Whether an op is of another job and took time."""
+        """True if an op belongs to another job and took time."""
         if self.job < 0 or self.whole.job.item(op) == self.job:
             return False
         columns = self.whole.columns
         return bool(columns.start[op] < columns.end[op])
 
     def add_ticks(self, op: int, ticks: int, component: str) -> None:
-        """Add ticks at a component to the tally of the job that an op belongs to."""
+        """Add ticks at a component to the tally of the job that owns an op."""
         if ticks:
             key = self.whole.jobs[self.whole.job.item(op)], component
             self.ticks[key] = self.ticks.get(key, 0) + ticks
 
     def add_shared_rate(self, bound: RateBound) -> None:
-        """Add to the tally the share of a saturated component's rate that other jobs used."""
+        """Add the fraction of a saturated component's rate that each other job used."""
         if self.job < 0 or bound.component is None:
             return
         full = self.whole.parts.names[bound.component]
@@ -154,7 +154,7 @@ class _InterferenceTally:
 class _CriticalPathWalk:
     """Backward walk over a job's critical path, from the last end to the first release.
 
-    Ops have the numbers that they have in the whole run.
+    Ops are numbered as in the complete run.
     """
 
     def __init__(self, result: RunRecord):
@@ -176,7 +176,7 @@ class _CriticalPathWalk:
         self.by = ""  # the process that submitted the op last looked at
 
     def path(self) -> list[Charge]:
-        """The charges, first to last, with ops numbered as in the result of the job."""
+        """Charges of the critical path, first to last, with ops numbered as in the job's result."""
         found = self._walk_critical_path()
         if self.rows is None:
             return found
@@ -202,9 +202,9 @@ class _CriticalPathWalk:
         return [c for c in reversed(found) if c.end > c.start]
 
     def _walk_dependencies(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
-        """Walk along ops with one charge each, each begun by a dependency's end: the common case.
+        """Walk along ops that have a single charge and started at the end of a dependency.
 
-        Nearly every op of a trace is so; what is looked at here was found for all of them at once.
+        This is the common case; its data is precomputed for all ops at once.
         """
         run, row = self.history.graph_and_row(op)
         links, first = self.history.links(run), run.first
@@ -220,7 +220,10 @@ class _CriticalPathWalk:
         return now, first + row
 
     def _charge_idle_time(self, now: int, found: list[Charge]) -> int:
-        """Charge a time without ops to a process, or the capacity it waited for; tick it began."""
+        """Charge time without ops to a process, or to the capacity that the process waited for.
+
+        Returns the tick at which that time began.
+        """
         earlier = max(self.own.last_before(now, self.first), self.first)
         wait = self.history.last_wait_of_process(self.by, now)
         if wait is None or wait.granted < earlier:
@@ -230,13 +233,13 @@ class _CriticalPathWalk:
         return self._charge_wait(wait, found)
 
     def _charge_wait(self, wait: CapacityWait, found: list[Charge]) -> int:
-        """Charge a wait to its capacity; the tick at which it began."""
+        """Charge a wait to its capacity; returns the tick at which the wait began."""
         asked = max(wait.asked, self.first)
         found.append(Charge(asked, wait.granted, -1, self.result.parts.names[wait.component]))
         return asked
 
     def _reason_for_start(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
-        """The tick at which the reason for the start of ``op`` ended, and that reason."""
+        """Find why ``op`` started when it did: the tick, and the op that caused it (or None)."""
         run, row = self.history.graph_and_row(op)
         self.by = run.by
         wait = self.history.wait(op)
@@ -277,23 +280,23 @@ class _CriticalPathWalk:
         return self._first_unvisited(self.own.at(tick))
 
     def _dependencies_ended_at(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
-        """Dependencies of an op that ended at the tick, last id first."""
+        """Dependencies of an op that ended at a tick, highest id first."""
         end, first = self.columns.end, run.first
         found = [first + r for r in self.history.predecessors(run, row) if end[first + r] == tick]
         return sorted(found, reverse=True)
 
     def _ended_with_slot(self, run: SubmittedRun, row: int, tick: int) -> list[int]:
-        """Ops that freed, at the tick, a slot that this op took."""
+        """Ops that released, at a tick, a slot that this op then took."""
         wanted = self.history.slots(run, row)
         found = self.all.at(tick)
         return [i for i in found if wanted & self.history.slots(*self.history.graph_and_row(i))]
 
 
 class _CriticalLinks(NamedTuple):
-    """Start, critical predecessor and charged component of each op of a graph, where there is one.
+    """Start, critical predecessor and charged component of each op of a graph.
 
-    ``reason`` is the last row that it waited for and that ended when it became ready and started;
-    -1 where there is none, and where more than one component may be charged for the op.
+    ``reason`` is the row of the last dependency, if it ended exactly when the op became ready and
+    started. It is -1 otherwise, and if several components may be charged for the op.
     """
 
     start: NDArray[np.int64]
@@ -302,7 +305,7 @@ class _CriticalLinks(NamedTuple):
 
 
 class _RunLookup:
-    """Lookups of single ops in a run: graph, dependencies, slots, waits and charges."""
+    """Lookups for single ops of a run: graph, dependencies, slots, waits and charges."""
 
     def __init__(self, result: RunRecord, others: _InterferenceTally):
         self.result, self.others = result, others
@@ -313,7 +316,7 @@ class _RunLookup:
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def graph_and_row(self, op: int) -> tuple[SubmittedRun, int]:
-        """Graph of an op, and its row there."""
+        """Graph that contains an op, and the op's row in it."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
 
@@ -324,7 +327,7 @@ class _RunLookup:
         return op_id_of_each_claim(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
     def wait(self, op: int) -> CapacityWait | None:
-        """Last wait of an op for a capacity, None without one."""
+        """Last wait of an op for a capacity, or None."""
         ops, component = self._capacity_claims
         a, b = np.searchsorted(ops, [op, op + 1])
         if a == b:
@@ -339,7 +342,7 @@ class _RunLookup:
 
     @cached_property
     def _waits_of_processes(self) -> dict[str, list[CapacityWait]]:
-        """Waits of each process for capacities, by their end."""
+        """Waits of each process for capacities, sorted by their end."""
         found: dict[str, list[CapacityWait]] = {}
         names, waits = self.result.acquired.names, self.result.acquired.waits
         for component, asked, granted, who in waits.tolist():
@@ -347,7 +350,7 @@ class _RunLookup:
         return found
 
     def last_wait_of_process(self, process: str, now: int) -> CapacityWait | None:
-        """Last wait of a process that had ended by then, None without one."""
+        """Last wait of a process for a capacity that had ended by tick ``now``, or None."""
         waits = self._waits_of_processes.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)
         return waits[at - 1] if at else None
@@ -357,7 +360,7 @@ class _RunLookup:
         return int(release[row]) if len(release) else 0
 
     def links(self, run: SubmittedRun) -> _CriticalLinks:
-        """Start, predecessor and charge of each op of a graph, computed once."""
+        """Start, critical predecessor and charge of each op of a graph, computed once."""
         if run.first not in self._links:
             self._links[run.first] = self._links_of_run(run)
         return self._links[run.first]
@@ -379,7 +382,7 @@ class _RunLookup:
         return _CriticalLinks(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:
-        """Rows that any place of a row waits for."""
+        """Rows of all dependencies of a row."""
         if run.first not in self._incoming:
             block = run.graph.explicit
             target = block.op_of_place[block.successors.values]
@@ -388,7 +391,7 @@ class _RunLookup:
         return found
 
     def slots(self, run: SubmittedRun, row: int) -> set[int]:
-        """Components of the last slots of all places of a row."""
+        """Components whose slots the op of a row used last."""
         if run.first not in self._slots:
             self._slots[run.first] = self.result.slots(run)
         slot, lowered = self._slots[run.first], run.lowered
@@ -397,12 +400,12 @@ class _RunLookup:
         return {s for s in slot[places].tolist() if s >= 0}
 
     def common_slot(self, op: int, other: int) -> str:
-        """Component of which both ops had a slot."""
+        """Name of a component of which both ops used a slot."""
         both = self.slots(*self.graph_and_row(op)) & self.slots(*self.graph_and_row(other))
         return self.result.parts.names[min(both)]
 
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
-        """Charges of an op from its start to its end, first to last."""
+        """Charges of an op between two ticks, first to last."""
         run, row = self.graph_and_row(op)
         who = self.timing_component(run, row)
         flow = int(np.searchsorted(run.lowered.flows.op, row))
@@ -415,11 +418,11 @@ class _RunLookup:
         return [Charge(start, middle, op, who), *self._split_work_charges(op, middle, end)]
 
     def timing_component(self, run: SubmittedRun, row: int) -> str:
-        """Component that was asked about an op; ``gap`` for delays and gaps."""
+        """Name of the component whose backend timed an op; ``gap`` for delays and gaps."""
         return str(self.links(run).who[row])
 
     def _split_work_charges(self, op: int, start: int, end: int) -> list[Charge]:
-        """Charges of the work phase of an op, split where the bounding component changed."""
+        """Charges of an op's work phase, split where its limiting component changed."""
         run, row = self.graph_and_row(op)
         found: list[Charge] = []
         for bound in self.flights.bounds(op, start, end):

@@ -1,4 +1,4 @@
-"""Work phases of ops that shared components, and the component that bounded each."""
+"""Work phases of all flows of a run, and the component that limited each flow's rate."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NONE = np.empty(0, np.int64)
 
 
 class RateBound(NamedTuple):
-    """Component that bounds a flow between two ticks.
+    """Component that limits the rate of a flow between two ticks.
 
     Parameters
     ----------
-    component : that is full; None where it is a limit of its own
-    taken : what each flow in flight takes of that component, by op
+    component : index of the saturated component; None if the flow's own limit applies
+    taken : rate of that component used by each flow in flight, by op id
     """
 
     start: int
@@ -33,14 +33,14 @@ class RateBound(NamedTuple):
 
 
 class FlowHistory:
-    """Work phases (intervals of transfer) of all flows of a run, and what bounded their rates."""
+    """Work phases (intervals of transfer) of all flows of a run, and what limited their rates."""
 
     def __init__(self, result: RunRecord):
         self.result = result
 
     @cached_property
     def _work_phase_table(self) -> NDArray[np.int64]:
-        """(5, n) Id, first and last tick of the work phase, number of the graph, row there."""
+        """(5, n) table of work phases: op id, first and last tick, graph number, graph row."""
         columns = self.result.columns
         found = [np.empty((5, 0), np.int64)]
         for k, run in enumerate(self.result.runs):
@@ -54,14 +54,14 @@ class FlowHistory:
 
     @cached_property
     def _phases_by_begin(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """(n,) rows of the table by first tick, that tick, and the last of all up to there."""
+        """Rows of the table by first tick, that tick, and the running maximum of last ticks."""
         begin, last = self._work_phase_table[1:3]
         order = np.argsort(begin, kind="stable")
         return order, begin[order], np.maximum.accumulate(last[order])
 
     @cached_property
     def _components(self) -> Csr:
-        """Components of each work phase."""
+        """Components that each work phase uses."""
         _, _, _, number, row = self._work_phase_table
         each = [
             Csr(run.lowered.flows.indptr, run.lowered.flows.component).take(row[number == k])
@@ -72,9 +72,9 @@ class FlowHistory:
         return Csr(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), values)
 
     def bounds(self, op: int, start: int, end: int) -> Iterator[RateBound]:
-        """Bounds of an op between two ticks of its work phase, in order.
+        """Limiting components of an op between two ticks of its work phase, in order of time.
 
-        In a medium beside max-min nobody knows them: it is one bound of its own.
+        For a plugged-in medium the limits are unknown; the result is a single bound.
         """
         _, begin, last, *_ = self._work_phase_table
         near = self._in_flight(start, end)
@@ -98,14 +98,14 @@ class FlowHistory:
         return np.asarray(self._work_phase_table[0])
 
     def _in_flight(self, start: int, end: int) -> NDArray[np.int64]:
-        """Rows of the work phases that last at any time between two ticks, ascending."""
+        """Rows of the work phases in flight at any time between two ticks, ascending."""
         order, begins, reach = self._phases_by_begin
         first, beyond = np.searchsorted(reach, start, "right"), np.searchsorted(begins, end)
         rows = np.sort(order[first:beyond])
         return np.asarray(rows[self._work_phase_table[2, rows] > start])
 
     def _connected(self, rows: NDArray[np.int64], op: int) -> NDArray[np.int64]:
-        """Those of some rows that share components with an op, or with one that does, and so on."""
+        """Rows of flows that share components with an op, directly or through other flows."""
         uses = self._components.take(rows)
         mine = self._ops[rows] == op
         marked = np.zeros(len(self.result.parts), bool)
@@ -118,7 +118,7 @@ class FlowHistory:
             mine |= met
 
     def _flows_by_id(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
-        """Usage and limit of flows, by id."""
+        """Usage and limit of the flows in some rows, by op id."""
         found = {}
         for op, _, _, k, row in self._work_phase_table[:, rows].T.tolist():
             flows = self.result.runs[k].lowered.flows
@@ -126,7 +126,7 @@ class FlowHistory:
         return found
 
     def _rates_at(self, tick: int) -> dict[int, int]:
-        """Rate of each component at a tick, after all changes by processes."""
+        """Rate of each component at a tick, including all changes by processes."""
         rates = {c: r for c, r in enumerate(self.result.parts.rate.tolist()) if r >= 0}
         return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
 
@@ -134,15 +134,15 @@ class FlowHistory:
 def bounding_component(
     capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], flow_id: int
 ) -> tuple[int | None, dict[int, int]]:
-    """Component that bounds one flow under max-min fairness, and what each flow takes of it.
+    """Component that limits one flow under max-min fairness, and each flow's rate on it.
 
-    None where the flow's own limit bounds it.
+    None if the flow's own limit applies.
 
     Parameters
     ----------
-    capacity : rate units by component
-    flows : ({component: weight}, limit or -1) by id
-    flow_id : id
+    capacity : rate of each component, in rate units
+    flows : ({component: weight}, limit or -1) of each flow, by id
+    flow_id : id of the flow
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Results as pandas tables: one row per op, or one for each period of each rank."""
+"""Results as pandas DataFrames: one row per op, or one row per period of each rank."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def op_frame(result: RunRecord) -> pd.DataFrame:
-    """Table with one row per op, of a result that has rows; see :meth:`Result.frame`."""
+    """DataFrame with one row per op, for a result that kept op rows; see :meth:`Result.frame`."""
     import pandas as pd
 
     labels = [run.graph.label(i).name for run in result.runs for i in range(len(run.graph))]
@@ -43,7 +43,7 @@ def op_frame(result: RunRecord) -> pd.DataFrame:
 
 
 def rank_period_frame(result: RunRecord) -> pd.DataFrame:
-    """Table with one row for each period of each rank; see :meth:`Result.rank_frame`."""
+    """DataFrame with one row per period of each rank; see :meth:`Result.rank_frame`."""
     import pandas as pd
 
     if len(result.jobs) > 1:
@@ -63,7 +63,7 @@ def rank_period_frame(result: RunRecord) -> pd.DataFrame:
 
 
 def ticks_to_microseconds(result: RunRecord, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(n,) µs from ticks; NaN where nothing happened."""
+    """(n,) microseconds from ticks; NaN for missing ticks."""
     found = seconds(at.ravel(), result.tick)
     found[at.ravel() == NEVER] = np.nan
     return found * 1e6

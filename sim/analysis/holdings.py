@@ -1,4 +1,4 @@
-"""Amounts of capacities held over time, by ops and by processes."""
+"""Amounts of capacities that ops and processes hold over time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 
 class HeldAmounts(NamedTuple):
-    """Intervals (ticks) in which a share of a capacity is held; a negative share is a release."""
+    """Intervals (ticks) in which a fraction of a capacity is held; negative means released."""
 
     component: Numbers
     start: Numbers
@@ -32,17 +32,17 @@ class CapacityWait(NamedTuple):
 
 
 def op_id_of_each_claim(result: RunRecord) -> Numbers:
-    """(claims,) id of the op of each claim on a capacity."""
+    """(claims,) id of the op that owns each claim on a capacity."""
     return np.concatenate(
         [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
     )
 
 
 def amounts_held_by_ops(result: RunRecord) -> HeldAmounts:
-    """Amounts that ops held, one row per claim; to the end of the run where never given back.
+    """Amounts held by ops, one row per claim; an amount never released lasts to the end of the run.
 
-    What is over is counted up to the last end of an op: one that is cancelled later may give back
-    what it held, or what was held until its end, after that.
+    The run ends at the last end of an op. Releases after that, by ops that are cancelled later, are
+    not counted.
     """
     claims = [r.lowered.claims for r in result.runs]
     none = np.empty(0, np.int64)
@@ -56,9 +56,9 @@ def amounts_held_by_ops(result: RunRecord) -> HeldAmounts:
 
 
 def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
-    """Changes of what processes held, each lasting to the end of the run.
+    """Changes of the amounts held by processes, each lasting to the end of the run.
 
-    What was held before its first op, by another job, is held from there on.
+    Amounts held before the job's first op count from that op on.
     """
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last_tick(result))
@@ -67,7 +67,7 @@ def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
 
 
 def seconds_held_by_processes(result: RunRecord) -> NDArray[np.float64]:
-    """(components,) s of holding the whole capacity that processes' holds add up to."""
+    """(components,) time in s that processes held a capacity, weighted by the held fraction."""
     held = amounts_held_by_processes(result)
     took = held.share * seconds(held.end - held.start, result.tick)
     found = np.zeros(len(result.parts))

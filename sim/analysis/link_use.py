@@ -1,4 +1,4 @@
-"""Links that the data of one op crossed, and for how much of its time each was busy with them."""
+"""Links that the data of one op crossed, and the fraction of its duration each link was busy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ..record.run_record import RunRecord
 
 
 class LinkUse(NamedTuple):
-    """A component that shares a rate, used by one op.
+    """Usage of one shared component by one op.
 
     Parameters
     ----------
-    amount : of its unit, B, that crossed it, with headers and what its library does not reach
-    share : of the op's time, for which that amount keeps it busy at its full rate
+    amount : amount that crossed the component, in its unit (B), including headers and the losses of
+        the communication library
+    share : fraction of the op's duration that this amount needs at the component's full rate
     """
 
     component: str
@@ -26,13 +27,13 @@ class LinkUse(NamedTuple):
 
 
 def link_uses(record: RunRecord, op: int) -> list[LinkUse]:
-    """Components whose rates an op shared, the busiest first.
+    """Shared components that an op used, the busiest first.
 
-    None of an op in closed form, which shares nothing, and of one that was moved on its way.
+    Empty for an op timed by a closed formula, which shares nothing, and for one that was rerouted.
 
     Parameters
     ----------
-    op : id, the number of its row
+    op : id of the op, which is its row in the result
 
     Examples
     --------
@@ -68,7 +69,7 @@ def link_uses(record: RunRecord, op: int) -> list[LinkUse]:
 
 
 def longest_collective(record: RunRecord) -> int:
-    """Id of the collective that took longest of those that share rates; -1 for none."""
+    """Id of the longest collective that shares rates; -1 if there is none."""
     columns, longest, most = record.columns, -1, 0
     for run in record.runs:
         flows = run.lowered.flows

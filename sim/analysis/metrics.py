@@ -1,7 +1,7 @@
-"""Metrics of a run, each as its samples (``docs/definitions.md`` defines them).
+"""Metrics of a run, each as a list of samples (``docs/definitions.md`` defines them).
 
-A metric of periods has one sample for each that counts; a utilization has 100, one for each equal
-window of the run; others have one.
+A metric of periods has one sample per counted period. A utilization has 100 samples, one per equal
+window of the run. Other metrics have one sample.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ Samples = NDArray[np.float64]
 
 
 def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
-    """Samples by metric name: the built-in metrics of a run, and those that its processes emitted.
+    """Samples of all metrics of a run by name: built-in metrics, and those emitted by processes.
 
-    Times are of each period that counts; without periods there is one sample, of the whole run.
+    Times have one sample per counted period, or a single sample of the complete run if there are no
+    periods.
 
     Parameters
     ----------
     warm_up : int
-        Iterations at the start that do not count.
+        Number of iterations at the start that are not counted.
     count : int or None
-        Iterations that count after that; all there are.
+        Number of iterations counted after the warm-up; None for all.
 
     Raises
     ------
@@ -59,11 +60,12 @@ def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> di
 def built_in_samples(
     result: RunRecord, warm_up: int = 0, count: int | None = None
 ) -> dict[str, Samples]:
-    """Samples by metric name, of the metrics that every run has; a time is in s.
+    """Samples of the built-in metrics of every run, by name; times are in s.
 
     Parameters
     ----------
-    warm_up, count : iterations left out at the start, and counted after it; None for all
+    warm_up, count : number of iterations not counted at the start, and counted after that (None for
+        all)
 
     Raises
     ------
@@ -82,7 +84,7 @@ def built_in_samples(
 
 
 def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
-    """Means over ranks of communication and waiting in each step, as far as they were kept."""
+    """Communication and waiting time in each period as means over ranks, if they were kept."""
     if result.keep == "none":
         steps = exposed_communication_seconds(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}
@@ -95,14 +97,14 @@ def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> d
 
 
 def utilization_windows(result: RunRecord) -> dict[str, Samples]:
-    """Samples of the share of time in which each component works, in :data:`WINDOWS` equal windows.
+    """Utilization of each component in :data:`WINDOWS` equal windows of the run, by name.
 
-    A GPU works while a kernel runs on any of its streams, one of communication too; of a host it is
-    cores in work over cores, of a rate the mean rate over the full one, of a capacity the mean
-    amount held over the whole.  Of a kind (``gpu``, ``nic``, …): its busiest component's.
-    Components that did nothing are left out, and a host of which nobody said how many cores it
-    has; what a flow moves is spread evenly over its work phase. Empty where neither the windows
-    nor one row per op were kept.
+    A GPU is busy while a kernel (compute or communication) runs on any of its streams. For a host
+    it is busy cores over all cores, for a shared rate the mean rate over the full rate, and for a
+    capacity the mean amount held over the total. A kind (``gpu``, ``nic``, …) has the value of its
+    busiest component. Components without any activity are left out, and hosts without a core count.
+    The work of a flow is spread evenly over its work phase. Empty if neither windows nor op rows
+    were kept.
     """
     share = result.aggregates.windows if result.written is None else working_share_by_window(result)
     if share is None:
@@ -113,7 +115,7 @@ def utilization_windows(result: RunRecord) -> dict[str, Samples]:
 
 
 def occupancy(result: RunRecord) -> dict[str, Samples]:
-    """Samples of the slots taken over all slots of each component, as :func:`utilization`."""
+    """Fraction of the slots of each component in use, with samples as for :func:`utilization`."""
     share = result.aggregates.taken if result.written is None else slot_share_by_window(result)
     if share is None:
         return {}
@@ -125,7 +127,7 @@ def occupancy(result: RunRecord) -> dict[str, Samples]:
 def _samples_by_component_and_kind(
     result: RunRecord, share: NDArray[np.float64]
 ) -> dict[str, Samples]:
-    """Samples by component, the busiest first, and by kind."""
+    """Samples by component, the busiest first, and by kind of component."""
     found: dict[str, Samples] = {}
     mean = share.mean(axis=1)
     for c in np.argsort(-mean, kind="stable").tolist():
@@ -137,7 +139,7 @@ def _samples_by_component_and_kind(
 
 
 def working_share_by_window(result: RunRecord) -> NDArray[np.float64]:
-    """(components, windows) share of time in which each works, of a result with one row per op."""
+    """(components, windows) fraction of time each component is busy; needs op rows."""
     share, several = slot_share_by_window(result), may_ops_overlap(result)
     if several.any():
         edges, busy = _window_edges(result), np.zeros(share.shape)
@@ -147,9 +149,9 @@ def working_share_by_window(result: RunRecord) -> NDArray[np.float64]:
 
 
 def may_ops_overlap(result: RunRecord) -> NDArray[np.bool_]:
-    """(components,) whether ops of a component overlap without its working twice: GPUs, not hosts.
+    """(components,) True if overlapping ops of a component count as busy once: GPUs, but not hosts.
 
-    A host has cores, and each works by itself.
+    The cores of a host work independently, so there overlapping ops add up.
     """
     host = result.system.components.column(lambda part: part.kind == "host", bool)
     return np.asarray((result.parts.slots > 1) & ~host)
@@ -158,10 +160,11 @@ def may_ops_overlap(result: RunRecord) -> NDArray[np.bool_]:
 def component_busy_spans(
     result: RunRecord, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Component, first and last tick of each span in which anything ran on a component.
+    """Component, first tick and last tick of each interval in which a component is busy.
 
-    That is: any slot of it was taken, or a communication kernel ran beside those slots, from the
-    time at which it begins to wait for the other ranks.
+    A component is busy if any of its slots is in use, or if a communication kernel runs on it
+    outside its slots. Such a kernel counts from the time at which it begins to wait for other
+    ranks.
     """
     component, start, end = [], [], []
     for run, arrived in arrivals_by_graph(result):
@@ -195,10 +198,10 @@ def component_busy_spans(
 
 
 def communication_kernels(graph: Graph) -> NDArray[np.bool_]:
-    """(n + e,) places that are a communication kernel of their rank's GPU.
+    """(n + e,) True for participants of ops that are a communication kernel on their rank's GPU.
 
-    Its stream is the GPU's: one of kernels, or described as one of communication alone. What is on
-    a stream of the host, or on none that is described, is no kernel.
+    The stream must belong to the GPU: it contains kernels, or is described as a communication
+    stream. Ops on host streams, and on streams without description, are not kernels.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def _window_edges(result: RunRecord) -> NDArray[np.float64]:
 
 
 def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
-    """(components, windows) share in use: slots taken over all slots, with one row per op."""
+    """(components, windows) fraction of each component's slots in use; needs op rows."""
     edges = _window_edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
@@ -277,7 +280,7 @@ def _spread_over_periods(
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
 ) -> None:
-    """Add to ``busy`` what intervals of each component cover of each window."""
+    """Add to ``busy`` the part of each window that the intervals of each component cover."""
     busy += np.diff(_covered_up_to_edges(component, start, share, edges, len(busy)))
     busy -= np.diff(_covered_up_to_edges(component, end, share, edges, len(busy)))
 
@@ -289,9 +292,10 @@ def _covered_up_to_edges(
     edges: NDArray[np.float64],
     components: int,
 ) -> NDArray[np.float64]:
-    """(components, edges) integral up to each edge of the shares that began before it.
+    """(components, edges) integral of the usage that began before each edge, up to that edge.
 
-    Marks are counted into windows rather than sorted: a run has many more than windows.
+    Interval ends are counted per window instead of sorted, since a run has far more intervals than
+    windows.
     """
     bins = len(edges) + 1
     since = at - edges[0]

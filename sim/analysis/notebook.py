@@ -1,4 +1,4 @@
-"""HTML table for notebooks, without script or style."""
+"""HTML table for notebooks, without scripts or styles."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def html_table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str]
 
     Parameters
     ----------
-    title : above it
+    title : caption above the table
     rows : cells, shown as text
-    head : of the columns, if they have names
+    head : column names, if any
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Aggregates of a run, summed over its ops where one row per op was kept."""
+"""Aggregates of a run, summed over its op rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Rows = slice | NDArray[np.int64]
 
 
 def _place_slices(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
-    """Slices of the places of a graph, small enough for a cache, with the op of each and its id."""
+    """Slices of the participants of a graph's ops, small enough for the CPU cache.
+
+    Each comes with the row and the id of the op of each participant.
+    """
     block, first = run.graph.explicit, run.first
     n, of = len(block), block.places.op
     for a in range(0, n, CHUNK):
@@ -35,17 +38,17 @@ def _place_slices(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
 
 
 def _select_columns(there: NDArray[np.bool_], *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Columns of chosen rows; the columns themselves where that is all of them."""
+    """Columns restricted to selected rows; unchanged, without a copy, if all are selected."""
     return columns if there.all() else tuple(c[there] for c in columns)
 
 
 def stored_or_summed_aggregates(result: RunRecord) -> RunAggregates:
-    """Aggregates of a run: the stored ones, else sums over its op rows, without a breakdown."""
+    """Aggregates of a run: the stored ones, else sums over its op rows; without time breakdown."""
     return _OpRowSums(result).aggregates() if result.summary is None else result.summary
 
 
 class _OpRowSums:
-    """Sums over the op rows of a run, which make its aggregates."""
+    """Sums over the op rows of a run, from which its aggregates are built."""
 
     def __init__(self, result: RunRecord):
         self.result, self.columns = result, result.columns
@@ -53,7 +56,7 @@ class _OpRowSums:
         self.given = None if result.written is None else result.written.given
 
     def _ended_periods(self) -> NDArray[np.int64]:
-        """(k,) periods with an op that ended, of a run of one job."""
+        """(k,) periods in which at least one op ended, for a run of one job."""
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
         period = self.result.ops.period[: self.given][self.ended[: self.given]]
@@ -107,7 +110,7 @@ class _OpRowSums:
         return start, end
 
     def _ticks_taken(self, ids: Rows) -> NDArray[np.int64]:
-        """Ticks from start to end of ops; 0 of those that did not end."""
+        """Duration of ops in ticks; 0 for ops that did not end."""
         took = self.columns.end[ids] - self.columns.start[ids]
         took[~self.ended[ids]] = 0
         return took

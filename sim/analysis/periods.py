@@ -1,4 +1,4 @@
-"""Ticks at which the periods of a run begin and end."""
+"""Begin and end ticks of the periods (iterations) of a run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..record.run_record import RunRecord
 def counted_edges(
     result: RunRecord, warm_up: int = 0, count: int | None = None
 ) -> NDArray[np.int64]:
-    """(k + 1,) ticks at which the ``count`` periods after ``warm_up`` begin and end.
+    """(k + 1,) boundary ticks of the ``count`` periods that follow ``warm_up`` periods.
 
     Raises
     ------
     ValueError
-        None is left to count.
+        No period is left to count.
     """
     edges = period_edges(result)
     number = 0 if edges is None else len(edges) - 1
@@ -32,9 +32,9 @@ def counted_edges(
 
 
 def step_edges(result: RunRecord) -> NDArray[np.int64]:
-    """(k + 1,) ticks at which the first period begins and each period ends on its last rank.
+    """(k + 1,) ticks: begin of the first period, then the end of each period on its last rank.
 
-    Without periods: (2,) when the run begins and ends.
+    Without periods: (2,) ticks, begin and end of the run.
     """
     found = period_edges(result)
     if found is None:
@@ -43,11 +43,11 @@ def step_edges(result: RunRecord) -> NDArray[np.int64]:
 
 
 def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
-    """(k + 1,) ticks where periods begin and end; None without periods, and for several jobs.
+    """(k + 1,) boundary ticks of the periods; None without periods, and for several jobs.
 
-    They are those of the graph that the run was given, if it was given one.  What is in no period
-    and ends before the first does was under way when it began: then the first begins where that
-    ends, as each later one does where the one before it ends.
+    Only the periods of the graph that the run started with count, if it started with one. The first
+    period begins at the start of the run, or at the last end of ops without a period that end
+    before the first period does. Each later period begins where the one before it ends.
     """
     if result.written is None:
         return result.aggregates.edges if len(result.aggregates.steps) else None

@@ -1,4 +1,4 @@
-"""Aggregates to keep of a run whose rows are about to be dropped."""
+"""Aggregates of a run, computed from its op rows before these are dropped."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .op_sums import stored_or_summed_aggregates
 
 
 def aggregates_of_op_rows(result: RunRecord, keep: str) -> RunAggregates:
-    """Aggregates, at detail ``keep`` (``ranks`` or ``none``), of a run that has one row per op.
+    """Aggregates of a run from its op rows, at the detail level ``keep`` (``ranks`` or ``none``).
 
-    Times by box come from compiled kernels, but of a run of the reference engine.
+    The time breakdown uses compiled kernels, except for runs of the reference engine.
     """
     sums = stored_or_summed_aggregates(result)
     boxes = box_ticks if result.engine == "reference" else box_ticks_by_kernel

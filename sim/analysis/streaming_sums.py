@@ -1,8 +1,8 @@
-"""Aggregates of a run, added up while it runs from graphs that are given back.
+"""Aggregates of a run, computed during the run from finished graphs, without one row per op.
 
-They are those of :mod:`.op_sums`, without one row per op. Time by box needs the ops of a rank side
-by side, so ops stay until none that may yet end can reach back to where they are. What is held of a
-capacity is counted once the graph is over: then it was given back.
+The results equal those of :mod:`.op_sums`. The time breakdown needs all ops of a rank that may
+overlap, so ops are kept until no open op can reach back to them. The held amounts of a graph are
+counted when the graph is over, since they have been released by then.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SameShapeGraphs:
-    """Graphs of one shape, with the times of their places, one row per graph.
+    """Submitted graphs with the same ops and structure, with times in one row per graph.
 
     Parameters
     ----------
-    run : one of them; all have its ops, places, slots and usage
-    first : (k,) ids of their rows 0
-    own : (k,) whether their periods count
+    run : one of the graphs; all have its ops, participants, slots and usage
+    first : (k,) op id of row 0 of each graph
+    own : (k,) True if the periods of the graph count
     work : (n,) or None
-        Sum of the work that ended ops had, in the unit of what they use.
-    arrived, start, end : (k, n + e) ticks
-    state, fresh : (k, n + e)
-    over : (k,) whether all of its ops ended or were cancelled
-    amount : (k, h) of each claim on a capacity
-    asked, granted, returned : (k, h) ticks
+        Total work of ended ops by row, in the unit of the components they use.
+    arrived, start, end : (k, n + e) ticks of each participant of each op
+    state, fresh : (k, n + e) state, and True if the op ended since the last call
+    over : (k,) True if all ops of the graph have ended or were cancelled
+    amount : (k, h) amount of each claim on a capacity
+    asked, granted, returned : (k, h) ticks of request, grant and release of each claim
     """
 
     run: SubmittedRun
@@ -63,16 +63,16 @@ class SameShapeGraphs:
 
 
 class StreamingSums:
-    """Aggregates of a job, updated with each group of ops that ended.
+    """Aggregates of one job, updated with each batch of ended ops.
 
     Parameters
     ----------
-    system, parts, tick : of the run
-    first : tick at which their job arrived
+    system, parts, tick : system, component table and tick length of the run
+    first : tick at which the job arrived
     given : int or None
-        Number of the graph whose periods count; None for every graph.
-    keep : ``none`` or ``ranks``
-    compiled : whether kernels may be used
+        Number of the graph whose periods count; None for all graphs.
+    keep : detail level, ``none`` or ``ranks``
+    compiled : True if compiled kernels may be used
     """
 
     def __init__(
@@ -111,12 +111,12 @@ class StreamingSums:
         runs: Sequence[SubmittedRun],
         now: int,
     ) -> None:
-        """Add ops that ended since the last call.
+        """Add the ops that ended since the last call.
 
         Parameters
         ----------
-        own : numbers of the graphs that count, among those that are held
-        runs : of each graph that is held
+        own : numbers of the graphs in memory that belong to the job
+        runs : submitted run of each graph in memory
         """
         until, rows = now, []
         groups = list(group_graphs_by_shape(held, own, runs, self.given))
@@ -172,7 +172,7 @@ class StreamingSums:
     def _held_seconds(
         self, group: SameShapeGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """(components, kinds) s of holding, with the whole capacity held counted as 1."""
+        """(components, kinds) time in s that ops held capacities, weighted by the held fraction."""
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
         took = np.where(where & (group.granted != NEVER), end - start, 0)
         share = group.amount / self.whole[claims.component]
@@ -181,7 +181,7 @@ class StreamingSums:
         return found
 
     def used_seconds(self, last: int) -> NDArray[np.float64]:
-        """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
+        """(components, kinds) work in s at full rate plus weighted holding time, up to ``last``."""
         found = self.moved.copy()
         for group in self.held_yet:
             kept = np.where(group.returned == NEVER, last, np.minimum(group.returned, last))
@@ -197,7 +197,7 @@ class StreamingSums:
 
         Parameters
         ----------
-        ops : that were handed in
+        ops : number of ops that were submitted
         """
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
@@ -214,15 +214,16 @@ class StreamingSums:
 
 
 class CapacityWaits(NamedTuple):
-    """Waits for capacities of ops of graphs of one shape, as (k, m) tables over ops that hold.
+    """Waits for capacities in graphs of one shape, as (graphs, ops) tables over the ops that hold.
 
     Parameters
     ----------
-    op : (m,) rows
-    asked, granted : ticks; `granted` is NEVER of those that did not wait, or wait yet
-    settled : whether it is certain now that they waited
-    open : whether it may change: they may be resumed and wait again
-    reached : the earliest tick from which such a wait may count
+    op : (m,) rows of the ops
+    asked, granted : ticks of request and grant; `granted` is NEVER if the op did not wait or still
+        waits
+    settled : True if it is now certain that the op waited
+    open : True if the wait may still change: the op may be resumed and wait again
+    reached : earliest tick at which an open wait may begin
     """
 
     op: Ticks
@@ -234,7 +235,7 @@ class CapacityWaits(NamedTuple):
 
     @classmethod
     def of(cls, group: SameShapeGraphs) -> CapacityWaits:
-        """Waits of graphs of one shape."""
+        """Waits for capacities in graphs of one shape."""
         op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
         waited = group.asked < group.granted
         asked = np.minimum.reduceat(np.where(waited, group.asked, MAX_TICK), heads, axis=1)
@@ -250,7 +251,7 @@ class CapacityWaits(NamedTuple):
         return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
 
     def busy(self, group: SameShapeGraphs, which: NDArray[np.bool_]) -> BusyIntervals:
-        """Places of chosen waits: network places of no length that arrived early."""
+        """Selected waits as busy intervals of the network layer: zero length, early arrival."""
         of = group.run.graph.explicit.op_of_place
         place = np.flatnonzero(np.isin(of, self.op))
         at = np.searchsorted(self.op, of[place])
@@ -264,8 +265,7 @@ class CapacityWaits(NamedTuple):
 class PeriodSpans:
     """First start and last end of the ops of each period on each rank.
 
-    Ops in no period are taken for a period of their own, which is the only one where there is no
-    other.
+    Ops without a period form a period of their own, used only if there is no other.
     """
 
     def __init__(self, origin: int) -> None:
@@ -275,7 +275,7 @@ class PeriodSpans:
         self._end = np.full((4, 1), NEVER, np.int64)
 
     def add(self, run: SubmittedRun, start: Ticks, end: Ticks) -> None:
-        """Add (n,) first start and last end of each row of a graph; NEVER where none ended."""
+        """Add first start and last end of each op of a graph, (n,) each; NEVER if not ended."""
         block, rank = run.graph.explicit, run.rank
         there = np.flatnonzero(end[block.op_of_place] != NEVER)
         op = block.op_of_place[there]
@@ -295,7 +295,7 @@ class PeriodSpans:
             self._start, self._end = start, end
 
     def table(self, ranks: int) -> tuple[Ticks, Ticks, Ticks]:
-        """Periods, ascending; (periods, ranks) first start and last end, -1 where there is none."""
+        """Period numbers; then first start and last end, (periods, ranks), -1 if missing."""
         self._grow_tables(1, ranks)
         steps = self._period_numbers
         rows = [self._row[p] for p in steps] or [self._row.setdefault(-1, 0)]
@@ -310,7 +310,7 @@ class PeriodSpans:
 
     @property
     def last_outside_periods(self) -> int:
-        """Tick of the last end of an op in no period."""
+        """Tick of the last end of an op without a period."""
         return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
 
     @property
@@ -319,14 +319,14 @@ class PeriodSpans:
 
     @property
     def first(self) -> tuple[int, int]:
-        """Lowest period seen so far and its earliest start tick; both ``LATE`` before any."""
+        """Lowest period so far and its earliest start tick; both ``LATE`` before any."""
         if not self._period_numbers:
             return LATE, LATE
         period = self._period_numbers[0]
         return period, int(self._start[self._row[period]].min())
 
     def marks(self) -> Ticks:
-        """Ticks at which windows would begin and end if nothing else ended, ascending."""
+        """Boundary ticks of the windows if no further op ended, ascending."""
         rows = [self._row[p] for p in self._period_numbers]
         if not rows:
             return np.array([self.origin])
@@ -335,15 +335,15 @@ class PeriodSpans:
 
 
 class RankBoxTicks:
-    """Ticks by box between marks, for the part of the run in which no op can end any more.
+    """Time breakdown of ranks between boundary ticks, for the part of the run that is complete.
 
-    A mark that is none any more was none of those that the run ends with: what began a period
-    first stays, and its end only moves beyond what is certain.
+    Boundaries may be replaced while the run continues. A boundary that disappears was not final:
+    the start of a period stays, and its end only moves into the part that is not yet complete.
 
     Parameters
     ----------
-    boxes : numbers of those that are kept
-    first : tick of the first mark
+    boxes : indices of the categories that are kept
+    first : tick of the first boundary
     """
 
     def __init__(self, boxes: Sequence[int], first: int, compiled: bool):
@@ -355,7 +355,7 @@ class RankBoxTicks:
         self.rows = BusyIntervals.of([])  # intervals that end after `until`
 
     def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
-        """Add places of ops that ended, and the tick before which no further place can come."""
+        """Add busy intervals of ended ops; ``until`` is the tick before which none can follow."""
         self.rows = BusyIntervals.of([self.rows, *rows])
         self._divide_at_marks(marks, ranks)
         if until <= self.until:
@@ -368,14 +368,14 @@ class RankBoxTicks:
         self.rows, self.until = self.rows.after(until), until
 
     def _divide_at_marks(self, marks: Ticks, ranks: int) -> None:
-        """Divide the sums at new marks; only the last piece, not yet certain, may be cut."""
+        """Divide the sums at new boundaries; only the last, incomplete piece may be split."""
         old, boxes = self.marks, np.zeros((len(self.which), len(marks), ranks), np.int64)
         piece = np.searchsorted(marks, old, side="right") - 1
         _add_at_columns(boxes[:, :, : self.boxes.shape[2]], piece, self.boxes)
         self.marks, self.boxes = marks, boxes
 
     def between(self, marks: Ticks, ranks: int) -> NDArray[np.int64]:
-        """(b, windows, ranks) ticks in each box between the marks with which the run ended."""
+        """Ticks per kept category between the final boundaries, (categories, windows, ranks)."""
         self.add([], np.unique(marks), int(marks[-1]), ranks)
         sums = np.zeros((len(self.which), len(self.marks) + 1, ranks), np.int64)
         np.cumsum(self.boxes, axis=1, out=sums[:, 1:])
@@ -385,7 +385,7 @@ class RankBoxTicks:
         return found
 
     def total(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
-        """(b, ranks) ticks in each box of one window around the whole run."""
+        """Ticks in each kept category in one window over the complete run, (categories, ranks)."""
         self.add([], self.marks, last, ranks)
         found: NDArray[np.int64] = self.boxes.sum(axis=1)
         if IDLE in self.which:
@@ -396,11 +396,11 @@ class RankBoxTicks:
 def merge_job_aggregates(
     sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]
 ) -> RunAggregates:
-    """Aggregates of several jobs as one window, with their ranks listed job after job.
+    """Combine the aggregates of several jobs into one window; their ranks are listed job after job.
 
     Parameters
     ----------
-    kept : of each of them
+    kept : aggregates of each job
     """
     first = min(k.first for k in kept)
     ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
@@ -430,7 +430,7 @@ def merge_job_aggregates(
 
 
 def _add_at_columns(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]) -> None:
-    """Add ``more``, (boxes, m, ranks) ticks, to the m columns ``at`` of pieces of the run."""
+    """Add ``more``, (categories, m, ranks) ticks, to the m columns ``at`` of ``pieces``."""
     where: Any = (slice(None), at)
     np.add.at(pieces, where, more)
 
@@ -438,7 +438,7 @@ def _add_at_columns(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[n
 def group_graphs_by_shape(
     held: HeldOpTimes, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
 ) -> Iterator[SameShapeGraphs]:
-    """Groups of graphs of one shape, among those in memory."""
+    """Group the graphs in memory by shape (equal ops and structure)."""
     groups: dict[int, list[int]] = {}
     for k in own:
         groups.setdefault(id(_representative_run(runs[k])), []).append(k)
@@ -459,7 +459,7 @@ def group_graphs_by_shape(
 def _claim_ticks(
     held: HeldOpTimes, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """Amount, and ticks asked, granted and returned, of each claim of each graph."""
+    """Amount of each claim of each graph, and the ticks of its request, grant and release."""
     at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
     amount = np.array([_claimed_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
     return amount, held.asked[at], held.granted[at], held.returned[at]
@@ -472,14 +472,14 @@ def _claimed_amount(run: SubmittedRun) -> Ticks:
 
 
 def _representative_run(run: SubmittedRun) -> SubmittedRun:
-    """Run that stands for all graphs prepared as this one was; the run itself otherwise."""
+    """Run that represents all submissions of a prepared graph; otherwise the run itself."""
     return run.submission.variant.run if isinstance(run, PreparedRun) else run
 
 
 def _work_of_ended_ops(
     shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
-    """(n,) work of ops that ended, summed over graphs; None for a graph without work."""
+    """(n,) work of ended ops, summed over graphs; None for a graph without work."""
     work = shape.answers.timing.work
     if work is None:
         return None
@@ -492,7 +492,7 @@ def _work_of_ended_ops(
 
 
 def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
-    """Earliest tick that an op which has not ended may yet count from."""
+    """Earliest tick at which activity of an op that has not ended may still be counted."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
     layer, state, start = layer_of_ops(group.run.graph)[op], group.state[:, op], group.start[:, op]
@@ -506,7 +506,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
 
 
 def _busy_intervals(group: SameShapeGraphs) -> BusyIntervals:
-    """Places of ops that ended and keep something busy."""
+    """Busy intervals of the ops that ended and keep a layer busy."""
     block = group.run.graph.explicit
     op = block.op_of_place
     layer = layer_of_ops(group.run.graph)[op]

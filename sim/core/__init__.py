@@ -1,1 +1,1 @@
-"""The compiled engine: the meaning of `sim/reference/engine.py`, as kernels over arrays."""
+"""Compiled engine: computes the schedule of `sim/reference/engine.py` with numba kernels."""

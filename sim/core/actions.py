@@ -1,4 +1,4 @@
-"""What processes ask of the engine, applied to its state at the start of a turn."""
+"""Commands of processes, applied to the compiled engine's state at the start of a turn."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .submitted_graph import SubmittedGraph
 
 
 class Actions(StateView):
-    """Commands of processes (fail, stop, resume, acquire and so on) on the compiled state."""
+    """Process commands in the compiled engine: fail, stop, resume, acquire and so on."""
 
     def _join(self, graph: SubmittedGraph) -> None:
-        """Add a graph that was handed in to the memory of the run."""
+        """Add a submitted graph to the memory of the run."""
         graph.ahead = None
         graph.join(self.store)
         self.to_join.remove(graph)  # as a rule the first
@@ -44,25 +44,25 @@ class Actions(StateView):
             self.news.append((graph.done, None))
 
     def _watch(self, c: int) -> None:
-        """Mark an op whose end somebody waits for."""
+        """Mark an op whose end a process waits for."""
         self.store.flags[c] = self.store.flags.item(c) | lay.WATCHED
         if not self.store.world.item(lay.WATCHING):
             self.store.world[lay.WATCHING] = 1
 
     def _pop_end_event(self, c: int) -> simpy.Event:
-        """Event that fires at the end of an op; the op is marked no more."""
+        """Remove and return the SimPy event that fires when an op ends."""
         self.store.flags[c] = self.store.flags.item(c) & ~lay.WATCHED
         return self.ends.pop(self.op_id(c))
 
     def _mark_if_failed(self, c: int) -> None:
-        """Mark an op that uses a failed component, so that it does not start; unmark any other."""
+        """Bar an op from starting if it uses a failed component; otherwise clear the mark."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~lay.BARRED
         if any(failed[k] for k in self._usage(c)):
             row["flags"] |= lay.BARRED
 
     def _users(self, component: int) -> Iterable[int]:
-        """First cells of the ops with a flow over a component that have not ended."""
+        """Ops that use a component and have not ended, as the cell number of each op."""
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
@@ -70,7 +70,7 @@ class Actions(StateView):
                 yield c
 
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
-        """Give an op a flow with this work, usage and limit, in place of one that it had."""
+        """Give an op a flow with the given work, usage and limit, replacing its old one."""
         sharing, flow = self.store.sharing, self.store.flow(c)
         if not usage and limit == NO_LIMIT:
             self.store.drop_flow(c)
@@ -144,7 +144,7 @@ class Actions(StateView):
         withdraw_op(store.rows, store.times, store.world, store.sharing.state, c)
 
     def _leave_plugged(self, plugged: PluggedMemory, c: int) -> None:
-        """Withdraw an op from the plugged medium, if it is there."""
+        """Remove an op's flow from the plugged-in medium, if it is there."""
         store, flags = self.store, self.store.flags.item(c)
         if flags & lay.FLOWING and self.parts.is_plugged(self._usage(c)):
             plugged.stop(store.sharing.state, store.flow(c), store.world.item(lay.NOW))
@@ -215,7 +215,7 @@ class Actions(StateView):
         self.roots += [(p, p + 1) for p in places]
 
     def _start_over(self, c: int) -> None:
-        """Reset the work of an op to all of it, and ask an online backend again."""
+        """Reset an op to its full work, and ask an online backend for a new timing."""
         graph = self._graph(c)
         row, flow = c - graph.base, self.store.flow(c)
         fixed, work = graph.full_times(row)
@@ -229,7 +229,7 @@ class Actions(StateView):
             raise self._cannot_resume_error(self.op_id(c), "nothing bounds the rate of its work")
 
     def _left(self, c: int) -> RemainingWork:
-        """Share of an op that is left."""
+        """Fraction of an op's work that remains."""
         graph = self._graph(c)
         row, cell = c - graph.base, self.store.rows[c]
         if cell["flags"] & lay.ASK:
@@ -238,7 +238,7 @@ class Actions(StateView):
         return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
 
     def _move(self, c: int, there: TimingElsewhere, left: RemainingWork) -> None:
-        """Let an op go on at another place, with a share left to do."""
+        """Resume an op on other components, with the given fraction of its work left."""
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base
         graph.moved[row] = there

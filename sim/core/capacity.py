@@ -1,8 +1,8 @@
-"""Amounts of capacities: who holds them, and the queues of who waits for one.
+"""Capacities in the compiled engine: amounts held by ops and processes, and queues of requests.
 
-A *claim* is an amount that an op (or a process) asks for and then holds: a row of the table of
-claims, whose lines link claims as the lines for slots link cells.  An op with claims is kept like
-a collective, with a row of the table of *holders* behind it.
+A *claim* is an amount of a capacity that an op or a process requests and then holds. It is one row
+in the table of claims; queues are linked lists through these rows. An op with claims also has one
+row in the table of *holders*.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ SEVERAL = 2  # places that join queues, so that they are put in order first
 
 @jit_without_refcounts
 def holder_offset(rows: Rows, world: Array, c: Int) -> Int:
-    """Offset of the holder record of an op: one that holds, or at whose end others give back."""
+    """Offset in ``world`` of an op's holder record, which lists its claims.
+
+    An op has one if it holds amounts itself, or if other ops hold amounts until it ends.
+    """
     row = world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE
     return world[lay.HOLDERS] + world[row + lay.HOLDING] * lay.HOLDER
 
 
 @jit_without_refcounts
 def request_and_grant_amounts(rows: Rows, times: Array, world: Array) -> None:
-    """Enqueue the capacity requests of ops that became ready, then grant what there is room for.
+    """Enqueue the capacity requests of ops that became ready, then grant as many as fit.
 
-    What is left to arrive in this round are places of ops that hold nothing, and of ops that have
-    got the last of what they hold.
+    Afterwards the list of arrivals contains only ops that hold all the amounts they need.
     """
     c = sort_list(rows, world, world[lay.ARRIVING])
     world[lay.ARRIVING] = NONE
@@ -47,7 +49,7 @@ def request_and_grant_amounts(rows: Rows, times: Array, world: Array) -> None:
 
 @jit_without_refcounts
 def count_ready_place(rows: Rows, world: Array, c: Int) -> None:
-    """Count one more ready place of an op; with the last one the op asks for its amounts."""
+    """Count a ready participant of an op; the last one enqueues the capacity requests."""
     rows[c]["at"] = lay.READY
     op = rows[c]["link"] if rows[c]["flags"] & lay.FURTHER else c
     of = holder_offset(rows, world, op)
@@ -79,7 +81,7 @@ def enqueue_claim(world: Array, number: Int) -> None:
 
 @jit_without_refcounts
 def mark_claim_queue(world: Array, part: Int) -> None:
-    """Mark the queue of a capacity for a grant attempt in this round."""
+    """Mark the queue of a capacity: it may be able to grant a request in this round."""
     if world[part + lay.MOVES] == lay.UNMOVED:
         world[part + lay.MOVES] = world[lay.LINES]
         world[lay.LINES] = part
@@ -87,7 +89,7 @@ def mark_claim_queue(world: Array, part: Int) -> None:
 
 @jit_without_refcounts
 def grant_from_queues(rows: Rows, world: Array) -> None:
-    """Grant the amounts queued at each marked capacity, in order, up to the first without room."""
+    """Grant queued requests at marked capacities, in order, up to the first without room."""
     part = world[lay.LINES]
     world[lay.LINES] = NONE
     while part != NONE:
@@ -108,7 +110,10 @@ def grant_from_queues(rows: Rows, world: Array) -> None:
 
 @jit_without_refcounts
 def grant_claim(rows: Rows, world: Array, number: Int) -> None:
-    """Grant a claim: wake its process, or let its op go on to its slots after the last one."""
+    """Grant a claim: wake the process that waits for it, or let the op queue for its slots.
+
+    An op goes on when its last claim is granted.
+    """
     claim = world[lay.CLAIMS] + number * lay.CLAIM
     c = world[claim + lay.HELD_BY]
     if c == NONE:
@@ -129,7 +134,7 @@ def grant_claim(rows: Rows, world: Array, number: Int) -> None:
 
 @jit_without_refcounts
 def drop_claim(world: Array, number: Int) -> None:
-    """Take a claim out of its queue, or give back the amount that it holds."""
+    """Remove a claim from its queue, or release the amount that it holds."""
     claim = world[lay.CLAIMS] + number * lay.CLAIM
     if world[claim + lay.STANDS] == lay.OUT:
         return
@@ -154,7 +159,7 @@ def drop_claim(world: Array, number: Int) -> None:
 
 @jit_without_refcounts
 def drop_claims_of_op(rows: Rows, world: Array, c: Int) -> None:
-    """Give back or withdraw all claims of an op that stops; its places have to arrive again."""
+    """Release or withdraw all claims of an op that is stopped; it must request them again."""
     of = holder_offset(rows, world, c)
     world[of + lay.UNREADY] = world[
         world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.MISSING
@@ -165,7 +170,7 @@ def drop_claims_of_op(rows: Rows, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def release_claims_of_ended_op(rows: Rows, world: Array, c: Int) -> None:
-    """Release the amounts of an ended op, and amounts that others held until its end."""
+    """Release the amounts of an ended op, and the amounts that others held until its end."""
     of = holder_offset(rows, world, c)
     for i in range(world[of + lay.CLAIM_COUNT]):
         release_claim_if_ended(rows, world, world[of + lay.FIRST_CLAIM] + i)
@@ -177,7 +182,7 @@ def release_claims_of_ended_op(rows: Rows, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def release_claim_if_ended(rows: Rows, world: Array, number: Int) -> None:
-    """Release a claim once its op, and the op until whose end it lasts, are both over."""
+    """Release a claim if its op, and the op until whose end it lasts, have both ended."""
     claim = world[lay.CLAIMS] + number * lay.CLAIM
     until = world[claim + lay.UNTIL]
     if has_op_ended(rows, world[claim + lay.HELD_BY]) and (
@@ -188,5 +193,5 @@ def release_claim_if_ended(rows: Rows, world: Array, number: Int) -> None:
 
 @jit_without_refcounts
 def has_op_ended(rows: Rows, c: Int) -> bool:
-    """Whether an op has ended or was cancelled."""
+    """True if an op has ended or was cancelled."""
     return bool(rows[c]["state"] == lay.ENDED or rows[c]["state"] == lay.CANCELLED)

@@ -42,9 +42,10 @@ def refuse_cycle(graph: EngineGraph) -> None:
 
 @jit_without_refcounts
 def count_topologically_reached(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
-    """Number of ops that a topological sort reaches; ``unmet`` counts what the others wait for.
+    """Number of ops that a topological sort reaches; smaller than the graph if it has a cycle.
 
-    An op that waits for nothing is on a stack, which is linked through its count.
+    Afterwards ``unmet`` is the number of unmet dependencies of each op. Ready ops form a stack that
+    is linked through this array.
     """
     n = len(unmet)
     for e in range(len(links)):

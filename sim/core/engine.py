@@ -1,7 +1,7 @@
-"""Compiled engine: graphs are handed in, columns of times are read out.
+"""Compiled engine: takes graphs, runs them with kernels, and returns columns of times.
 
-The kernels run every instant up to the tick of the next SimPy event, the machine first, and
-come back where a process has to be woken or an online backend asked.
+The kernels run all instants up to the tick of the next SimPy event. They return to Python when a
+process must be woken or an online backend must be asked.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .submitted_graph import SubmittedGraph
 
 
 class CoreEngine(SimpyLoop):
-    """Compiled engine of a run; gives the same ticks as the reference engine.
+    """Compiled engine of a run. It gives the same ticks as the reference engine.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : table of the system's components, one row each
+    env : SimPy environment of the processes; None to create one
     per_second : int
-        Ticks in a second; for messages.
+        Number of ticks per second; used in messages.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class CoreEngine(SimpyLoop):
     """
 
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
-        """Hand in a graph; it joins at the next turn."""
+        """Submit a graph; it starts at the next turn of the engine."""
         check_graph(self.parts, graph)
         ahead = None
         if self.runs_ahead and self.env.active_process is None:
@@ -65,7 +65,7 @@ class CoreEngine(SimpyLoop):
         )
 
     def prepare(self, graph: EngineGraph) -> GraphBlock:
-        """Prepare a graph that will be handed in often: checks are made once, here."""
+        """Check a graph once and copy it into a form that can be submitted many times."""
         check_graph(self.parts, graph)
         refuse_cycle(graph)
         made = GraphBlock(self.parts, graph)
@@ -81,7 +81,7 @@ class CoreEngine(SimpyLoop):
         return self._register_graph(made)
 
     def _register_graph(self, graph: SubmittedGraph) -> SubmittedGraph:
-        """Register a graph that joins at the next turn."""
+        """Add a submitted graph to those that start at the next turn."""
         self.graphs.append(graph)
         self.firsts.append(self.count)
         self.to_join.append(graph)
@@ -96,7 +96,7 @@ class CoreEngine(SimpyLoop):
         return read_and_free_graphs(self)
 
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires with ``"ended"`` or ``"cancelled"``."""
+        """Event that fires when an op is over; its value is ``"ended"`` or ``"cancelled"``."""
         event = self.ends.get(op)
         if event is None:
             if self._is_over(op):
@@ -110,14 +110,14 @@ class CoreEngine(SimpyLoop):
         return event
 
     def run(self, until: int | None = None) -> None:
-        """Run until nothing is open, or to a tick; see ``EngineControl.run``."""
+        """Run until no op is open, or until a given tick; see ``EngineControl.run``."""
         self.until = MAX_TICK if until is None else until
         if until is None and self._may_run_ahead():
             self._run_ahead()
         super().run(until)
 
     def columns(self) -> EngineColumns:
-        """Times and states of all ops so far."""
+        """Times and states so far of all ops, one row per op."""
         return read_op_columns(self)
 
     def _places(self, op: int) -> int | None:

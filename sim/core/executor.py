@@ -1,9 +1,9 @@
-"""Main loop of the compiled engine: rounds within an instant, and instants in order.
+"""Main loop of the compiled engine: instants in order of time, each made of rounds.
 
-``run_instants`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
-what ends now ends; amounts of capacities are granted; places join their lines; slots are granted;
-ops start.  Zero-time ops end in the next round; when there are none, rates are computed once and
-the instant is over.
+``run_instants`` runs until Python must ask a backend or wake a process, or until nothing is due.
+In one round, due ops end, capacities are granted, participants of ops join their queues, slots are
+granted, and ops start. An op of zero duration ends in the next round. When a round has nothing
+left to do, rates are computed once and the instant is over.
 """
 
 from __future__ import annotations
@@ -43,15 +43,14 @@ def run_instants(
     stepwise: Int,
     plugged: Plugged | None,
 ) -> Int:
-    """Run instants, up to and including tick ``limit``; one if ``stepwise``.
+    """Run instants up to and including tick ``limit``, or a single one if ``stepwise``.
 
-    ``plugged`` is the medium beside max-min, where there is one; numba drops its branches where it
-    is None.
+    ``plugged`` is the medium next to max-min, or None; numba then compiles the loop without it.
 
-    Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
-    after an instant of which somebody has to be told (the lists ``NEWS`` and ``GRANTS``), with
-    `HEAVY` where weights in flight sum to more than there are bits for, with `PAUSES` after `PAUSE`
-    instants, so that Python can be interrupted, else with `NOTHING`.
+    The return code says why the loop stopped. `ASKS`: ops of the list ``ASKED`` need the timing of
+    an online backend. `TELLS`: processes must be woken (lists ``NEWS`` and ``GRANTS``). `HEAVY`:
+    the weights in flight overflow their integer range. `PAUSES`: `PAUSE` instants have passed, so
+    that Python can be interrupted. `NOTHING`: otherwise.
     """
     instants = 0
     while True:
@@ -93,7 +92,7 @@ def run_instants(
 
 @jit_without_refcounts
 def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
-    """Tick of the next event, NONE for none."""
+    """Tick of the next event, or NONE."""
     tick = earliest_tick(rows, times, world)
     if world[lay.FLOWS]:
         flow = due(s)
@@ -107,7 +106,7 @@ def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
 
 @jit_without_refcounts
 def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
-    """Advance the plugged medium to now, where it is due; ops whose flows are done end."""
+    """If the plugged-in medium is due, advance it to now and end the ops whose flows are done."""
     own, _, advance = plugged
     if not NONE < world[lay.PLUGGED_DUE] <= world[lay.NOW]:
         return
@@ -125,7 +124,7 @@ def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> N
 
 @jit_without_refcounts
 def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
-    """Let the plugged medium have what began in this turn, by op, and note when it is due."""
+    """Pass flows that began in this turn to the plugged-in medium; store its next due tick."""
     own, settle, _ = plugged
     c, count = sort_list(rows, world, world[lay.BEGAN]), 0
     world[lay.BEGAN] = NONE
@@ -139,7 +138,7 @@ def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -
 
 @jit_without_refcounts
 def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Start an instant: releases, ends of fixed times and flows due at this tick."""
+    """Start an instant: handle the releases, ends of fixed times and flows that are due now."""
     now = world[lay.NOW]
     c = world[lay.BARRIER]
     world[lay.BARRIER] = NONE
@@ -174,7 +173,7 @@ def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @jit_without_refcounts
 def run_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
-    """Run one round of an instant: ops end, capacity and slots are granted, ops start."""
+    """Run one round of an instant: ops end, capacities and slots are granted, ops start."""
     c = world[lay.ENDING]
     world[lay.ENDING] = NONE
     if world[lay.WATCHING] or world[lay.GRAPH_COUNT] > 1:

@@ -1,4 +1,4 @@
-"""Release of graphs that are over: their times are read out, then their memory is freed."""
+"""Release of finished graphs: their times are returned, then their memory is freed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NOTHING = np.empty(0, np.int64)
 
 
 def read_and_free_graphs(engine: StateView) -> HeldOpTimes:
-    """Read the times of all graphs in memory and free ended ones; see ``Engine.collect_ended``.
+    """Read the times of all graphs in memory and free the finished ones; see ``Engine.give_back``.
 
-    A graph that ran ahead of the clock stays as it is; nobody steers such a run.
+    A graph that ran ahead of the clock is not freed: no process steers such a run.
     """
     held, graphs = _held_ops(engine)
     gone = [g for g, over in zip(graphs, held.over.tolist(), strict=True) if over]
@@ -61,7 +61,7 @@ def _held_ops(engine: StateView) -> tuple[HeldOpTimes, list[SubmittedGraph]]:
 def _claim_ticks(
     engine: StateView, graphs: Sequence[SubmittedGraph]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """First claim of each graph, and ticks at which claims were asked, granted and returned."""
+    """First claim of each graph, and ticks of request, grant and release of all claims."""
     ends = np.cumsum([0, *(len(graph.shape.claims) for graph in graphs)])
     times = [claim_ticks(engine, g) for g in graphs if len(g.shape.claims)]
     asked, granted, returned = (

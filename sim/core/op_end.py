@@ -1,4 +1,4 @@
-"""End of an op, and its withdrawal: slots are freed, dependents are counted down."""
+"""End and withdrawal of ops: free slots, and count down the dependencies of successors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .slots import arrive_at_release, mark_slot_queue
 
 @jit_without_refcounts
 def end_op(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
-    """End an op: free its slots, count down its dependents, note who waits for it."""
+    """End an op: free its slots, count down its successors, and note who waits for its end."""
     rows[c]["state"] = lay.ENDED
     times[c, lay.END] = world[lay.NOW]
     free_slots_of_op(rows, world, c)
@@ -45,7 +45,7 @@ def free_slots_of_op(rows: Rows, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def free_slot(rows: Rows, world: Array, p: Int) -> None:
-    """Free the slot of one place."""
+    """Free the slot of one participant of an op."""
     if rows[p]["at"] == lay.HELD and rows[p]["slot"] >= 0:
         part = world[lay.PARTS] + rows[p]["slot"] * lay.PART
         world[part + lay.TAKEN] -= 1
@@ -55,7 +55,7 @@ def free_slot(rows: Rows, world: Array, p: Int) -> None:
 
 @jit_without_refcounts
 def count_op_ended(rows: Rows, world: Array, c: Int) -> None:
-    """Count one open op less, and note its end where somebody waits for it or for its graph."""
+    """Count one open op less; note its end if a process waits for the op or its graph."""
     world[lay.OPEN] -= 1
     low, high = 0, world[lay.GRAPH_COUNT]  # its graph is between
     while high - low > 1:
@@ -74,7 +74,7 @@ def count_op_ended(rows: Rows, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def withdraw_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """Withdraw an op from queues, slots and flows; what is left of its work is kept."""
+    """Withdraw an op from queues, slots and flows; its remaining work is stored."""
     flags = rows[c]["flags"]
     if flags & lay.TIMED:
         if flags & lay.BEYOND:
@@ -104,7 +104,7 @@ def withdraw_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> Non
 
 @jit_without_refcounts
 def has_all_slots(rows: Rows, world: Array, c: Int) -> bool:
-    """Whether an op has every slot that it needs."""
+    """True if an op holds every slot that it needs."""
     if rows[c]["flags"] & lay.WIDE:
         return bool(
             world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.MISSING] == 0
@@ -114,7 +114,7 @@ def has_all_slots(rows: Rows, world: Array, c: Int) -> bool:
 
 @jit_without_refcounts
 def withdraw_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
-    """Withdraw one place from the event queue, its line, or its slot."""
+    """Withdraw one participant of an op from the event queue, the slot queue or its slot."""
     if rows[p]["at"] == lay.COMING:
         remove_cell(rows, times, world, p)
     elif rows[p]["at"] == lay.QUEUED:

@@ -1,4 +1,4 @@
-"""Start of an op: from the last slot that it gets to its fixed time and its work."""
+"""Start of ops: from the last granted slot to the fixed time and the work phase."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .memory.state_layout import NONE, Array, Rows
 
 @jit_without_refcounts
 def mark_place_held(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """Mark a place as held; with its last place the op starts.
+    """Mark one participant of an op as holding its slot; with the last one the op starts.
 
-    Where backends may be asked during the run, ops that start in a round are first put in order.
+    If online backends exist, the ops that start in a round are collected and sorted first.
     """
     rows[c]["at"] = lay.HELD
     op = rows[c]["link"] if rows[c]["flags"] & lay.FURTHER else c
@@ -36,7 +36,7 @@ def mark_place_held(rows: Rows, times: Array, world: Array, s: State, c: Int) ->
 
 @jit_without_refcounts
 def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """Start an op that has all its slots, unless a component that it uses has failed."""
+    """Start an op that has all its slots, unless it uses a failed component."""
     flags = rows[c]["flags"]
     if flags & lay.BARRED:
         prepend(rows, world, lay.BARRIER, c)
@@ -54,7 +54,10 @@ def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Start the ops that now have all their slots; backends are asked before they go on."""
+    """Start the ops that got all their slots in this round, in row order.
+
+    Ops of online backends wait until their backend has been asked.
+    """
     c = sort_list(rows, world, world[lay.GRANTED])
     world[lay.GRANTED] = NONE
     while c != NONE:
@@ -67,7 +70,7 @@ def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State)
 
 @jit_without_refcounts
 def continue_answered_ops(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Continue the ops of a round after their backends were asked."""
+    """Continue the ops of this round once online backends have returned their timings."""
     c = world[lay.ASKED]
     world[lay.ASKED] = NONE
     while c != NONE:
@@ -78,7 +81,7 @@ def continue_answered_ops(rows: Rows, times: Array, world: Array, s: State) -> N
 
 @jit_without_refcounts
 def begin_fixed_time(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
-    """Begin the fixed time of a started op; its work if that is 0."""
+    """Begin the fixed time of a started op; if it is 0, begin the work phase."""
     fixed = rows[c]["left"]
     if fixed == 0:
         begin_work_phase(rows, world, s, c)
@@ -95,7 +98,7 @@ def begin_fixed_time(rows: Rows, times: Array, world: Array, s: State, c: Int) -
 
 @jit_without_refcounts
 def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
-    """Begin the work phase of an op as a flow; end it where nothing is left to do."""
+    """Begin the work phase of an op as a flow of its medium; an op without work ends."""
     flow = flow_of(rows, world, c)
     if flow != NONE:
         hi, lo = work_left(s, flow)
@@ -114,7 +117,7 @@ def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
-    """Flow of an op, NONE for none."""
+    """Flow of an op, or NONE."""
     if rows[c]["flags"] & lay.WIDE:
         return world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.WIDE_FLOW]
     return rows[c]["link"]
@@ -122,6 +125,6 @@ def flow_of(rows: Rows, world: Array, c: Int) -> Int:
 
 @jit_without_refcounts
 def end_in_next_round(rows: Rows, world: Array, c: Int) -> None:
-    """Let an op end in the next round."""
+    """Schedule an op to end in the next round."""
     rows[c]["next"] = world[lay.ENDING]
     world[lay.ENDING] = c

@@ -1,9 +1,9 @@
-"""Exact quotient of a written-out graph: ops that do the same at the same ticks run once.
+"""Exact folding of an explicit graph: identical ops are simulated once.
 
-Ops of one colour (:mod:`.symmetry`) do the same at the same ticks, so one of each is enough: what
-the others take of a shared component is added to its weight.  What the check of colours does not
-pass, a quotient that would order a queue otherwise, what holds amounts of a capacity, and what a
-driver answers during the run, are not folded.
+Colour refinement (:mod:`.symmetry`) finds ops that do the same at the same ticks. One op of each
+class runs; the usage of the others is added to its weight on shared components. A graph is not
+folded if the classes fail the exactness check, if a queue would be served in another order, if ops
+hold amounts of a capacity, or if a driver times ops during the run.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph th
 
 @dataclass(frozen=True)
 class Quotient:
-    """Graph with one op of each class on one component of each class.
+    """Folded graph: one op of each class of identical ops, on one component of each class.
 
     Parameters
     ----------
-    parts, graph : the quotient, for either engine
-    op : (n,) class of every op: its row in the quotient
-    place : (n + e,) class of every place: its place there
-    component : (c,) class of every component: its number there
+    parts, graph : component table and graph of the quotient, in the form of both engines
+    op : (n,) row in the quotient of each op
+    place : (n + e,) index in the quotient of each participant of an op
+    component : (c,) index in the quotient of each component
     """
 
     parts: ComponentTable
@@ -38,7 +38,7 @@ class Quotient:
     component: Numbers
 
     def expand(self, columns: EngineColumns) -> EngineColumns:
-        """Times of every op from the times of one op of each class."""
+        """Times of all ops, from the times of one op of each class."""
         return EngineColumns(
             columns.ready[self.op],
             columns.start[self.op],
@@ -50,7 +50,7 @@ class Quotient:
 
 
 def fold_identical_ops(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
-    """Quotient of a graph that runs alone, without processes; None where it is not much smaller.
+    """Fold a graph that runs alone and without processes; None if that does not save much.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def fold_identical_ops(parts: ComponentTable, graph: EngineGraph) -> Quotient | 
 
 
 def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
-    """Quotient of classes, whose members are in ascending order of their first."""
+    """Build the quotient from classes whose members are sorted by their first op."""
     graph, parts = of.graph, of.parts
     ops, components = first_members(colours.op), first_members(colours.component)
     mine = np.concatenate([ops, len(graph) + np.flatnonzero(np.isin(graph.further, ops))])
@@ -116,7 +116,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
 def _keeps_queue_order(
     of: SymmetryTables, colours: Symmetry, components: Numbers, place: Numbers
 ) -> bool:
-    """Whether queues of the quotient serve classes in the order in which the graph serves ops."""
+    """True if queues of the quotient serve classes in the order of the full graph's ops."""
     mine = np.flatnonzero(of.graph.slot >= 0)
     mine = mine[np.isin(of.graph.slot[mine], components)]
     mine = mine[np.lexsort((of.position[mine], of.graph.slot[mine]))]
@@ -128,9 +128,9 @@ def _keeps_queue_order(
 def _quotient_flows(
     flows: Flows, colours: Symmetry, ops: Numbers, components: Numbers
 ) -> Flows | None:
-    """Flows of first members, weighted by what their whole class takes of each component class.
+    """Flows of the first op of each class, weighted by the usage of the complete class.
 
-    None where a class weighs more than there are bits for.
+    None if a weight exceeds its integer range.
     """
     user = colours.op[np.repeat(flows.op, np.diff(flows.indptr))]
     seen = np.zeros(len(colours.component), bool)

@@ -1,4 +1,4 @@
-"""Readout of a run: columns of times, and the state that a diagnosis of deadlock needs."""
+"""Reading of the engine's state: columns of times, and the input of the deadlock diagnosis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLAIM_TIMES = {"asked": lay.ASKED_AT, "granted": lay.GRANTED_AT, "returned": lay
 
 
 def read_op_columns(engine: StateView) -> EngineColumns:
-    """Times and states so far of all ops in memory."""
+    """Times and states so far of all ops in memory, one row per op."""
     made = [_columns_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
     found = {n: _concatenate([m[n] for m in made]) for n in names}
@@ -40,7 +40,7 @@ def read_op_columns(engine: StateView) -> EngineColumns:
 
 
 def _concatenate(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenation of arrays; a single one without a copy."""
+    """Concatenate arrays; a single array is returned without a copy."""
     filled = [c for c in columns if len(c)] or columns[:1]
     return filled[0] if len(filled) == 1 else np.concatenate(filled) if filled else np.empty(0, int)
 
@@ -88,7 +88,7 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
 
 
 def claim_ticks(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
-    """Ticks at which each claim of a graph was asked, granted and returned."""
+    """Ticks at which each capacity claim of a graph was requested, granted and released."""
     n = len(graph.shape.claims)
     if graph.lies is None or not n:
         never = np.full(n, NEVER, np.int64) if n else _NOTHING
@@ -98,7 +98,7 @@ def claim_ticks(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[A
 
 
 def _ready_ticks(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
-    """Tick of the last arrival among the places of each op, -1 where one is missing."""
+    """Tick at which the last participant of each op arrived; -1 if one has not arrived."""
     ready = arrived[:n].copy()
     if len(further):
         np.maximum.at(ready, further, arrived[n:])
@@ -108,7 +108,7 @@ def _ready_ticks(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
 
 
 def stuck_state(engine: StateView) -> StuckState:
-    """State of a run that cannot go on, as input of the deadlock diagnosis."""
+    """State of a run that cannot continue, as input of the deadlock diagnosis."""
     open_ops = engine.open_ops()
     rows = engine.store.rows
     cells = {op: engine.cell(op) for op in open_ops}
@@ -133,7 +133,7 @@ def stuck_state(engine: StateView) -> StuckState:
 
 
 def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
-    """Amounts that ops hold of each capacity, and the op whose end gives each back."""
+    """For each capacity, the amounts that ops hold and the op whose end releases each amount."""
     held: dict[int, list[tuple[int, int]]] = {}
     table = engine.store.claim_table
     table = table[(table[:, lay.STANDS] == lay.IS_HELD) & (table[:, lay.HELD_BY] != NONE)]
@@ -145,7 +145,7 @@ def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
 
 
 def _unmet_dependencies(engine: StateView, cells: dict[int, int]) -> dict[int, list[int]]:
-    """Open ops that each open op waits for."""
+    """For each open op, the open ops that it depends on."""
     rows, links = engine.store.rows, engine.store.links
     found: dict[int, list[int]] = {op: [] for op in cells}
     for op, c in cells.items():

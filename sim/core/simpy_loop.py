@@ -1,4 +1,4 @@
-"""Turns of the compiled engine as SimPy events: commands, questions to backends, wake-ups."""
+"""Turns of the compiled engine as SimPy events: commands, timings of online backends, wake-ups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .submitted_graph import SubmittedGraph
 
 @cache
 def _compiled_loop(medium: Medium | None) -> Callable[..., int]:
-    """Main loop compiled for the tables of a run, whose types are the same in all runs."""
+    """Main loop of the engine, compiled for the argument types of a run."""
     nothing = np.empty(0, np.int64)
     of = RunMemory(ComponentTable((), nothing.astype(np.int32), nothing, nothing, medium=medium))
     state = of.sharing.state
@@ -39,7 +39,7 @@ def _compiled_loop(medium: Medium | None) -> Callable[..., int]:
 
 
 class SimpyLoop(Actions):
-    """Turns of the engine as SimPy events; between two of them only kernels run."""
+    """Turns of the compiled engine as SimPy events; between two turns only kernels run."""
 
     def _run_turn(self, now: int) -> None:
         self.store.world[lay.NOW] = now
@@ -53,7 +53,7 @@ class SimpyLoop(Actions):
             self._run_until_wake(now)
 
     def _apply_commands(self) -> None:
-        """Apply the commands that processes gave, in order."""
+        """Apply the commands that processes gave since the last turn, in order."""
         todo, self.todo = self.todo, []
         for action in todo:
             action()
@@ -68,7 +68,7 @@ class SimpyLoop(Actions):
         return None if plugged is None else plugged.kernel_argument(medium)
 
     def _run_until_wake(self, began: int) -> None:
-        """Run instants, from a new round on, until a process has to be woken or SimPy is due."""
+        """Run instants until a process must be woken or SimPy has an event."""
         store, code = self.store, lay.TELLS
         world, medium = store.world, store.sharing.state
         world[lay.PHASE] = lay.BEGIN
@@ -104,7 +104,7 @@ class SimpyLoop(Actions):
             self._advance_simpy_clock(now)
 
     def _is_awaited(self) -> int:
-        """1 where a process waits for the end of the instant whatever happens in it, else 0."""
+        """1 if a process waits for the end of the current instant, else 0."""
         waits = self.thresholds
         return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
 
@@ -118,7 +118,7 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake waiting processes: ends, losses, grants, thresholds, settled instants, in order."""
+        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants."""
         online_times = self._ends()
         if self.news:
             online_times, self.news = self.news + online_times, []
@@ -133,7 +133,7 @@ class SimpyLoop(Actions):
         return bool(online_times)
 
     def _grant_events(self, tick: int) -> list[tuple[simpy.Event, object]]:
-        """Grants of this instant to processes, in the order of their requests."""
+        """Events of capacity requests that were granted in this instant, in request order."""
         store = self.store
         number, store.world[lay.GRANTS] = store.world.item(lay.GRANTS), NONE
         found = []
@@ -144,7 +144,7 @@ class SimpyLoop(Actions):
         return [(grant, None) for grant in self.ledger.note_grants(tick, found)]
 
     def _ends(self) -> list[tuple[simpy.Event, object]]:
-        """Ends of this instant that somebody waits for; a graph's follows its last op's."""
+        """Events of awaited op ends in this instant; a graph's end follows its last op's."""
         store = self.store
         c = store.world.item(lay.NEWS)
         online_times: list[tuple[simpy.Event, object]] = []
@@ -161,7 +161,7 @@ class SimpyLoop(Actions):
         return online_times
 
     def _ask(self) -> None:
-        """Ask the backends of ops that started in this round, one call per backend."""
+        """Ask online backends to time the ops that started in this round, one call per backend."""
         store, world = self.store, self.store.world
         asked: dict[tuple[int, int], list[int]] = {}
         c = world.item(lay.ASKED)
@@ -188,7 +188,7 @@ class SimpyLoop(Actions):
         store.world[lay.ASKING] = 0
 
     def _answer(self, graph: SubmittedGraph, c: int, answer: Answer) -> None:
-        """Store the answer of an online backend for its ops."""
+        """Store the timing that an online backend returned for an op."""
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
         if not plain or not 0 <= fixed <= MAX_TICK:
@@ -206,7 +206,7 @@ class SimpyLoop(Actions):
         self.env.schedule(event, FIRST, ticks)  # type: ignore[arg-type]
 
     def _may_run_ahead(self) -> bool:
-        """Whether all open graphs keep to their static schedules, unseen by any process."""
+        """True if all open graphs can follow static schedules, unobserved by processes."""
         fresh = self._graphs_to_join()
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
@@ -221,7 +221,7 @@ class SimpyLoop(Actions):
         return bool(np.all((wanted <= self.parts.slots) | (self.parts.slots < 0)))
 
     def _run_ahead(self) -> None:
-        """Advance to the end of all static schedules, and SimPy's clock with it."""
+        """Advance directly to the end of all static schedules, and set SimPy's clock."""
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
@@ -235,9 +235,9 @@ class SimpyLoop(Actions):
             self._advance_simpy_clock(last)
 
     def _graphs_to_join(self) -> list[SubmittedGraph]:
-        """Graphs that were handed in and have not joined."""
+        """Submitted graphs that have not yet been added to the run."""
         return self.to_join
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the next planned turn."""
+        """Tick and SimPy priority of the engine's next planned turn."""
         return self.planned or self.catching_up

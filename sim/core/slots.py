@@ -1,4 +1,4 @@
-"""Queues for slots: arrival of places, first come first served granting."""
+"""Slot queues: participants of ops arrive, and slots are granted first come, first served."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .op_start import mark_place_held
 
 @jit_without_refcounts
 def arrive_at_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
-    """Let a place whose dependencies ended arrive in this round, or at its release time."""
+    """Let a participant without unmet dependencies arrive now, or at its release time."""
     op = rows[c]["link"] if rows[c]["flags"] & lay.FURTHER else c
     if (
         rows[op]["state"] != lay.PENDING
@@ -31,7 +31,7 @@ def arrive_at_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def arrive_range_at_release(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> None:
-    """Let all cells of a range without unmet dependencies arrive, as `arrive_at_release` does."""
+    """Apply `arrive_at_release` to all cells of a range that have no unmet dependencies."""
     for c in range(first, last):
         if rows[c]["unmet"] == 0:
             arrive_at_release(rows, times, world, c)
@@ -39,7 +39,7 @@ def arrive_range_at_release(rows: Rows, times: Array, world: Array, first: Int, 
 
 @jit_without_refcounts
 def add_to_arrivals(rows: Rows, world: Array, c: Int) -> None:
-    """Add a place to the list of those that arrive in this round."""
+    """Add a participant to the list of those that arrive in this round."""
     append(rows, world, lay.ARRIVING, c)
     if rows[c]["slot"] >= 0:
         world[lay.JOINING] += 1
@@ -49,7 +49,10 @@ def add_to_arrivals(rows: Rows, world: Array, c: Int) -> None:
 
 @jit_without_refcounts
 def queue_or_take_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Make arriving places ready, by op and place; each takes a free slot or joins the queue."""
+    """Give each arriving participant a free slot, or append it to the slot queue.
+
+    They are served in order of op and participant.
+    """
     c = world[lay.ARRIVING]
     if world[lay.JOINING] > 1:
         c = sort_list(rows, world, c)
@@ -74,13 +77,13 @@ def queue_or_take_slots(rows: Rows, times: Array, world: Array, s: State) -> Non
 
 @jit_without_refcounts
 def has_slot(world: Array, part: Int) -> bool:
-    """Whether a component has a free slot and has not failed."""
+    """True if a component has a free slot and has not failed."""
     return bool(world[part + lay.TAKEN] < world[part + lay.SLOTS] and not world[part + lay.FAILED])
 
 
 @jit_without_refcounts
 def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Give freed slots to queued places, first come first served."""
+    """Give freed slots to queued participants, first come, first served."""
     part = world[lay.MOVING]
     world[lay.MOVING] = NONE
     while part != NONE:
@@ -96,7 +99,7 @@ def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 @jit_without_refcounts
 def mark_slot_queue(world: Array, part: Int) -> None:
-    """Mark the slot queue of a component for a grant attempt in this round, unless it is empty."""
+    """Mark a non-empty slot queue: it may be able to grant a slot in this round."""
     if world[part + lay.HEAD] != NONE and world[part + lay.MOVES] == lay.UNMOVED:
         world[part + lay.MOVES] = world[lay.MOVING]
         world[lay.MOVING] = part

@@ -1,4 +1,4 @@
-"""State of the engine as processes see it: as its last turn left it."""
+"""Read access of processes to the compiled engine's state, as the last turn left it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ OVER = State.ENDED, State.CANCELLED
 
 
 class StateView(EngineControl):
-    """State of a run, with read access for processes.
+    """State of a run with read access for processes.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : table of the system's components, one row each
+    env : SimPy environment of the processes; None to create one
     per_second : int
-        Ticks in a second; for messages.
+        Number of ticks per second; used in messages.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class StateView(EngineControl):
         self.catching_up: tuple[int, int] | None = None
 
     def users(self, component: int) -> int:
-        """Flows in flight that use a component."""
+        """Number of flows in flight that use a component."""
         if self.parts.is_plugged([component]):
             return sum(component in self.store.sharing.usage(f) for f in self._in_flight())
         return int(users(self.store.sharing.state, component))
 
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) of each place in a component's queue, first in line first."""
+        """Slot queue of a component, first in line first, as (op, index of participant)."""
         rows, found = self.store.rows, []
         if self.parts.capacity_of(component) >= 0:
             return []
@@ -71,7 +71,7 @@ class StateView(EngineControl):
         return found
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
+        """Queue of a capacity, first in line first, as (op, amount); op is -1 for a process."""
         found: list[tuple[int, int]] = []
         if self.parts.capacity_of(component) < 0:
             return found
@@ -84,7 +84,7 @@ class StateView(EngineControl):
         return found
 
     def held(self, component: int) -> int:
-        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount of a component in use; for a shared rate, the used rate, rounded down."""
         if self.rate[component] < 0:
             return int(self.store.part_table[component, lay.TAKEN])
         taken = 0
@@ -94,7 +94,7 @@ class StateView(EngineControl):
         return taken // ONE
 
     def rates(self) -> dict[int, int]:
-        """Rate of every op in its work phase."""
+        """Current rate of every op in its work phase, by op id."""
         owners = self.store.owners
         return {
             self.op_id(int(owners[flow])): self.rate_of_flow(flow)
@@ -102,7 +102,7 @@ class StateView(EngineControl):
         }
 
     def rate_of_flow(self, flow: int) -> int:
-        """Rate of a flow in flight, where it is fastest."""
+        """Rate of a flow in flight; if it differs between components, the highest."""
         usage = self.store.sharing.usage(flow)
         return max([self._rate_on(flow, c) for c in usage] or [self._rate_on(flow, NONE)])
 
@@ -114,16 +114,16 @@ class StateView(EngineControl):
         return int(rate_of(s, flow))
 
     def capacity(self, component: int) -> int:
-        """Rate of a component as the last turn left it; of a capacity, the whole amount."""
+        """Current rate of a shared component, or the total amount of a capacity."""
         whole = self.parts.capacity_of(component)
         return self.rate[component] if whole < 0 else whole
 
     def failed(self, component: int) -> bool:
-        """Whether a component was failed when the engine's last turn ended."""
+        """True if a component was failed at the end of the last turn."""
         return bool(self.store.part_table[component, lay.FAILED])
 
     def state(self, op: int) -> State:
-        """State of one op, as the last turn left it."""
+        """State of one op at the end of the last turn."""
         graph = self._graph_of_op(op)
         if graph is None:
             return self.past.state(op)
@@ -132,7 +132,7 @@ class StateView(EngineControl):
         return State(self.store.state.item(graph.base + op - graph.first))
 
     def usage(self, op: int) -> dict[int, int]:
-        """``{component: weight}`` that one op uses, as the last turn left it."""
+        """Components that an op uses, as ``{component: weight}``, at the end of the last turn."""
         graph = self._graph_of_op(op)
         if graph is None:
             return {}
@@ -149,19 +149,19 @@ class StateView(EngineControl):
         return self.store.state.item(graph.base + op - graph.first) in OVER
 
     def _graph_of_op(self, op: int) -> SubmittedGraph | None:
-        """Graph of an op; None where it was given back."""
+        """Graph that contains an op; None if the graph was freed."""
         check_op(op, self.count)
         k = bisect_right(self.firsts, op) - 1
         graph = self.graphs[k] if k >= 0 else None
         return graph if graph is not None and op < graph.first + graph.count else None
 
     def cell(self, op: int) -> int:
-        """First place of an op that joined."""
+        """Cell number of an op: the cell of its first participant."""
         graph = self.graphs[bisect_right(self.firsts, op) - 1]
         return graph.base + op - graph.first
 
     def op_id(self, c: int) -> int:
-        """Id of the op whose first place a cell is."""
+        """Id of an op, from the number of its first cell."""
         graph = self._graph(c)
         return graph.first + c - graph.base
 
@@ -169,7 +169,7 @@ class StateView(EngineControl):
         return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:
-        """First place of the op that a place belongs to."""
+        """First cell of an op, from the cell of any of its participants."""
         row = self.store.rows[c]
         return int(row["link"]) if row["flags"] & lay.FURTHER else c
 
@@ -184,15 +184,15 @@ class StateView(EngineControl):
 
     @property
     def held_graphs(self) -> int:
-        """Graphs in memory: handed in, and not given back."""
+        """Number of graphs in memory: submitted and not yet freed."""
         return len(self.graphs)
 
     def any_open(self) -> bool:
-        """Whether an op has neither ended nor been cancelled."""
+        """True if some op has neither ended nor been cancelled."""
         return bool(self.store.world.item(lay.OPEN)) or any(g.count for g in self.to_join)
 
     def open_ops(self) -> tuple[int, ...]:
-        """Ops that have neither ended nor been cancelled."""
+        """Ids of ops that have neither ended nor been cancelled."""
         found: list[int] = []
         for graph in self.graphs:
             if graph.base == NONE:

@@ -1,12 +1,11 @@
 """Static schedule of a graph in which no op ever waits for a slot.
 
-Where no slot can be wanted by more ops than there are, the end of an op is the latest end of
-what it waits for plus its own ticks, in whatever order that is computed: no queue, no rounds.
-Whether the schedule holds is known when the run begins (no process, no other graph that wants
-the same slots).
+If no slot pool can be exceeded, the end of an op is the latest end of its dependencies plus its
+own duration. No queue and no rounds are needed. The schedule is valid only if, when the run
+begins, there is no process and no other graph that needs the same slots.
 
-A slot pool cannot be exceeded when its ops form at most as many *chains* as it has slots, each
-op of a chain waiting for the one before it.
+A slot pool cannot be exceeded if its ops form at most as many *chains* as it has slots. In a chain
+each op depends on the one before it.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ LINKED = 1 << 40  # added to the slot of a participant that follows another in a
 
 @dataclass
 class StaticSchedule:
-    """Times of a graph that hold as long as no other graph wants its slots.
+    """Start and end ticks of a graph, valid as long as no other graph needs its slots.
 
     Parameters
     ----------
-    arrived : (n + e,) ticks
-    begin, finish : (n,) ticks
-    chains : (c,) how many slots of each component can be wanted at once, at most
+    arrived : (n + e,) tick at which each participant of an op arrives
+    begin, finish : (n,) start and end tick of each op
+    chains : (c,) upper bound of the slots of each component that are in use at once
     """
 
     arrived: Array
@@ -49,11 +48,13 @@ class StaticSchedule:
 
 
 def find_static_schedule(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
-    """Static schedule of a graph handed in at ``now``; None where ops may wait for slots.
+    """Compute the static schedule of a graph submitted at tick ``now``.
+
+    None if an op may have to wait for a slot.
 
     Parameters
     ----------
-    slots : (c,) of each component, -1 for none
+    slots : (c,) number of slots of each component, -1 for none
 
     Examples
     --------
@@ -101,7 +102,7 @@ def _works(graph: EngineGraph) -> bool:
 def count_dependencies_and_chains(
     indptr: Array, links: Links, places: Places, pools: Array
 ) -> None:
-    """Number of dependencies of each place, and of chains in each slot pool."""
+    """Number of dependencies of each participant, and number of chains in each slot pool."""
     n = len(indptr) - 1
     last = n  # the further places of the ops so far end here
     for i in range(n):
@@ -136,7 +137,7 @@ def count_dependencies_and_chains(
 
 @jit_without_refcounts
 def compute_op_ends(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
-    """Compute the end of each op once all its places are ready; number of ends within range."""
+    """Compute the end of each op in dependency order; returns how many ends are within range."""
     n = spans.shape[1]
     top, done = np.int64(-1), 0
     for p in range(len(places)):
@@ -163,7 +164,10 @@ def compute_op_ends(indptr: Array, links: Links, places: Places, spans: Array) -
 
 @jit_without_refcounts
 def count_down_dependency(places: Places, spans: Array, n: Int, p: Int, top: Int) -> Int:
-    """Count down what a place's op waits for; push the op when that is 0. New top of the stack."""
+    """Count one dependency of an op as met, and push the op on the stack when none is left.
+
+    Returns the new top of the stack.
+    """
     i = p if p < n else places[p]["op"]
     if spans[BEGIN, i] < places[p]["ready"]:
         spans[BEGIN, i] = places[p]["ready"]

@@ -1,4 +1,4 @@
-"""Graph that was handed in: its static schedule until it joins, then the offset of its cells."""
+"""Graph submitted to the compiled engine, with its static schedule or its place in memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Rows = tuple[int, int]  # first, count
 
 
 class SubmittedGraph(GraphHandle):
-    """Graph that was handed in to the compiled engine.
+    """Graph that was submitted to the compiled engine.
 
     Parameters
     ----------
-    index : how many were handed in before
-    first : id of its row 0
-    graph : as it is, or what was prepared of it
-    at : tick at which it was handed in
+    index : number of graphs submitted before it
+    first : id of the op in its row 0
+    graph : the graph itself, or its prepared form
+    at : tick at which it was submitted
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class SubmittedGraph(GraphHandle):
 
     @property
     def lowered(self) -> EngineGraph:
-        """The graph with its numbers."""
+        """The graph in engine form, with the durations and amounts of this submission."""
         return self.shape if self.numbers is None else self.numbers.put_into(self.shape)
 
     def is_online(self, row: int) -> bool:
-        """Whether the backend of a row is asked when it starts."""
+        """True if the op in a row gets its timing from its backend when it starts."""
         if row in self.moved:
             return not isinstance(self.moved[row], Answer)
         return len(self.shape.online) > 0 and bool(self.shape.online[row] >= 0)
 
     def full_times(self, row: int) -> tuple[int, int]:
-        """Fixed ticks and work of a row as it was handed in, or where it was moved to."""
+        """Full fixed time (ticks) and work of an op, as submitted or after it was moved."""
         if row in self.moved:
             there = self.moved[row]
             return (there.fixed, there.work) if isinstance(there, Answer) else (0, 0)
@@ -81,7 +81,7 @@ class SubmittedGraph(GraphHandle):
         return int(lowered.fixed[row]), lowered.flows.work(at) if has else 0
 
     def set_online_times(self, row: int, fixed: int, work: int) -> None:
-        """Note what an online backend said about a row."""
+        """Store the fixed time (ticks) and work that an online backend returned for an op."""
         if not self._fixed:
             self._fixed = array("q", bytes(8 * self.count))
         self._fixed[row] = fixed
@@ -89,7 +89,7 @@ class SubmittedGraph(GraphHandle):
             self._work[row] = work
 
     def online_times(self, row: int) -> tuple[int, int]:
-        """Fixed ticks and work that an online backend said about a row."""
+        """Fixed time (ticks) and work that an online backend returned for an op."""
         return (self._fixed[row] if self._fixed else 0), self._work.get(row, 0)
 
     def join(self, memory: RunMemory) -> None:
@@ -101,7 +101,7 @@ class SubmittedGraph(GraphHandle):
         self.base = self.lies.cell
 
     def free_rows(self, memory: RunMemory) -> None:
-        """Free its rows in the tables of flows, holders and claims."""
+        """Free the graph's rows in the tables of flows, holders and claims."""
         flows = self.shape.flows
         if self.lies is not None and len(flows):
             uses = len(flows.component)
@@ -113,9 +113,9 @@ class SubmittedGraph(GraphHandle):
             memory.sharing.free_rows(more_flows, more_uses)
 
     def move(self, to: GraphOffsets) -> None:
-        """Note the new offsets of its cells after a compaction."""
+        """Store the new offsets of the graph's rows after a compaction of memory."""
         self.lies, self.base = to, to.cell
 
     def ends_ahead(self) -> int:
-        """Tick of the last end in its static schedule."""
+        """Tick of the last end in the graph's static schedule."""
         return self.at if self.ahead is None else int(self.ahead.finish.max(initial=self.at))

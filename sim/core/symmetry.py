@@ -1,12 +1,13 @@
-"""Equivalence classes of ops, places and components of a graph, by colour refinement.
+"""Equivalence classes of ops, participants and components of a graph, by colour refinement.
 
-An op is coloured by its times, its uses and its places; a place by its slots, its position among
-all places there, and what it waits for; a component by its facts and by who uses it.  One pass in
-the order of dependencies colours everything, given the colours of components; components are then
-coloured again, until no colour splits.  Ops of one colour do the same at the same ticks.
+An op's colour depends on its times, its uses and its participants. A participant's colour depends
+on its slot, its position among all participants of that slot, and its dependencies. A component's
+colour depends on its properties and its users. One pass in dependency order colours all ops for
+given colours of components. Then components are coloured again, until no colour splits. Ops of one
+colour do the same at the same ticks.
 
-The position keeps ops of one colour out of one queue.  Colours are 64-bit hashes, so the
-partition is checked by comparison afterwards.
+The position keeps two ops of one queue in different classes. Colours are 64-bit hashes, so the
+partition is verified afterwards by comparison.
 (Weisfeiler and Leman 1968; Godsil and Royle, Algebraic Graph Theory, 9.3.)
 """
 
@@ -31,7 +32,7 @@ _mix = jit(mix_bits)
 
 @dataclass(frozen=True)
 class Symmetry:
-    """Class numbers of ops, places and components, by first appearance."""
+    """Class numbers of ops, participants and components, in order of first appearance."""
 
     op: Numbers
     place: Numbers
@@ -54,7 +55,7 @@ class SymmetryTables:
 
     @classmethod
     def of(cls, parts: ComponentTable, graph: EngineGraph) -> SymmetryTables:
-        """Tables of a graph; ``order`` is shorter than the graph where it has a cycle."""
+        """Build the tables of a graph; ``order`` is shorter than the graph if it has a cycle."""
         n = len(graph)
         op_of = np.concatenate([np.arange(n), graph.further]).astype(np.int64)
         places = Csr.from_pairs(op_of, np.arange(len(op_of)), n)
@@ -76,7 +77,7 @@ class SymmetryTables:
         return cls(parts, graph, op_of, number, places, waits, position, order, user)
 
     def refine(self) -> Symmetry:
-        """Refine classes (colours) of ops, places and components until none splits any more."""
+        """Refine the classes (colours) of ops, participants and components until none splits."""
         parts, flows = self.parts, self.graph.flows
         static = _hash_static_facts(self.graph)
         component = _number_classes(random_bits(parts.slots, parts.rate, parts.top))
@@ -97,7 +98,7 @@ class SymmetryTables:
         return np.asarray(self.graph.slot >= 0)
 
     def _propagate_hashes(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
-        """Hashes of ops and places, computed in topological order."""
+        """Hashes of ops and their participants, computed in topological order."""
         slot = np.where(self._slotted, component[self.graph.slot], -1)
         place = random_bits(slot, self.position)
         op = own.copy()
@@ -114,7 +115,7 @@ class SymmetryTables:
         return op, place
 
     def is_exact(self, of: Symmetry) -> bool:
-        """Whether members of a class agree in every fact that decides their times."""
+        """True if all members of each class agree in every property that determines their times."""
         graph, flows, parts = self.graph, self.graph.flows, self.parts
         slot = np.where(self._slotted, of.component[graph.slot], -1)
         rows = np.flatnonzero(self._slotted)
@@ -140,7 +141,7 @@ class SymmetryTables:
 
 
 def _op_facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
-    """Facts of each op by itself, as columns of equal length."""
+    """Properties of each op that do not depend on other ops, as columns of equal length."""
     n, flows = len(graph), graph.flows
     release = graph.release if len(graph.release) else np.zeros(n, np.int64)
     hi, lo = np.zeros(n, np.int64), np.zeros(n, np.uint64)
@@ -155,14 +156,14 @@ def _hash_static_facts(graph: EngineGraph) -> Hashes:
 
 
 def _sum_hashes(hashes: Hashes, row: NDArray[Any], n: int) -> Hashes:
-    """Sum of hashes in each row: the same in any order."""
+    """Sum of the hashes in each row; the order does not matter."""
     total = np.zeros(n, np.uint64)
     np.add.at(total, row, hashes[: len(row)])
     return total
 
 
 def _number_classes(hashes: NDArray[Any]) -> Numbers:
-    """Class numbers by first appearance."""
+    """Class number of each hash, in order of first appearance."""
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -170,7 +171,7 @@ def _number_classes(hashes: NDArray[Any]) -> Numbers:
 
 
 def first_members(numbers: Numbers) -> Numbers:
-    """First member of each class, ascending.
+    """Index of the first member of each class, ascending.
 
     >>> first_members(np.array([0, 1, 0, 2])).tolist()
     [0, 1, 3]
@@ -179,13 +180,13 @@ def first_members(numbers: Numbers) -> Numbers:
 
 
 def _members_agree(classes: Numbers, *facts: NDArray[Any]) -> bool:
-    """Whether every member has the facts of its class's first member."""
+    """True if every member has the same properties as the first member of its class."""
     first = first_members(classes)[classes]
     return all(np.array_equal(fact, fact[first]) for fact in facts)
 
 
 def _same_rows(classes: Numbers, table: Csr) -> bool:
-    """Whether every member's row equals, as a set, that of its class's first member."""
+    """True if the row of every member equals, as a set, the row of its class's first member."""
     first = first_members(classes)[classes]
     if not np.array_equal(table.counts, table.counts[first]):
         return False
@@ -195,7 +196,7 @@ def _same_rows(classes: Numbers, table: Csr) -> bool:
 
 @jit
 def _topological_order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
-    """Topological order of ops; shorter than the graph where it has a cycle."""
+    """Topological order of ops; shorter than the graph if it has a cycle."""
     open_waits = np.zeros(len(indptr) - 1, np.int64)
     for place in range(len(op_of)):
         open_waits[op_of[place]] += waits[place]
@@ -221,7 +222,7 @@ def _topological_order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> 
 def _hash_along_dependencies(
     order: Any, places_at: Any, places: Any, waits_at: Any, waits: Any, op: Any, place: Any
 ) -> None:
-    """Hash into each place what it waits for, and into each op its places, in order."""
+    """Hash the dependencies of each participant, and the participants of each op, in order."""
     for i in order:
         total = op[i]
         for at in range(places_at[i], places_at[i + 1]):

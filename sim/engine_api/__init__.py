@@ -1,1 +1,1 @@
-"""Interface of both engines, in integers, and what they share: checks, clock, capacities, media."""
+"""Integer interface of both engines, and what they share: checks, clock, capacities, media."""

@@ -1,7 +1,7 @@
-"""Holds of capacities by processes, and their requests for more: common to both engines.
+"""Ledger of the capacity amounts that processes hold and request; common to both engines.
 
-The count itself and the lines are each engine's own (``reference/capacity.py``,
-``core/capacity.py``); ``docs/semantics.md``, sections 3 and 5, says what they mean.
+Each engine has its own counters and queues (``reference/capacity.py``, ``core/capacity.py``).
+Their meaning is in ``docs/semantics.md``, sections 3 and 5.
 """
 
 from __future__ import annotations
@@ -17,35 +17,36 @@ from numpy.typing import NDArray
 
 
 class _Callbacks(list[Callable[[simpy.Event], None]]):
-    """Callbacks of a grant's event; reports when the last one is removed."""
+    """Callback list of a grant's event, which reports when its last callback is removed."""
 
     def __init__(self, on_abandoned: Callable[[], None]):
         super().__init__()
         self.on_abandoned = on_abandoned
 
     def remove(self, value: Any, /) -> None:
-        """Remove one callback: its process was interrupted, or went on for another reason."""
+        """Remove one callback, when its process was interrupted or continued for another reason."""
         super().remove(value)
         if not self:
             self.on_abandoned()
 
 
 class Grant(simpy.Event):
-    """Amount of a capacity that a process asked for: an event that fires when it is granted.
+    """Request of a process for an amount of a capacity: a SimPy event that fires on its grant.
 
-    ``with sim.acquire(...) as grant: yield grant`` gives it back at the end of the block, as a
-    request of SimPy does.  Once nobody waits for it any more it leaves the line by itself.
+    ``with sim.acquire(...) as grant: yield grant`` releases the amount at the end of the block,
+    like a SimPy resource request.  A grant that no process waits for any more leaves the queue by
+    itself.
 
     Parameters
     ----------
     env : simpy.Environment
     number : int
-        How many were asked for before.
-    component, amount, owner : int
+        Number of earlier requests in the run.
+    component, amount, owner : component number, requested amount, and number of the owner
     who : str
-        The process that asked.
-    on_release : gives the grant back
-    on_abandoned : is called when the last one who waited for it does not any more
+        Name of the process that made the request.
+    on_release : function that releases the grant
+    on_abandoned : function to call when no process waits for the grant any more
     """
 
     def __init__(
@@ -69,16 +70,16 @@ class Grant(simpy.Event):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether no process waits for the grant any more, and none was told of it."""
+        """True if no process waits for the grant any more, and it has not fired."""
         return self.callbacks is not None and not self.callbacks
 
     @property
     def held(self) -> tuple[int, int, int, str]:
-        """Component, amount, owner and process, as a ledger takes them."""
+        """Component, amount, owner and process name, as arguments for the ledger."""
         return self.component, self.amount, self.owner, self.who
 
     def release(self) -> None:
-        """Give the amount back at the next turn, or leave the queue; a second call does nothing."""
+        """Release the amount at the next turn, or leave the queue; a second call does nothing."""
         if not self.over:
             self._leave(self)
 
@@ -91,13 +92,13 @@ class Grant(simpy.Event):
 
 @dataclass(frozen=True)
 class ProcessHoldHistory:
-    """Changes of the amounts that processes held in a run, and their waits.
+    """History of the capacity amounts that processes held in a run, and of their waits.
 
     Parameters
     ----------
-    changes : (k, 3) tick, component, and by how much what is held of it changed
-    waits : (w, 4) component, tick asked, tick granted, number of the process
-    names : of processes
+    changes : (k, 3) tick, component, and change of the amount held
+    waits : (w, 4) component, tick of the request, tick of the grant, index of the process
+    names : names of the processes
     """
 
     changes: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 3), np.int64))
@@ -106,7 +107,7 @@ class ProcessHoldHistory:
 
 
 class CapacityLedger:
-    """Amounts that processes hold of each capacity, by owner and process, and their waits.
+    """Ledger of the capacity amounts that processes hold, by owner and process, and of requests.
 
     Examples
     --------
@@ -127,40 +128,40 @@ class CapacityLedger:
 
     @property
     def acquired(self) -> ProcessHoldHistory:
-        """Changes and waits so far."""
+        """History of holds and waits so far."""
         changes = np.array(self._changes, np.int64).reshape(-1, 3)
         waits = np.array(self._waits, np.int64).reshape(-1, 4)
         return ProcessHoldHistory(changes, waits, tuple(self.names))
 
     def of(self, component: int, owner: int) -> int:
-        """Amount that an owner holds."""
+        """Amount of a capacity that an owner holds."""
         return sum(n for (o, _), n in self.held.get(component, {}).items() if o == owner)
 
     def holds_of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
-        """(component, amount) of each hold of an owner."""
+        """Iterator over (component, amount) of all amounts that an owner holds."""
         for component in sorted(self.held):
             amount = self.of(component, owner)
             if amount:
                 yield component, amount
 
     def note_request(self, grant: Grant) -> None:
-        """Note a request."""
+        """Record a new request."""
         self.asked += 1
         self.waiting.setdefault(grant.component, {})[grant] = None
 
     def drop_request(self, grant: Grant) -> None:
-        """Drop a request."""
+        """Remove a request from the waiting ones."""
         line = self.waiting[grant.component]
         del line[grant]
         if not line:
             del self.waiting[grant.component]
 
     def is_waiting(self, grant: Grant) -> bool:
-        """Whether a request has not been granted yet."""
+        """True if a request has not been granted yet."""
         return grant in self.waiting.get(grant.component, {})
 
     def note_grants(self, tick: int, grants: Iterable[Grant]) -> list[Grant]:
-        """Note grants of one turn; they fire after it in the order of their requests."""
+        """Record the grants of one turn; returns them in the order in which they must fire."""
         found = sorted(grants, key=lambda grant: grant.number)
         for grant in found:
             self.drop_request(grant)
@@ -171,13 +172,13 @@ class CapacityLedger:
         return found
 
     def add(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
-        """Add a hold."""
+        """Record that a process holds a further amount."""
         line = self.held.setdefault(component, {})
         line[owner, who] = line.get((owner, who), 0) + amount
         self._note_change(tick, component, amount)
 
     def give_back(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
-        """Take an amount from an owner's holds: the process's own first, then the oldest."""
+        """Subtract an amount from an owner's holds: first of the same process, then the oldest."""
         line = self.held[component]
         self._note_change(tick, component, -amount)
         mine = [key for key in line if key[0] == owner]

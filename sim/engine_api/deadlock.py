@@ -1,7 +1,6 @@
-"""Diagnosis of a run that cannot go on: the ops at its root, a shortest cycle of waits.
+"""Diagnosis of a run that cannot go on: the ops that cause it, and a shortest cycle of waits.
 
-A function over plain dicts and lists, so that both engines tell the same story of their last
-state.
+It works on plain dicts and lists, so that both engines report the same diagnosis.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest 
 
 
 class CapacityShare(NamedTuple):
-    """Amount of a capacity that an op, or a process (-1), waits for or holds."""
+    """Amount of a capacity that an op waits for or holds; op -1 stands for a process."""
 
     op: int
     who: str
@@ -26,14 +25,14 @@ class CapacityShare(NamedTuple):
 
 
 class CapacityQueue(NamedTuple):
-    """Queue of a capacity: who waits, who holds.
+    """State of a capacity in a deadlock: its queue and its holders.
 
     Parameters
     ----------
-    capacity : int
-    waiting : of CapacityShare, first in line first
-    holding : of CapacityShare; of what is held until another op has ended, that op
-    failed : bool
+    capacity : total amount
+    waiting : requests in the queue, the first to be served first
+    holding : amounts held; an amount held until another op ends is listed under that op
+    failed : True if the component has failed
     """
 
     capacity: int
@@ -42,7 +41,7 @@ class CapacityQueue(NamedTuple):
     failed: bool = False
 
     def describe(self, name: str) -> str:
-        """Sentence that names who waits and who holds."""
+        """Sentence for an error message that names the waiters and the holders."""
         held = sum(share.amount for share in self.holding)
         holders = ", ".join(f"{s.who} {s.amount}" for s in self.holding[:SHOWN])
         waits = ", ".join(f"{s.who} for {s.amount}" for s in self.waiting[:SHOWN])
@@ -59,19 +58,19 @@ def _more_text(count: int) -> str:
 
 @dataclass(frozen=True)
 class StuckState:
-    """Last state of a run in which ops are open, or somebody waits, and no event is left.
+    """Final state of a run with open ops or waiting processes, but without any event left.
 
     Parameters
     ----------
-    names : of components
-    open_ops : ascending
-    stopped : what stopped an op that was not resumed, by op
-    beyond : ops whose release or end lies beyond the range of ticks
-    starved : why an op cannot go on though it is its turn, by op
-    unmet : ops that the waiting places of an op wait for, by op
-    queues : ops in line, first first, by component
+    names : names of the components
+    open_ops : ops that have not ended, ascending
+    stopped : cause of each op that was stopped and not resumed, by op
+    beyond : ops whose release or end exceeds the range of ticks
+    starved : reason why an op makes no progress although it was granted its resources, by op
+    unmet : ops that each op still depends on, by op
+    queues : ops in the queue of each component's slots, in order, by component
     holders : ops that hold a slot, by component
-    lines : CapacityQueue of each capacity that somebody waits for, by component
+    lines : queue of each capacity that has one, by component
     """
 
     names: Sequence[str]
@@ -86,7 +85,9 @@ class StuckState:
 
 
 def diagnose(stuck: StuckState) -> SimulationError:
-    """Error that says why: lost, time overflow, starvation or deadlock, the first that applies.
+    """Error that states why a run is stuck: lost ops, time overflow, starvation or deadlock.
+
+    The first cause that applies, in this order, is reported.
 
     Examples
     --------
@@ -127,7 +128,7 @@ def diagnose(stuck: StuckState) -> SimulationError:
 
 
 def _owning_ops(shares: Iterable[CapacityShare]) -> list[int]:
-    """Ops among owners, processes left out."""
+    """Ops in a list of capacity shares, without the processes."""
     return [share.op for share in shares if share.op >= 0]
 
 
@@ -142,15 +143,16 @@ def shortest_cycle(
     queues: Mapping[int, Sequence[int]] | None = None,
     holders: Mapping[int, Sequence[int]] | None = None,
 ) -> list[int]:
-    """A shortest cycle of waits, of several the one that comes first by number; [] for none.
+    """Shortest cycle in a wait-for graph, of several that with the smallest numbers; [] for none.
 
-    Of thousands of ops that all wait for each other, to look through everything would take hours:
-    after :data:`MOST_STEPS` it is the shortest of those that were seen.
+    After :data:`MOST_STEPS` search steps, the shortest cycle so far is returned, since a full
+    search over thousands of ops that all wait for each other would take hours.
 
     Parameters
     ----------
-    waits : those that each waits for
-    queues : each in line waits for all others ahead of it and for the holders
+    waits : ops that each op waits for, by op
+    queues : ops in the queue of each component; each waits for those ahead of it and for the
+        holders : ops that hold each component
     holders : of the same keys
 
     Examples
@@ -172,7 +174,7 @@ def shortest_cycle(
 
 
 class _WaitForGraph:
-    """Wait-for graph, from which nodes on no cycle are removed."""
+    """Wait-for graph without the nodes that are on no cycle."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class _WaitForGraph:
         return {i for some in named for i in some}
 
     def _count_waits(self) -> dict[int, int]:
-        """Number of waits for each node."""
+        """Number of nodes that wait for each node."""
         wanted: dict[int, int] = {}
         for reasons in (*self.waits.values(), *self.holders.values()):
             for i in reasons:
@@ -213,7 +215,7 @@ class _WaitForGraph:
     def _nodes_on_cycles(self) -> set[int]:
         """Nodes on a cycle: in a strongly connected component, or waiting for themselves.
 
-        Who stands in a line reaches all before it through the one right before it.
+        For this, each op in a queue is connected only to the one right before it, which suffices.
         """
         from rustworkx import PyDiGraph, strongly_connected_components
 
@@ -230,11 +232,11 @@ class _WaitForGraph:
         return {ops[n] for knot in knots for n in knot} | {i for i, j in edges if i == j}
 
     def nodes(self) -> Iterable[int]:
-        """Remaining nodes, ascending; some may be removed meanwhile."""
+        """Remaining nodes, ascending; nodes may be removed during the iteration."""
         return (i for i in sorted(self._all_nodes()) if i not in self.gone)
 
     def remove(self, ops: Iterable[int]) -> None:
-        """Remove nodes, and those that no remaining node waits for."""
+        """Remove nodes, and then all nodes that no remaining node waits for."""
         todo = list(ops)
         while todo:
             op = todo.pop()
@@ -247,7 +249,7 @@ class _WaitForGraph:
                     todo.append(freed)
 
     def _freed_by(self, op: int) -> Iterable[int]:
-        """Nodes with one wait less, now that ``op`` is removed."""
+        """Nodes that lose one waiter when ``op`` is removed."""
         yield from self.waits.get(op, ())
         for c in self.last.get(op, ()):
             queue = self.queues[c]
@@ -259,7 +261,7 @@ class _WaitForGraph:
                     yield from self.holders[c]
 
     def cycle(self, start: int, longest: int | None) -> list[int]:
-        """First of the shortest cycles through ``start`` of at most ``longest`` nodes."""
+        """Shortest cycle through ``start`` with at most ``longest`` nodes; [] for none."""
         back: dict[int, int | None] = {start: None}
         depth = {start: 1}
         seen = dict.fromkeys(self.queues, 0)  # queue positions that the search has visited
@@ -289,7 +291,7 @@ class _WaitForGraph:
         )
 
     def _new_blockers(self, op: int, seen: dict[int, int]) -> set[int]:
-        """Nodes that ``op`` waits for and none before it in the search did."""
+        """Nodes that ``op`` waits for and that the search has not visited yet."""
         found = set(self.waits.get(op, ()))
         for c, at in self.last.get(op, {}).items():
             found.update(self.queues[c][seen[c] : at])

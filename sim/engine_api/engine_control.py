@@ -1,7 +1,7 @@
-"""Commands and observations of processes, checked and queued alike for both engines.
+"""Commands and observations of processes: the part that both engines share.
 
-How an engine applies what was noted is its own: ``reference/engine.py`` says it plainly,
-``core/actions.py`` does it to the state of the kernels.
+A command is checked and recorded at once, and applied in the next turn.  How an engine applies
+it is its own: see ``reference/engine.py`` and ``core/actions.py``.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from .validation import (
 
 
 class EngineControl(SimpyAdapter):
-    """Base of both engines: takes commands of processes and applies them in the next turn.
+    """Base class of both engines, which accepts commands of processes for the next turn.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : Table of all components.
+    env : SimPy environment to use; None creates one.
     per_second : int
-        Ticks in a second; for messages.
+        Ticks in a second, for error messages.
     """
 
     def __init__(
@@ -66,22 +66,22 @@ class EngineControl(SimpyAdapter):
     # Commands: recorded now, applied at the start of the next turn.
 
     def set_rate(self, component: int, rate: int) -> None:
-        """Change a rate; flows keep their progress."""
+        """Change the rate of a component; flows keep their progress."""
         check_rate(self.parts, component, rate)
         self._note_action(lambda: self._set_rate(component, rate))
 
     def fail(self, component: int) -> None:
-        """Fail a component: stop ops that run on it, use it, or hold a slot of it."""
+        """Fail a component: stop the ops that run on it, use it, or hold a slot of it."""
         check_component(self.parts, component)
         self._note_action(lambda: self._fail(component))
 
     def restore(self, component: int) -> None:
-        """Restore a failed component: its queue moves again; stopped ops stay stopped."""
+        """Restore a failed component; its queue moves again, but stopped ops stay stopped."""
         check_component(self.parts, component)
         self._note_action(lambda: self._restore(component))
 
     def stop(self, op: int) -> None:
-        """Take an op out of its queue, place and components."""
+        """Stop an op: remove it from its queue, slots and shared components."""
         check_op(op, self.count)
         who = self._acting_process()
         self._note_action(lambda: self._stop(op, who))
@@ -94,7 +94,7 @@ class EngineControl(SimpyAdapter):
         usage: dict[int, int] | None = None,
         there: TimingElsewhere | None = None,
     ) -> None:
-        """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
+        """Let a stopped op queue again; ``there`` is its timing if it moves to other components."""
         check_op(op, self.count)
         places = self._places(op)
         if places is not None:
@@ -104,13 +104,13 @@ class EngineControl(SimpyAdapter):
         self._note_action(lambda: self._resume(op, keep, slots, usage, there))
 
     def cancel(self, ops: Sequence[int]) -> None:
-        """Remove ops and all that depends on them."""
+        """Remove ops and all ops that depend on them."""
         for op in ops:
             check_op(op, self.count)
         self._note_action(lambda: self._cancel(ops))
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
-        """Event of a request for an amount: it fires after the turn that grants it."""
+        """Request an amount of a capacity; the event fires after the turn that grants it."""
         check_amount(self.parts, component, amount)
         grant = Grant(
             self.env, self.ledger.asked, component, amount, owner, self._acting_process(),
@@ -121,9 +121,10 @@ class EngineControl(SimpyAdapter):
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
-        """Acquire an amount of a capacity at once if possible; whether it is held now.
+        """Acquire an amount of a capacity at once, without waiting; returns True on success.
 
-        Refused where too little is free, somebody waits for the capacity, or it has failed.
+        It fails if too little is free, if anyone waits for the capacity, or if the component has
+        failed.
         """
         check_amount(self.parts, component, amount)
         book = self.ledger
@@ -139,13 +140,13 @@ class EngineControl(SimpyAdapter):
         return True
 
     def release(self, component: int, amount: int, owner: int = 0) -> None:
-        """Give an amount of a capacity back."""
+        """Release an amount of a capacity."""
         check_amount(self.parts, component, amount)
         check_release(self.parts, component, amount, self.ledger.of(component, owner))
         self._give_back(component, amount, owner, self._acting_process())
 
     def release_all(self, owner: int) -> None:
-        """Give back all amounts that an owner holds, and withdraw its requests."""
+        """Release all amounts that an owner holds, and withdraw its requests."""
         for line in list(self.ledger.waiting.values()):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
@@ -153,7 +154,7 @@ class EngineControl(SimpyAdapter):
             self._give_back(component, amount, owner, self._acting_process())
 
     def _release_grant(self, grant: Grant) -> None:
-        """Give a grant back, or withdraw its request."""
+        """Release a grant's amount, or withdraw its request if it still waits."""
         if self.ledger.is_waiting(grant):
             self.ledger.drop_request(grant)
             self._note_action(lambda: self._withdraw_request(grant))
@@ -164,7 +165,7 @@ class EngineControl(SimpyAdapter):
         grant.over = True
 
     def _withdraw_if_forgotten(self, grant: Grant) -> None:
-        """Withdraw a grant unless a process waits for it again by the next turn."""
+        """Schedule a check that withdraws a grant if no process waits for it by the next turn."""
         self._note_action(lambda: self._drop_grant(grant))
 
     def _drop_grant(self, grant: Grant) -> None:
@@ -189,7 +190,7 @@ class EngineControl(SimpyAdapter):
     # Events to wait for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
+        """Event that fires with the losses (list of :class:`LostOp`) that were not reported yet."""
         mine = cast(GraphHandle, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
@@ -198,23 +199,20 @@ class EngineControl(SimpyAdapter):
         return mine.lost
 
     def settled(self) -> simpy.Event:
-        """Event that fires after the next turn."""
+        """Event that fires after the next turn, when all commands so far are applied."""
         self._note_action(lambda: None)
         return self.thresholds.settled()
 
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Event that fires when a turn leaves a quantity of a component within the bound.
-
-        ``what`` is its ``queue`` length, ``held`` slots or amount, or ``flows`` in flight.
-        """
+        """Event that fires when, after a turn, a quantity of a component is within bounds."""
         event = self.thresholds.add(what, component, at_least, at_most)
         self._note_action(lambda: None)
         return event
 
     def amount(self, what: str, component: int) -> int:
-        """Quantity that a threshold compares, as the last turn left it."""
+        """Value of the quantity ``what`` of a component, as of the end of the last turn."""
         if what == "flows":
             return self.users(component)
         if what == "held":
@@ -225,13 +223,15 @@ class EngineControl(SimpyAdapter):
     # The complete run.
 
     def run(self, until: int | None = None) -> None:
-        """Run until nothing is open, or to a tick: its first turn included, no process.
+        """Run until no event is left, or up to a tick.
+
+        At the given tick the engine takes its first turn, but no process of that tick runs.
 
         Raises
         ------
         SimulationError
-            Nothing can happen and ops are open, or somebody waits for a capacity: lost, time
-            overflow, starvation, deadlock.
+            No event is left, but ops are open or processes wait for a capacity: lost ops, time
+            overflow, starvation or deadlock.
         """
         step_simpy(self, until)
         if until is None and (self.any_open() or self.ledger.waiting):
@@ -240,11 +240,12 @@ class EngineControl(SimpyAdapter):
     def blocked_queues(
         self, held: Mapping[int, Sequence[tuple[int, int]]]
     ) -> dict[int, CapacityQueue]:
-        """Non-empty queues of capacities in the last state, each with its waiters and holders.
+        """Non-empty queues of capacities in the final state, with their waiters and holders.
 
         Parameters
         ----------
-        held : (op, amount) of what ops hold, by component; the op whose end gives it back
+        held : (op, amount) pairs that ops hold, by component; ``op`` is the one whose end releases
+            the amount
         """
         found, book = {}, self.ledger
         for c in range(len(self.parts)) if len(self.parts.capacity) else ():
@@ -272,7 +273,7 @@ class EngineControl(SimpyAdapter):
         """Prepare a graph that will be handed in often: checks are made here, once."""
 
     @abstractmethod
-    def repeat(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
+    def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
 
     @property
@@ -281,7 +282,7 @@ class EngineControl(SimpyAdapter):
         """Graphs in memory: handed in, and not given back."""
 
     @abstractmethod
-    def give_back(self) -> HeldOpTimes:
+    def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped but for the state.
 
         To be called between turns.  A graph that lost ops of which nobody was told is kept.
@@ -313,31 +314,31 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) of each place in a component's queue, first in line first."""
+        """Queue of a component's slots as (op, member index) pairs, in the order of service."""
 
     @abstractmethod
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
+        """Queue of a capacity as (op, amount) pairs, in order of service; op -1 for a process."""
 
     @abstractmethod
     def held(self, component: int) -> int:
-        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount in use; of a rate component, the sum of weight x rate, rounded down."""
 
     @abstractmethod
     def failed(self, component: int) -> bool:
-        """Whether a component has failed, as the last turn left it."""
+        """True if a component has failed, as of the end of the last turn."""
 
     @abstractmethod
     def users(self, component: int) -> int:
-        """Flows in flight that use a component."""
+        """Number of flows in flight that use a component."""
 
     @abstractmethod
     def _places(self, op: int) -> int | None:
-        """Number of places of an op; None where it was given back."""
+        """Number of members (places) of an op; None if its rows were freed."""
 
     @abstractmethod
     def _stuck(self) -> StuckState:
-        """Last state, as input of the deadlock diagnosis."""
+        """Final state, as input for the deadlock diagnosis."""
 
     @abstractmethod
     def _set_rate(self, component: int, rate: int) -> None: ...
@@ -370,7 +371,7 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def _withdraw_request(self, grant: Grant) -> None:
-        """Withdraw a process's request."""
+        """Remove a process's request from the queue of a capacity."""
 
     @abstractmethod
     def _hold_capacity(self, component: int, amount: int) -> None:
@@ -382,5 +383,5 @@ class EngineControl(SimpyAdapter):
 
 
 def _op_name(op: int) -> str:
-    """Name of an op in a message; "" for a process."""
+    """Name of an op for error messages; "" for a process."""
     return f"op {op}" if op >= 0 else ""

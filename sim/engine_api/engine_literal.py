@@ -1,4 +1,4 @@
-"""Graphs and components in an engine's own units, written out by hand."""
+"""Small graphs and component tables in engine units, written by hand for tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from .interface import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Onl
 
 
 class LiteralOp(NamedTuple):
-    """One op, in engine units.
+    """Description of one op in engine units.
 
     Parameters
     ----------
-    places : (component or -1, rows that it waits for) of each place
-    usage : (component, weight in 2^-40) of each use
-    holds : (component, amount, row until whose end it is held or -1) of each claim
-    online : number of the backend that is asked, -1 for none; an odd one declares its usage
+    places : for each member: component whose slots it queues for (-1 for none), and rows that it
+        waits for
+    usage : (component, weight in 2^-40) for each component whose rate it shares
+    holds : (component, amount, row whose end releases the amount or -1) for each capacity that it
+        holds
+    online : number of the online backend that times it, -1 for none; an odd number also declares
+        its usage
     """
 
     places: tuple[tuple[int, tuple[int, ...]], ...] = ((-1, ()),)
@@ -37,7 +40,7 @@ def literal_components(
     units: tuple[str, ...] = (),
     capacity: tuple[int, ...] = (),
 ) -> ComponentTable:
-    """The components as an engine reads them; rates may be raised as far as 2^58.
+    """Component table from plain tuples; every rate may be raised up to 2^58.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def literal_components(
 def literal_graph(
     name: str, cases: Sequence[LiteralOp], backends: Sequence[OnlineTiming] = ()
 ) -> EngineGraph:
-    """A graph of cases as an engine reads it.
+    """Engine graph from a list of literal ops.
 
     Examples
     --------

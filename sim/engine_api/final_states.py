@@ -1,4 +1,4 @@
-"""Final states of ops that an engine gave back."""
+"""Final states of ops whose rows the engine has freed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .interface import State
 
 
 class FinalStates:
-    """Final state of ops whose rows were freed: cancelled ones as id ranges, all others ended.
+    """Final states of freed ops: cancelled ones are stored as id ranges, all others have ended.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class FinalStates:
         return len(self._first)
 
     def add_cancelled(self, op: int) -> None:
-        """Add an op that was cancelled."""
+        """Record that an op was cancelled."""
         k = bisect_right(self._first, op)
         if k and self._end[k - 1] == op:
             self._end[k - 1] = op + 1
@@ -36,6 +36,6 @@ class FinalStates:
             self._end.insert(k, op + 1)
 
     def state(self, op: int) -> State:
-        """Final state of an op that was given back."""
+        """Final state of an op whose row was freed."""
         k = bisect_right(self._first, op)
         return State.CANCELLED if k and op < self._end[k - 1] else State.ENDED

@@ -1,12 +1,12 @@
 """Interface of both engines: their input and output, in integers only.
 
-``docs/semantics.md`` says what a run means; this page says in which form an engine reads it.
-The reference (``sim/reference/engine.py``) and the compiled core (``sim/core/``) take the same
-:class:`ComponentTable` and :class:`EngineGraph` graphs, offer the same verbs, and must agree
-in every number, event and error.
+``docs/semantics.md`` defines what a run means; this module defines the form in which an engine
+reads it.  The reference engine (``sim/reference/engine.py``) and the compiled engine
+(``sim/core/``) take the same :class:`ComponentTable` and :class:`EngineGraph`, offer the same
+methods, and must agree in every number, event and error.
 
-Units: time in ticks; a rate, level or capacity in 2^-K work units a second; a weight in 2^-40;
-work left in rate units x ticks (up to 127 bits).
+Units: time in ticks; rates and capacities in 2^-K work units per second; weights in 2^-40;
+remaining work in rate units x ticks (up to 127 bits).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIRST, LATER = -1, 2  # SimPy priorities: a tick's first turn and all wake-ups; 
 
 
 class State(IntEnum):
-    """State of an op, at the end of the run or when observed."""
+    """State of an op, at the end of the run or when it is observed."""
 
     PENDING = 0  # submitted; waiting, queued or holding places
     RUNNING = 1
@@ -47,18 +47,18 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class ComponentTable:
-    """The components of a run.
+    """Components of a run as columns, in engine units.
 
     Parameters
     ----------
-    names : of each component
-    slots : (c,) int32, -1 for a component without slots
-    rate : (c,) int64 rate units, -1 for a component without a rate
-    top : (c,) int64, what ``set_rate`` may reach
-    unit : of each, what its rate counts; () where all count the same
-    capacity : (c,) int64, the whole of each capacity, -1 for none; or (0,) where all are -1
-    medium : that is plugged in beside max-min, or None
-    plugged : (c,) whether a component is in that medium; or (0,) where none is
+    names : name of each component
+    slots : (c,) int32 number of slots, -1 for a component without slots
+    rate : (c,) int64 rate in rate units, -1 for a component without a rate
+    top : (c,) int64 highest rate that ``set_rate`` accepts
+    unit : unit of each component's rate; () if all have the same
+    capacity : (c,) int64 total of each capacity, -1 for none; shape (0,) if no component has one
+    medium : plugged-in medium that replaces max-min sharing on some components, or None
+    plugged : (c,) True for each component in that medium; shape (0,) if there are none
     """
 
     names: Sequence[str]
@@ -71,35 +71,35 @@ class ComponentTable:
     plugged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def is_plugged(self, components: Iterable[int]) -> bool:
-        """Whether the first of some components is in the plugged medium, hence all of them."""
+        """True if components belong to the plugged-in medium; only the first one is checked."""
         first = next(iter(components), None)
         return first is not None and len(self.plugged) > 0 and bool(self.plugged[first])
 
     def units(self, components: Iterable[int]) -> set[str]:
-        """Units that the rates of some components count."""
+        """Set of the rate units of the given components."""
         return {self.unit[c] if len(self.unit) else "" for c in components}
 
     def __len__(self) -> int:
         return len(self.names)
 
     def capacity_of(self, component: int) -> int:
-        """Whole amount of a capacity; -1 for a component that has none."""
+        """Total amount of a component's capacity; -1 if it has none."""
         return int(self.capacity[component]) if len(self.capacity) else -1
 
 
 @dataclass(frozen=True)
 class Flows:
-    """Work of ops that use rate components or have a limit; one row each, ascending by op.
+    """Flows: the work of ops that share rates or have a rate limit; one row each, ascending by op.
 
     Parameters
     ----------
-    op : (f,) int32 row of the op
+    op : (f,) int32 row of the flow's op
     work_hi, work_lo : (f,) int64, uint64
         Work in rate units x ticks: ``hi * 2**64 + lo``.
-    limit : (f,) int64 rate units, -1 for none
-    indptr : (f + 1,) int64
-    component : (u,) int32
-    weight : (u,) int64 in 2^-40
+    limit : (f,) int64 rate limit in rate units, -1 for none
+    indptr : (f + 1,) int64 first use of each flow, and the number of uses
+    component : (u,) int32 component of each use
+    weight : (u,) int64 weight of each use in 2^-40
     """
 
     op: NDArray[np.int32]
@@ -112,7 +112,7 @@ class Flows:
 
     @classmethod
     def none(cls) -> Flows:
-        """Flows of a graph whose ops share nothing."""
+        """Empty table, for a graph whose ops share no rate."""
         none, rows = np.empty(0, np.int64), np.empty(0, np.int32)
         return cls(rows, none, none.astype(np.uint64), none, np.zeros(1, np.int64), rows, none)
 
@@ -120,7 +120,7 @@ class Flows:
         return len(self.op)
 
     def take(self, rows: NDArray[np.integer]) -> Flows:
-        """Chosen flows as those of ops 0, 1 and so on, in that order."""
+        """Selected flows in the given order, with ops renumbered 0, 1, 2 and so on."""
         counts = np.diff(self.indptr)[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         at = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - self.indptr[:-1][rows], counts)
@@ -134,21 +134,21 @@ class Flows:
         return (int(self.work_hi[i]) << 64) + int(self.work_lo[i])
 
     def usage(self, i: int) -> dict[int, int]:
-        """``{component: weight}`` of flow ``i``."""
+        """``{component: weight}`` of flow ``i``; weights in 2^-40."""
         at = slice(int(self.indptr[i]), int(self.indptr[i + 1]))
         return dict(zip(self.component[at].tolist(), self.weight[at].tolist(), strict=True))
 
 
 @dataclass(frozen=True)
 class Claims:
-    """Amounts of capacities that ops hold; one row each, ascending by op.
+    """Claims: the capacity amounts that ops hold; one row each, ascending by op.
 
     Parameters
     ----------
     op : (h,) int32 row of the op
-    component : (h,) int32
-    amount : (h,) int64, 1 or more
-    until : (h,) int32 row of another op that has to end first, -1 for none
+    component : (h,) int32 component of each claim
+    amount : (h,) int64 amount of each claim, 1 or more
+    until : (h,) int32 row of another op that must end before the amount is released, -1 for none
     """
 
     op: NDArray[np.int32]
@@ -165,7 +165,7 @@ NO_CLAIMS = Claims(_ROWS, _ROWS, np.empty(0, np.int64), _ROWS)  # of ops that ho
 
 
 class Answer(NamedTuple):
-    """Answer of an online backend for one op; ``usage`` and ``limit`` replace the op's."""
+    """Timing of one op from an online backend; ``usage`` and ``limit`` replace the op's own."""
 
     fixed: int
     work: int
@@ -182,24 +182,24 @@ TimingElsewhere = Answer | OnlineTiming
 
 @dataclass(frozen=True)
 class EngineGraph:
-    """One placed and timed graph, ready for an engine.
+    """Placed and timed graph in the integer form that an engine runs.
 
-    Places: ``p < n`` is the first place of op ``p``; ``n + j`` is further place ``j``, of op
-    ``further[j]`` (ascending; place ``k`` of an op is its ``k - 1``-th further place).
+    A place is one op on one rank: ``p < n`` is the first place of op ``p``; ``n + j`` is further
+    place ``j``, of op ``further[j]`` (ascending).
 
     Parameters
     ----------
-    name : str
-    further : (e,) int32
+    name : Name of the graph, for error messages and random draws.
+    further : (e,) int32 op of each further place of a collective
     slot : (n + e,) int32 component whose slots each place queues for, -1 for none
-    indptr : (n + 1,) int64
+    indptr : (n + 1,) int64 first successor of each op, and the number of successors
     successors : (m,) int32 places that wait for op ``i``: ``successors[indptr[i]:indptr[i+1]]``
-    release : (n,) int64 ticks after the submission, or (0,) where all are 0
-    fixed : (n,) int64 ticks
-    flows : Flows
-    online : (n,) int16 index into ``backends``, -1 for none; (0,) where all are -1
-    backends : of online ops
-    claims : Claims
+    release : (n,) int64 earliest start in ticks after the submission, or (0,) if all are 0
+    fixed : (n,) int64 fixed time in ticks
+    flows : work of the ops that share rates
+    online : (n,) int16 index into ``backends`` of each online op, -1 for others; (0,) if all are -1
+    backends : functions that time the online ops
+    claims : capacity amounts that ops hold
     """
 
     name: str
@@ -218,7 +218,7 @@ class EngineGraph:
     def of_independent_ops(
         cls, name: str, fixed: NDArray[np.int64], flows: Flows, claims: Claims = NO_CLAIMS
     ) -> EngineGraph:
-        """Graph of unconnected ops that queue for nothing."""
+        """Graph of ops without dependencies and slots."""
         none, n = np.empty(0, np.int32), len(fixed)
         slot, indptr, release = np.full(n, -1, np.int32), np.zeros(n + 1, np.int64), fixed[:0]
         online = none.astype(np.int16)
@@ -227,7 +227,10 @@ class EngineGraph:
         )  # fmt: skip
 
     def scattered(self, count: int, rows: NDArray[np.int64]) -> EngineGraph:
-        """Graph of ``count`` ops: these at ``rows``, empty ones elsewhere, for error messages."""
+        """Graph of ``count`` ops with this graph's ops at ``rows`` and empty ops elsewhere.
+
+        It gives ops their usual row numbers in error messages.
+        """
         fixed, to = np.zeros(count, np.int64), rows.astype(np.int32)
         fixed[rows] = self.fixed
         until = self.claims.until
@@ -241,15 +244,15 @@ class EngineGraph:
 
 
 class Numbers(NamedTuple):
-    """Times and amounts of one submission of a prepared graph; its shape and usage stay.
+    """Durations, work and amounts of one submission of a prepared graph; its structure is fixed.
 
     Parameters
     ----------
-    fixed : (n,) int64 ticks
-    work_hi, work_lo : (f,) int64, uint64 of each flow of the graph
-    limit : (f,) int64 rate units, -1 for none
-    amount : (h,) int64 of each claim
-    backends : of online ops
+    fixed : (n,) int64 fixed time of each op in ticks
+    work_hi, work_lo : (f,) int64, uint64 work of each flow, as high and low word
+    limit : (f,) int64 rate limit of each flow, -1 for none
+    amount : (h,) int64 amount of each claim
+    backends : functions that time the online ops
     """
 
     fixed: NDArray[np.int64]
@@ -261,25 +264,25 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, graph: EngineGraph) -> Numbers:
-        """Numbers as they stand in a graph."""
+        """Numbers that a graph already contains."""
         flows = graph.flows
         amount = graph.claims.amount
         return cls(graph.fixed, flows.work_hi, flows.work_lo, flows.limit, amount, graph.backends)
 
     def copy(self) -> Numbers:
-        """Numbers in arrays of their own."""
+        """Copy with its own arrays."""
         hi, lo, limit = self.work_hi.copy(), self.work_lo.copy(), self.limit.copy()
         return Numbers(self.fixed.copy(), hi, lo, limit, self.amount.copy(), self.backends)
 
     def put_into(self, graph: EngineGraph) -> EngineGraph:
-        """Graph with these numbers in place of its own."""
+        """Copy of a graph in which these numbers replace its own."""
         flows = replace(graph.flows, work_hi=self.work_hi, work_lo=self.work_lo, limit=self.limit)
         claims = replace(graph.claims, amount=self.amount)
         return replace(graph, fixed=self.fixed, flows=flows, backends=self.backends, claims=claims)
 
 
 class LostOp(NamedTuple):
-    """Op that a failure stopped."""
+    """Op that a component's failure stopped, with its remaining time and work."""
 
     op: int
     fixed: int  # ticks left
@@ -288,7 +291,7 @@ class LostOp(NamedTuple):
 
 
 class Submitted(Protocol):
-    """Graph that was handed in."""
+    """Handle of a submitted graph: its number, its op ids, and the event of its end."""
 
     index: int  # number of earlier submissions
     first: int  # id of its row 0; row r has the id first + r
@@ -298,19 +301,19 @@ class Submitted(Protocol):
 
 @dataclass(frozen=True)
 class EngineColumns:
-    """Times and states of all ops, one row per op in the order of ids; -1 where never reached.
+    """Times and states of all ops, one row per op in the order of ids; -1 for what did not happen.
 
     Parameters
     ----------
     ready, start, end : (n,) int64 ticks
-        ``ready`` of the first time, ``start`` of the last attempt.
-    state : (n,) uint8, a :class:`State`
-    attempts : (n,) int32 starts
-    arrived : (n + e,) int64 ticks
-        When each place first became ready: those of row ``p < n``, then the further ones.
+        ``ready`` is the first time the op was ready, ``start`` the start of its last attempt.
+    state : (n,) uint8 number of the op's :class:`State`
+    attempts : (n,) int32 number of starts
+    arrived : When each place (op on one rank) first became ready: the first places by row, then the
+        further ones.
     asked, granted, returned : (h,) int64 ticks
-        When each claim on a capacity joined its line, was granted and was given back, the last
-        time; claims in the order of graphs and of their rows.
+        When each capacity claim joined its queue, was granted and was released, the last time.
+        Claims are in the order of graphs and of their rows.
     """
 
     ready: NDArray[np.int64]
@@ -325,27 +328,28 @@ class EngineColumns:
 
 
 class PreparedShape(Protocol):
-    """Prepared graph in an engine: structure checked once, submitted with new numbers each time."""
+    """Structure of a prepared graph in an engine: checked once, then submitted with new numbers."""
 
     @property
     def lowered(self) -> EngineGraph:
-        """Graph as it was prepared."""
+        """Engine graph from which the structure was prepared."""
 
 
 @dataclass(frozen=True)
 class HeldOpTimes:
-    """Times of all ops in memory, one row per place (op on one rank), in order of submission.
+    """Times of all ops in memory, one row per place (op on one rank), in the order of submission.
 
     Parameters
     ----------
-    graphs : that are held
-    base : (g,) first place of each; its first places by row, then its further places
-    over : (g,) whether all of its ops have ended or were cancelled
-    arrived, start, end : (p,) ticks, as in :class:`EngineColumns`; of an op, at its first place
-    state : (p,) uint8, a :class:`State`, likewise
-    fresh : (p,) whether it is an op that has ended since this was asked last
-    claim : (g,) first claim of each
-    asked, granted, returned : (h,) ticks of claims, as in :class:`EngineColumns`
+    graphs : graphs that are in memory
+    base : (g,) first row of each graph; its first places come first, then its further places
+    over : (g,) True if all ops of the graph have ended or were cancelled
+    arrived, start, end : (p,) ticks, as in :class:`EngineColumns`; start and end are at the first
+        place of an op
+    state : (p,) uint8 number of the op's :class:`State`, at its first place
+    fresh : (p,) True for an op that ended since the previous call
+    claim : (g,) first capacity claim of each graph
+    asked, granted, returned : (h,) ticks of each capacity claim, as in :class:`EngineColumns`
     """
 
     graphs: Sequence[Submitted]

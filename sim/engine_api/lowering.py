@@ -1,8 +1,8 @@
-"""Lowering of placed and timed graphs to integers: the only rounding there is.
+"""Lowering of placed and timed graphs to integers: the only place where values are rounded.
 
-Rates are integers in units of 2^-K work units a second.  K is chosen once for a run and unit:
-the largest for which no component's ``max_rate`` reaches 2^58, at most 48: an engine's rates lie
-below 2^62, so that weights down to 1/16 have room.
+Rates are integers in units of 2^-K work units per second.  K is chosen once per run and unit: the
+largest value, up to 48, for which every component's ``max_rate`` stays below 2^58.  Engine rates
+must stay below 2^62, so weights down to 1/16 are possible.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ROOM = 2.0**58  # upper bound of every component's `max_rate`, in rate units
 
 
 def scale_exponents_by_unit(system: System) -> dict[str, int]:
-    """Scale K of each unit: rates of that unit are in 2^-K.
+    """Scale exponent K of each unit: rates in that unit are integers in 2^-K.
 
     Raises
     ------
     GraphError
-        A rate of 2^58 units a second or more.
+        A rate is 2^58 units per second or more.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def scale_exponents_by_unit(system: System) -> dict[str, int]:
 def component_table(
     system: System, scale: Mapping[str, int], media: Mapping[str, Medium] | None = None
 ) -> ComponentTable:
-    """Component table of a system, in integers."""
+    """Component table of a system, in the engine's integer units."""
     medium, plugged = bind_medium(system, media or {})
     parts = system.components
 
@@ -94,14 +94,14 @@ def component_table(
 
 
 def _whole_capacities(system: System) -> NDArray[np.int64]:
-    """(c,) whole of each capacity, -1 for none; empty where no component has one."""
+    """Total of each component's capacity, -1 for none; empty if no component has one."""
     if all(part.capacity is None for part in system.components.parts):
         return np.empty(0, np.int64)
     return system.components.column(lambda c: -1 if c.capacity is None else c.capacity, np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
-    """Rate in units of 2^-k, rounded half to even.
+    """Convert a rate to units of 2^-k, rounded half to even.
 
     >>> rate_units(3.0, 2)
     12
@@ -115,19 +115,19 @@ def work_units(
     per_second: int,
     op: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Work in rate units x ticks, as 128 bits: (high, low).
+    """Convert work to rate units x ticks, as 128-bit integers (high word, low word).
 
     Parameters
     ----------
-    work : (n,) in the component's own unit, which holds 2^k rate units x s
-    k : (n,) exponents
-    per_second : ticks
-    op : (n,) numbers for messages; None for rows
+    work : (n,) in the component's own unit
+    k : (n,) scale exponent of each unit: one unit of work is 2^k rate units x s
+    per_second : ticks in a second
+    op : (n,) op numbers for error messages; None for row numbers
 
     Raises
     ------
     BackendError
-        Work beyond 127 bits.
+        Work does not fit in 127 bits.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def work_units(
 
 
 def _high_bits(limb: NDArray[np.uint64], shift: int) -> NDArray[np.int64]:
-    """Bits of ``limb << shift`` above the low 64."""
+    """Bits of ``limb << shift`` above the low 64 bits."""
     if shift == 0:
         return np.zeros(len(limb), np.int64)
     moved = limb >> np.uint64(64 - shift) if shift < 64 else limb << np.uint64(shift - 64)
@@ -171,19 +171,19 @@ def lower(
     online: NDArray[np.int16] | None = None,
     backends: tuple[OnlineTiming, ...] = (),
 ) -> EngineGraph:
-    """Engine graph of one block and the times of its ops.
+    """Engine graph from one flat graph and its op timings.
 
     Parameters
     ----------
     timing : Timing
-        One row per op, its usage written out (not None where there is work).
+        One row per op; its usage is explicit (not None if there is work).
 
     Raises
     ------
     GraphError
-        The graph was not placed; a dependency cycle is found by the engine.
+        The graph is not placed. (The engine detects dependency cycles.)
     BackendError
-        Usage of a component without a rate, of several units, or work with nothing that bounds it.
+        An op uses a component without a rate, uses several units, or has work without a bound.
     """
     if block.slot is None:
         raise GraphError(
@@ -210,12 +210,12 @@ def lower(
 def ticks_from_seconds(
     times: NDArray[np.float64], tick: Seconds, rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Ticks from times of ops in s.
+    """Convert op times in s to ticks.
 
     Raises
     ------
     BackendError
-        Names an op whose time no tick holds.
+        A time does not fit into ticks; the message names the op.
     """
     try:
         return ticks(times, tick)
@@ -225,7 +225,7 @@ def ticks_from_seconds(
 
 
 def lower_claims(timing: Timing) -> Claims:
-    """Claims of ops on capacities, one row each."""
+    """Capacity claims of ops in engine form, from their timings."""
     holds = timing.holds
     if holds is None:
         return NO_CLAIMS
@@ -234,7 +234,7 @@ def lower_claims(timing: Timing) -> Claims:
 
 
 def warn_of_weights(name: str, usage: Usage, system: System) -> None:
-    """Log a warning where a component's rate is too coarse for its lightest use."""
+    """Log a warning if the weights on one component differ by more than a million."""
     least = np.full(len(system.components), np.inf)
     most = np.zeros(len(system.components))
     np.minimum.at(least, usage.component, usage.weight)
@@ -255,7 +255,7 @@ def lower_flows(
     online: NDArray[np.int16] | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> Flows:
-    """Flows of the ops that share something, one row each; errors call op ``i`` by ``rows[i]``."""
+    """Flows of the ops that share rates or have a limit; ``rows`` numbers ops in error messages."""
     n = len(timing)
     row_names = np.arange(n) if rows is None else rows
     if timing.work is None and timing.usage is None and timing.limit is None:
@@ -286,7 +286,7 @@ def lower_flows(
 
 
 def merge_repeated_components(usage: Usage, system: System) -> Usage:
-    """Usage with each component once per op: weights of one named twice are added.
+    """Usage with each component once per op; weights of repeated ones are added.
 
     >>> from foretrace.sim.facts.system import Component
     >>> wire = System((Component("wire", "link", rate=1e9),))
@@ -307,7 +307,7 @@ def merge_repeated_components(usage: Usage, system: System) -> Usage:
 
 
 def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Weights in 2^-40, rounded half to even; 0 for one that cannot be.
+    """Convert weights to units of 2^-40, rounded half to even; 0 for a weight out of range.
 
     >>> weight_units(np.array([1.0, 2.0**22, 1e-13, np.nan])).tolist()
     [1099511627776, 0, 0, 0]
@@ -317,7 +317,7 @@ def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def why_weight_refused(name: str, weight: float) -> str:
-    """Reason why a component cannot be used with a weight; "" for none."""
+    """Part of an error message that explains why a weight on a component is out of range."""
     return (
         f"the weight on {name} is {weight:g}; it must be at least 2^-40 and below 2^22: give "
         f"{name} "
@@ -326,7 +326,7 @@ def why_weight_refused(name: str, weight: float) -> str:
 
 
 def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Limits in rate units, capped below 2^62."""
+    """Convert rate limits to rate units, capped below 2^62."""
     finite = np.isfinite(limit)
     units = np.full(len(limit), NO_LIMIT, np.int64)
     exact = np.rint(np.ldexp(limit[finite], k[finite]))
@@ -335,7 +335,7 @@ def _rate_limits(limit: NDArray[np.float64], k: NDArray[np.int64]) -> NDArray[np
 
 
 def scale_of_limit(limit: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Exponent K (rate units are 2^-K) of flows without a component, bound by their limit alone.
+    """Scale exponent K (rate units are 2^-K) of flows that have a rate limit but use no component.
 
     >>> scale_of_limit(np.array([0.5, 1e9, 1e15])).tolist()
     [48, 28, 8]
@@ -351,7 +351,7 @@ def _scale_of(
     scale: Mapping[str, int],
     row_names: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Scale K of each flow; a flow's components must have one unit."""
+    """Scale exponent K of each flow; all components of a flow must have one unit."""
     names: dict[str, int] = {}
 
     def number_of(part: Component) -> int:
@@ -386,12 +386,12 @@ def lower_answers(
     tick: Seconds,
     rows: NDArray[np.int64] | None = None,
 ) -> list[Answer]:
-    """Answers of an online backend for each op, which errors call by ``rows``.
+    """Engine form of an online backend's timings, per op; ``rows`` numbers ops in errors.
 
     Raises
     ------
     BackendError
-        It names what ops hold, when they have already started.
+        The timings contain amounts to hold, which must be known before an op starts.
     """
     if timing.holds is not None and len(timing.holds.component):
         raise BackendError(

@@ -1,7 +1,7 @@
-"""Medium: how what is in flight on some components shares them, where it is not max-min.
+"""Medium: a rule for how flows share some components, in place of max-min sharing.
 
-A medium is written twice, as an engine is: plainly in Python, which is its meaning, and as kernels
-over arrays, which give the same ticks.  Why it is so, and in which order an engine calls:
+A medium is written twice, like an engine: in plain Python, which defines its meaning, and as
+kernels over arrays, which must give the same ticks.  The reasons and the order of calls are in
 ``docs/decisions/0022-a-plugged-medium-is-two-functions.md``.
 """
 
@@ -24,13 +24,13 @@ MEDIA: dict[str, type[Medium]] = {}
 
 
 class Flow(NamedTuple):
-    """Work phase of an op.
+    """Work of one op in progress, as input to a medium.
 
     Parameters
     ----------
-    work : rate units x ticks still to do, above 0
-    usage : ``{component: weight in 2^-40}``, in the order in which its backend named them
-    limit : rate units, -1 for none
+    work : remaining work in rate units x ticks, above 0
+    usage : ``{component: weight in 2^-40}``, in the order that its backend gave
+    limit : rate limit in rate units, -1 for none
     """
 
     op: int
@@ -40,44 +40,48 @@ class Flow(NamedTuple):
 
 
 class PlainMedium(Protocol):
-    """Medium of one run of the reference engine.
+    """Plain-Python state of a medium in one run of the reference engine.
 
-    At a tick the engine calls ``advance``, then ``stop`` and ``change`` for what processes did,
-    then ``start`` with all that began, by op, then ``next``; at no tick beyond that of ``next``.
+    At a tick the engine calls ``advance``, then ``stop`` and ``change`` for commands of processes,
+    then ``start`` with all flows that begin, by op, then ``next``.  It never skips the tick that
+    ``next`` returned.
     """
 
     def start(self, flows: Sequence[Flow]) -> None:
-        """Add flows at the tick of the last ``advance``."""
+        """Start flows at the tick of the last ``advance``."""
 
     def stop(self, op: int) -> int:
-        """Work left of a flow, which is removed."""
+        """Remove a flow and return its remaining work."""
 
     def change(self, component: int, rate: int) -> None:
-        """Change the rate of a component, to 0 when it fails."""
+        """Set the rate of a component; 0 when it fails."""
 
     def next(self) -> int | None:
-        """Tick at which something happens next, None where nothing will."""
+        """Tick of the next event in the medium; None if there is none."""
 
     def advance(self, to: int) -> list[int]:
-        """Ops whose work is done by tick ``to``; their flows are removed."""
+        """Advance to tick ``to``; returns ops whose work is complete, and removes their flows."""
 
     def rate(self, op: int, component: int) -> int:
-        """Rate of a flow on a component that it uses, as of the last ``next``."""
+        """Rate of a flow on one of its components, as of the last ``next``."""
 
 
 class Kernels(NamedTuple):
-    """A medium over arrays; each is given the tables of flows and the arrays of the medium.
+    """Compiled functions of a medium; each gets the flow tables ``s`` and its own arrays ``own``.
 
-    ``f`` is a row of flows; what it has to do is read by :mod:`.media.flow`.  The arrays are
-    ``(ports, transfers)``: what `Medium.ports` made, and a row for every row of flows.
+    ``f`` is a row of the flow tables, which :mod:`.media.flow` reads.  The medium's arrays are
+    ``(ports, transfers)``: the table from `Medium.ports`, and a row for each row of flows.
 
     Parameters
     ----------
-    settle : ``(s, own, began, now) -> tick``, as `start` and `next`; -1 where nothing will happen
-    advance : ``(s, own, over, now) -> count`` of flows that are done, listed in ``over``
-    stop : ``(s, own, f, now)``; the work left of a flow stays as it is unless this changes it
-    change : ``(s, own, component, rate, now)``
-    rate : ``(s, own, f, component) -> rate``
+    settle : ``(s, own, began, now) -> tick``: start flows and return the next event's tick; -1 for
+        none
+    advance : ``(s, own, over, now) -> count``: advance, and list the flows that are complete in
+        ``over``
+    stop : ``(s, own, f, now)``: remove a flow; its remaining work stays in the table unless changed
+        here
+    change : ``(s, own, component, rate, now)``: set the rate of a component
+    rate : ``(s, own, f, component) -> rate``: current rate of a flow on a component
     """
 
     settle: Callable[..., Any]
@@ -88,13 +92,13 @@ class Kernels(NamedTuple):
 
 
 class Medium:
-    """How flows share the components that are given to it.  It holds no state of a run.
+    """Base class of a rule for how flows share components. It holds no state of a run.
 
     Attributes
     ----------
-    transfer_columns : numbers that the kernels keep of each flow
-    one_way : whether a flow is data that cross its components one after the other; then a
-        collective over many links, or a send that is sprayed, is refused
+    transfer_columns : number of columns that the kernels store per flow
+    one_way : True if a flow is a message that crosses its components one after the other; then
+        collectives over many links and sprayed sends are refused
     """
 
     name = ""
@@ -103,11 +107,11 @@ class Medium:
     one_way = False
 
     def plain(self, rates: Sequence[int]) -> PlainMedium:
-        """The medium of a run of the reference engine; -1 for a component without a rate."""
+        """State of the medium for a run of the reference engine; a rate of -1 means no rate."""
         raise NotImplementedError
 
     def ports(self, rates: Sequence[int]) -> NDArray[np.int64]:
-        """(ports, numbers) Table that the kernels of a run work on, at the beginning."""
+        """Initial table for the kernels of a run, shape (ports, columns)."""
         raise NotImplementedError
 
 
@@ -115,7 +119,7 @@ M = TypeVar("M", bound=type[Medium])
 
 
 def medium(name: str) -> Callable[[M], M]:
-    """Register a medium under the name that scenarios use.
+    """Class decorator that registers a medium under the name that scenarios use.
 
     Raises
     ------
@@ -128,12 +132,12 @@ def medium(name: str) -> Callable[[M], M]:
 def bind_medium(
     system: System, media: Mapping[str, Medium]
 ) -> tuple[Medium | None, NDArray[np.bool_]]:
-    """The medium that is plugged into a run, and which components are in it.
+    """Medium that is plugged into a run, and a boolean array of the components in it.
 
     Raises
     ------
     GraphError
-        A name or glob that fits no component with a rate, or two media.
+        A name or glob matches no component with a rate, or there are two media.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""What is left of an op that goes on elsewhere, where it takes another time.
+"""Remaining work of an op that is moved to components where it takes another time.
 
-The share that is left of it is kept, not the time: of an op of 10 s of which 2 s are done, 80 % of
-what it takes at its new place is left (``docs/semantics.md``, section 5).
+The remaining fraction is kept, not the time: of an op of 10 s of which 2 s are done, 80 % of its
+time on the new components remains (``docs/semantics.md``, section 5).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 
 class RemainingWork(NamedTuple):
-    """Fixed time and work that are left of an op, and all of both.
+    """Remaining fixed time and work of an op, and the totals of both.
 
     Parameters
     ----------
-    fixed, of_fixed : ticks
-    work, of_work : rate units x ticks
+    fixed, of_fixed : remaining and total fixed time, in ticks
+    work, of_work : remaining and total work, in rate units x ticks
     """
 
     fixed: int
@@ -24,10 +24,10 @@ class RemainingWork(NamedTuple):
     of_work: int
 
     def of(self, fixed: int, work: int) -> tuple[int, int]:
-        """What is left of another fixed time and work: the same share, rounded up.
+        """Apply the remaining fractions to another fixed time and work, rounded up.
 
-        Each phase keeps its own share.  Where one has no counterpart, the share that is left of the
-        work (of the fixed time, where there was no work) is that of all.
+        If the op has the same phases as before, each keeps its own fraction.  Otherwise the
+        remaining fraction of the work (of the fixed time, if there was no work) applies to both.
 
         Examples
         --------
@@ -48,5 +48,5 @@ ALL = RemainingWork(0, 0, 0, 0)  # of an op at its start
 
 
 def _share_rounded_up(whole: int, left: int, of: int) -> int:
-    """``whole * left / of``, rounded up; 0 of nothing."""
+    """Compute ``whole * left / of``, rounded up; 0 if ``whole`` is 0."""
     return -(-whole * left // of) if whole else 0

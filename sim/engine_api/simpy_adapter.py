@@ -1,9 +1,9 @@
-"""Adapter that makes either engine a participant in a SimPy simulation.
+"""Adapter that runs an engine's turns as events of a SimPy simulation.
 
-What a process does is noted and applied, in order, at the start of the machine's next turn; so
-whatever it observes is the machine as its last turn left it.  How a turn goes is each engine's
-own: ``reference/event_loop.py`` says it plainly, ``core/simpy_loop.py`` hands it to
-compiled kernels.
+Commands of processes are recorded, and applied in order at the start of the engine's next turn.
+So a process always observes the state at the end of the last turn.  Each engine runs a turn in
+its own way: ``reference/event_loop.py`` in plain Python, ``core/simpy_loop.py`` in compiled
+kernels.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .simpy_clock import Turn, zero_time_loop_error
 
 
 class GraphHandle:
-    """Graph that was handed in, with the events of its end and its losses.
+    """Submitted graph, with the SimPy events of its end and of its losses.
 
     Parameters
     ----------
     env : simpy.Environment
-    index : how many were handed in before
+    index : number of earlier submissions
     first : id of its row 0
-    count : ops
+    count : number of ops
     """
 
     def __init__(self, env: simpy.Environment, index: int, first: int, count: int):
@@ -36,18 +36,18 @@ class GraphHandle:
         self.unreported: list[LostOp] = []
 
     def take_unreported(self) -> list[LostOp]:
-        """Losses not yet reported; they count as reported now."""
+        """Losses that were not reported yet; they count as reported from now on."""
         told, self.unreported = self.unreported, []
         return told
 
 
 class SimpyAdapter(ABC):
-    """Engine whose turns are SimPy events.
+    """Base class of an engine whose turns are SimPy events.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : Table of all components.
+    env : SimPy environment to use; None creates one.
     per_second : int
         Ticks in a second.
     """
@@ -69,7 +69,7 @@ class SimpyAdapter(ABC):
         self._plan_turn(self._now, FIRST)
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the next planned turn."""
+        """Tick and priority of the next planned turn; None if none is planned."""
         return self.planned
 
     @property
@@ -87,7 +87,7 @@ class SimpyAdapter(ABC):
             self._plan_turn(self._now, LATER)
 
     def _plan_turn(self, tick: int, priority: int) -> None:
-        """Schedule the next turn, in place of one planned before."""
+        """Schedule the next turn; it replaces a turn that was scheduled before."""
         if self.next_turn is not None:
             self.next_turn.cancel()
         self.planned = tick, priority
@@ -103,7 +103,7 @@ class SimpyAdapter(ABC):
         self._run_turn(now)
 
     def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
-        """Losses by graph since the last report."""
+        """Loss events to fire, each with the losses of its graph since the last report."""
         told: list[tuple[simpy.Event, object]] = [
             (graph.lost, graph.take_unreported())
             for graph in sorted(self.losing, key=lambda graph: graph.index)
@@ -120,7 +120,7 @@ class SimpyAdapter(ABC):
 
     @abstractmethod
     def any_open(self) -> bool:
-        """Whether an op has neither ended nor been cancelled, handed in or joined."""
+        """True if some submitted op has neither ended nor been cancelled."""
 
     @abstractmethod
     def open_ops(self) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Clock shared by an engine and SimPy: turns are events among those of processes."""
+"""Loop that drives an engine and SimPy by one clock; the engine's turns are SimPy events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Turn(simpy.Event):
         self.callbacks = [take]
 
     def cancel(self) -> None:
-        """Void the turn: another one was planned."""
+        """Cancel the turn, because another one was scheduled in its place."""
         self.callbacks = []
 
 
@@ -33,35 +33,35 @@ class DrivenEngine(Protocol):
     watchers: set[simpy.Process]
 
     def due(self) -> tuple[int, int] | None:
-        """Tick and priority of the next planned turn."""
+        """Tick and priority of the next planned turn; None if none is planned."""
 
     @property
     def submissions(self) -> int:
-        """Number of graphs ever handed in, those given back included."""
+        """Number of graphs submitted so far, freed ones included."""
 
     def any_open(self) -> bool:
-        """Whether an op has neither ended nor been cancelled."""
+        """True if some op has neither ended nor been cancelled."""
 
     def open_ops(self) -> tuple[int, ...]:
         """Ops that have neither ended nor been cancelled."""
 
 
 def fire_in_this_turn(env: simpy.Environment, event: simpy.Event, value: object) -> None:
-    """Fire an event of this turn: before all other SimPy events of the tick."""
+    """Fire an event as part of the current turn, before all other SimPy events of the tick."""
     event._ok, event._value = True, value
     env.schedule(event, engine_api.FIRST)  # type: ignore[arg-type]
 
 
 def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
-    """Step SimPy until nothing that may act is due, or to a tick.
+    """Process SimPy events until no event can change the run, or up to a tick.
 
     Raises
     ------
     ValueError
-        The tick has passed.
+        The tick has already passed.
     SimulationError
-        A zero-time loop: too many events at one tick.  Time overflow: only a process beyond the
-        range of ticks is left.  An endless process: it goes on long after the last op.
+        Zero-time loop: too many events at one tick.  Time overflow: the only event left is a
+        process beyond the range of ticks.  Endless process: it continues long after the last op.
     """
     steps = _TickSteps(engine)
     if until is None:
@@ -82,7 +82,7 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
 
 
 class _TickSteps:
-    """Loop over SimPy events that counts those of one tick."""
+    """Loop over SimPy events that counts the events at the current tick."""
 
     def __init__(self, engine: DrivenEngine):
         self.engine, self.env = engine, engine.env
@@ -105,7 +105,7 @@ class _TickSteps:
         env.step()
 
     def _check_can_end(self) -> None:
-        """Raise an error if the run can no longer end."""
+        """Raise an error if events go on long after the last op has ended."""
         engine = self.engine
         if engine.any_open() or engine.submissions != self.submissions:
             self.idle, self.submissions = 0, engine.submissions
@@ -120,13 +120,13 @@ class _TickSteps:
 
 
 def zero_time_loop_error(engine: DrivenEngine, what: str, who: str) -> SimulationError:
-    """Error for a process that loops without time passing."""
+    """Error for a process that loops without simulated time passing."""
     message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
     return SimulationError("zero-time loop", message, (), engine.open_ops())
 
 
 def endless_process_error(engine: DrivenEngine, idle: int) -> SimulationError:
-    """Error for a process that still runs long after the last op."""
+    """Error for a process that continues long after the last op."""
     who = ", ".join(sorted({_waiting_process(event) for *_, event in engine.env._queue} - {""}))
     said = (
         f"{who or 'a process'}: had {idle:,} events since the last op ended, and submitted no "
@@ -137,7 +137,7 @@ def endless_process_error(engine: DrivenEngine, idle: int) -> SimulationError:
 
 
 def is_acting_process_due(engine: DrivenEngine) -> bool:
-    """Whether an event is due that wakes a process which may act, or raises its error."""
+    """True if a pending event wakes a process that may change the run, or raises its error."""
     return any(not event._ok or _may_act(event, engine.watchers) for *_, event in engine.env._queue)
 
 
@@ -156,6 +156,6 @@ def _woken_process(env: simpy.Environment) -> str:
 
 
 def _waiting_process(event: simpy.Event) -> str:
-    """Name of the first process that an event wakes; "" for none."""
+    """Name of the first process that waits for an event; "" for none."""
     owners = (getattr(callback, "__self__", None) for callback in event.callbacks or ())
     return next((str(who.name) for who in owners if isinstance(who, simpy.Process)), "")

@@ -1,4 +1,4 @@
-"""Thresholds on quantities of components, and events that fire when they are reached."""
+"""Thresholds on quantities of components, and the events that fire when they are reached."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .validation import check_reaches
 
 
 class Measurable(Protocol):
-    """Interface of an engine that thresholds need."""
+    """Interface of an engine whose quantities thresholds can compare."""
 
     env: simpy.Environment
     parts: ComponentTable
 
     def amount(self, what: str, component: int) -> int:
-        """Quantity of a component, as the last turn left it."""
+        """Value of a component's quantity, as of the end of the last turn."""
 
 
 class Threshold(NamedTuple):
-    """Bound on a quantity of a component, and the event that fires within it."""
+    """Bounds on a quantity of a component, and the event that fires when it is within them."""
 
     what: str
     component: int
@@ -32,14 +32,14 @@ class Threshold(NamedTuple):
     event: simpy.Event
 
     def holds(self, value: int) -> bool:
-        """Whether a value is within the bound."""
+        """True if a value is within the bounds."""
         return (self.at_least is None or value >= self.at_least) and (
             self.at_most is None or value <= self.at_most
         )
 
 
 class Thresholds:
-    """Thresholds of a run, in the order in which they were asked for."""
+    """Pending thresholds of a run, in the order of their requests."""
 
     def __init__(self, engine: Measurable):
         # They belong to the engine: were each to hold the other, the state of a run would stay
@@ -51,7 +51,7 @@ class Thresholds:
     def add(
         self, what: str, component: int, at_least: int | None, at_most: int | None
     ) -> simpy.Event:
-        """Event that fires when a turn settles within the bound."""
+        """Event that fires when, after a turn, the quantity ``what`` is within the bounds."""
         check_reaches(self.engine.parts, what, component, at_least, at_most)
         event = self.engine.env.event()
         self.waiting.append(Threshold(what, component, at_least, at_most, event))
@@ -63,7 +63,7 @@ class Thresholds:
         return self.next_turn[-1]
 
     def reached(self) -> Iterator[simpy.Event]:
-        """Events to fire after this turn, thresholds first."""
+        """Events to fire after this turn: reached thresholds first, then those of ``settled``."""
         waiting, self.waiting = self.waiting, []
         for one in waiting:
             if one.holds(self.engine.amount(one.what, one.component)):

@@ -1,4 +1,4 @@
-"""Checks common to both engines: of graphs, and of the commands of processes."""
+"""Validation of graphs and of process commands, common to both engines."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ components are 0 to 0
 
 
 def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
-    """Whether a graph needs no further checks, decided without a table of its size."""
+    """True if a quick check shows that a graph is valid, without building a table of its size."""
     slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
     places = len(graph) + len(graph.further)
     if len(graph.flows) or slot.min(initial=-1) < -1 or slot.max(initial=-1) >= len(parts):
@@ -88,7 +88,7 @@ def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
 
 
 def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
-    """Whether every component that is queued for has slots."""
+    """True if every component that an op queues for has slots."""
     if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
         return True  # quick check: all between the first and the last have slots
     used = np.zeros(len(parts) + 1, bool)
@@ -154,11 +154,11 @@ def excess_weight_error(
     usage: Mapping[int, Mapping[int, int]],
     open_ops: Callable[[], Sequence[int]],
 ) -> SimulationError | None:
-    """Error for flows whose weights add up to too much; None where they do not.
+    """Error if the weights of all flows on one component add up to too much; otherwise None.
 
     Parameters
     ----------
-    usage : ``{component: weight}`` of every op in its work phase
+    usage : ``{component: weight}`` of every op in its work phase, by op
 
     Examples
     --------
@@ -186,7 +186,7 @@ def excess_weight_error(
 
 
 def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
-    """Raise an error for claims that can never be granted."""
+    """Raise an error for capacity claims that can never be granted."""
     claims, n = graph.claims, len(graph)
     op, c, until = claims.op, claims.component, claims.until
     missing = (c < 0) | (c >= len(parts))
@@ -229,7 +229,7 @@ def _refuse_op(
     value: NDArray[np.int32] | None = None,
     count: int | None = None,
 ) -> None:
-    """Raise an error for the first op that is marked bad."""
+    """Raise an error for the first op marked as bad, if there is one."""
     at = np.flatnonzero(bad)
     if not len(at):
         return
@@ -241,7 +241,7 @@ def _refuse_op(
 
 
 def may_exceed_rate_range(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
-    """Whether each flow may reach a rate beyond 63 bits."""
+    """True for each flow whose rate may not fit into 63 bits."""
     bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
     np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
@@ -254,7 +254,7 @@ def may_exceed_rate_range(parts: ComponentTable, flows: Flows) -> NDArray[np.boo
 def highest_possible_rate(
     parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT
 ) -> int:
-    """Highest rate that a flow may ever have; 0 where nothing bounds it.
+    """Highest rate that a flow can reach, in rate units; 0 if nothing bounds it.
 
     Examples
     --------
@@ -267,7 +267,7 @@ def highest_possible_rate(
 
 
 def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
-    """Raise an error for a rate that a component cannot have.
+    """Raise an error if a component cannot be set to a rate.
 
     Raises
     ------
@@ -288,7 +288,7 @@ def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
 
 
 def check_component(parts: ComponentTable, component: int) -> None:
-    """Raise an error for an unknown component.
+    """Raise an error if a component number does not exist.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def _component_name(parts: ComponentTable, component: int) -> str:
 
 
 def check_op(op: int, count: int) -> None:
-    """Raise an error for an op that was never handed in.
+    """Raise an error if an op id was never submitted.
 
     Raises
     ------
@@ -325,7 +325,7 @@ def check_resume(
     slots: Sequence[int] | None,
     usage: Mapping[int, int] | None,
 ) -> None:
-    """Raise an error for places or usage that an op cannot have.
+    """Raise an error if a stopped op cannot resume with these slots or this usage.
 
     Raises
     ------
@@ -343,7 +343,7 @@ def check_resume(
 
 
 def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
-    """Reason why an op cannot have a usage; "" where it can."""
+    """Reason why an op cannot have a usage; "" if it can."""
     for c, weight in usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
             return f"usage of component {c} with weight {weight}"
@@ -358,10 +358,9 @@ def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: i
 def why_move_refused(
     parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]
 ) -> str:
-    """Reason why work left over from one usage cannot go on with another; "" where it can.
+    """Reason why an op's remaining work cannot continue with another usage; "" if it can.
 
-    What is left is counted in the unit of what was used; of an op that used nothing, in one of
-    its limit alone.
+    Remaining work has the unit of the components used before; without any, that of the op's limit.
     """
     if not after or parts.units(before) == parts.units(after):
         return ""
@@ -375,7 +374,7 @@ def _component_names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
 
 
 def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
-    """Raise an error for an amount that a capacity cannot have.
+    """Raise an error if an amount of a capacity cannot be requested.
 
     Raises
     ------
@@ -392,7 +391,7 @@ def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
 
 
 def check_release(parts: ComponentTable, component: int, amount: int, held: int) -> None:
-    """Raise an error for giving back more than an owner holds.
+    """Raise an error if more is released than the owner holds.
 
     Raises
     ------
@@ -430,12 +429,12 @@ def check_reaches(
 
 
 def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
-    """Raise an error for an impossible answer of an online backend.
+    """Raise an error if an online backend returned an impossible timing.
 
     Raises
     ------
     BackendError
-        Names the op and the value.
+        The message names the op and the value.
     """
     wrong = ""
     if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:

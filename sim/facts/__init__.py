@@ -1,1 +1,1 @@
-"""Facts about work and machines: ops, graphs, components, and how long ops take alone."""
+"""Static descriptions of work and machines: ops, graphs, components, and op timings."""

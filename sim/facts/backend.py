@@ -1,7 +1,7 @@
-"""Backend: the time that a component takes for an op when nothing else runs.
+"""Backend: the source of the time that a component takes for an op when nothing else runs.
 
-A model predicts it, a recording remembers it, a driver measures it; the simulation cannot
-tell them apart.  A table of ops goes in, a table of times comes out, both in SI units.
+A model predicts the time, a recording looks it up, a driver measures it; the simulation treats
+all three alike.  The input is a table of ops, the output a table of timings, both in SI units.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ C = TypeVar("C")
 
 @dataclass(frozen=True)
 class Usage:
-    """Rate components that each op uses, and how much of each.
+    """Components whose rate each op shares, with a weight for each.
 
-    An op that runs at rate x takes ``weight * x`` of a component.
+    An op that runs at rate x takes ``weight * x`` of the component's rate.  The table is in CSR
+    form: the uses of op ``i`` are the entries ``indptr[i]`` to ``indptr[i + 1]``.
 
     Parameters
     ----------
-    indptr : (n + 1,)
-    component : (m,) number in the system
-    weight : (m,) > 0
+    indptr : (n + 1,) first entry of each op, and the number of entries
+    component : (m,) component number of each entry
+    weight : (m,) weight of each entry, above 0
 
     Examples
     --------
@@ -47,7 +48,7 @@ class Usage:
 
     @classmethod
     def of(cls, rows: list[dict[int, float]]) -> Usage:
-        """Usage from one ``{component: weight}`` for each op."""
+        """Usage from a list with one ``{component: weight}`` mapping per op."""
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(r) for r in rows], out=indptr[1:])
         return cls(
@@ -58,7 +59,7 @@ class Usage:
 
     @classmethod
     def repeated(cls, components: ArrayLike, n: int, weight: float = 1.0) -> Usage:
-        """Usage of the same components by each of ``n`` ops."""
+        """Usage in which each of ``n`` ops uses the same components."""
         one = np.atleast_1d(np.asarray(components, np.int32))
         indptr = np.arange(n + 1, dtype=np.int64) * len(one)
         return cls(indptr, np.tile(one, n), np.full(n * len(one), weight))
@@ -69,16 +70,18 @@ class Usage:
 
 @dataclass(frozen=True)
 class Holds:
-    """Amounts of capacities that ops hold, from before their start to their end.
+    """Amounts of capacities, such as GPU memory, that ops hold from before start to end.
 
-    An op that is ready asks for all of it, and queues for its slots when it has it.
+    A ready op first waits until it gets all its amounts, and then queues for its slots.  The table
+    is in CSR form: the amounts of op ``i`` are the entries ``indptr[i]`` to ``indptr[i + 1]``.
 
     Parameters
     ----------
-    indptr : (n + 1,)
-    component : (m,) number in the system
-    amount : (m,) 1 or more, in the component's unit
-    until : (m,) row of the same table whose op has to end too before it is given back; -1 for none
+    indptr : (n + 1,) first entry of each op, and the number of entries
+    component : (m,) component number of each entry
+    amount : (m,) amount of each entry in the component's unit, 1 or more
+    until : (m,) row of another op; the amount is released only once that op has ended too. -1 for
+        none
 
     Examples
     --------
@@ -94,7 +97,7 @@ class Holds:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[tuple[int, ...]]]) -> Holds:
-        """Holds from a list of ``(component, amount[, until])`` for each op."""
+        """Holds from a list with one sequence of ``(component, amount[, until])`` tuples per op."""
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
         whole = [(*hold, -1)[:3] for row in rows for hold in row]
@@ -112,20 +115,20 @@ class Holds:
 
 @dataclass(frozen=True)
 class Spread:
-    """Distribution of durations: quantiles of measured factors on the typical duration.
+    """Distribution of op durations, as quantiles of factors on the typical duration.
 
-    The duration of an op is its typical duration times a factor of the process start (common to
-    all ops of a replica) times one of its rank and iteration times one of its own.  Factors are
-    at least 0 and stay below 4096, those of start and step together too.
+    A drawn duration is the typical duration times three factors: one of the process start (common
+    to all ops of a replica), one of the op's rank and iteration, and one of the op itself.  Factors
+    are at least 0 and below 4096; so is the product of a start factor and a step factor.
 
     Parameters
     ----------
     step : (q,) factors, ascending
-        Quantiles at (i + 1/2) / q of the factor of a rank and iteration; empty for none.
+        Quantiles at (i + 1/2) / q of the factor of a rank and iteration; empty if it does not vary.
     op : (q,) factors, ascending
-        The same for the op's own factor; empty for none.
+        Quantiles at (i + 1/2) / q of the op's own factor; empty if it does not vary.
     start : (q,) factors, ascending
-        The same for the factor of a process start; empty for none.
+        Quantiles at (i + 1/2) / q of the factor of a process start; empty if it does not vary.
     """
 
     step: NDArray[np.float64]
@@ -135,28 +138,30 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timing:
-    """Answer of a backend: how long each op takes without contention, and what rates it shares.
+    """Op timings from a backend: time of each op without contention, and the rates it shares.
 
-    ``fixed`` seconds pass first and take no bandwidth; then ``work`` is done at the rate that
-    the op gets of its ``usage``, never above ``limit``.
+    An op first takes ``fixed`` seconds, during which it uses no bandwidth.  Then it does ``work``
+    at the rate that it gets of its ``usage``, never faster than ``limit``.
 
     Parameters
     ----------
-    fixed : (n,) s
+    fixed : (n,) fixed time of each op, in s
     work : (n,) or None
-        In the unit of the components used (B, flop or 1).
+        Work of each op, in the unit of the components it uses (B, flop or 1). None if no op has
+        work.
     usage : Usage or None
-        None: the component that was asked, with weight 1.
+        Components whose rate each op shares. None: the component whose backend was called, with
+        weight 1.
     limit : (n,) or None
-        Work a second; infinite for none.
+        Upper limit of each op's rate, in work units per second; infinite for no limit.
     spread : Coded[Spread] or None
-        None: they do not vary.
+        Distribution of each op's duration. None if durations do not vary.
     source : Coded[str] or None
-        Where the number of each op comes from; None for the backend's own ``source``.
+        Origin of each op's time, as a text. None for the backend's own ``source``.
     holds : Holds or None
-        None: they hold nothing.
+        Amounts of capacities that each op holds. None if no op holds any.
     doubt : Coded[Doubt] or None
-        How wrong each may be; None, or a code of -1, where the backend does not say.
+        Error distribution of each op's time. None, or code -1, if the backend does not know it.
 
     Examples
     --------
@@ -188,7 +193,7 @@ class Timing:
         holds: Holds | None = None,
         doubt: Doubt | Coded[Doubt] | None = None,
     ) -> Timing:
-        """Timing with columns from anything that NumPy takes; one value is that of all ops."""
+        """Timing from arrays, lists or scalars; a scalar applies to all ops."""
 
         def column(values: ArrayLike | None) -> NDArray[np.float64] | None:
             return None if values is None else np.atleast_1d(np.asarray(values, np.float64))
@@ -215,7 +220,7 @@ class Timing:
         return len(self.fixed)
 
     def rows_without_rate_bound(self) -> NDArray[np.int64]:
-        """Rows with work whose rate nothing bounds, neither a usage nor a limit.
+        """Rows that have work, but neither a usage nor a limit that bounds its rate.
 
         >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).rows_without_rate_bound().tolist()
         [1]
@@ -227,7 +232,10 @@ class Timing:
         return np.flatnonzero((self.work > 0) & (uses == 0) & np.isinf(limit))
 
     def with_explicit_usage(self, component: NDArray[np.int32]) -> Timing:
-        """Timing with all usage explicit, given the component that was asked about each op."""
+        """Timing whose usage is not None; by default, ops use their own component with weight 1.
+
+        ``component`` is the component of each op.
+        """
         if self.work is None or self.usage is not None:
             return self
         n = len(self)
@@ -236,25 +244,27 @@ class Timing:
 
 
 class Backend:
-    """Base class of what times the ops of a component. Subclass, and write ``timing``.
+    """Base class of everything that times ops of a component. Subclass it and write ``timing``.
 
     The constructor is the schema: its keyword names are the allowed keys of a scenario, their
-    annotations say which unit each value must carry, the docstring what it means.  Building a
-    backend touches nothing; ``open`` may.
+    annotations state the unit of each value, and the docstring explains them.  The constructor must
+    not open files or devices; ``open`` may.
 
     Attributes
     ----------
     source : str
-        Where its numbers come from, shown beside every answer.
+        Origin of its times, shown next to every result.
     online : bool
-        Asked during the run, when an op starts, instead of before it.
+        True if it is called during the run, when an op starts, instead of before the run.
     uniform : bool
-        A promise: an answer depends on the columns of its op, but for ``rank``, and on its
-        members; not on the component, nor on what was asked before or beside it.  Then all ranks
-        of a class of a template are asked about at once; without it every op is asked.
+        A promise: the time of an op depends only on the op's columns other than ``rank`` and on its
+        members. It does not depend on the component, nor on other ops in the table or earlier
+        calls. Then one rank is timed for all equal ranks of an SPMD graph; without the promise
+        every op is timed.
     answers_part : str
-        Kind of part (``library``, ``nic`` …) that may carry its settings.  A part that gives all
-        settings that it requires is bound to it; any other keeps the backend of its kind.
+        Kind of part (``library``, ``nic`` …) whose catalog entry may carry this backend's settings.
+        A part that gives all required settings is bound to it; other parts keep the default backend
+        of their kind.
     """
 
     registered_name: ClassVar[str] = ""
@@ -264,39 +274,41 @@ class Backend:
     answers_part: ClassVar[str] = ""
 
     def open(self, system: System) -> None:
-        """Prepare for this system; called once before the first question."""
+        """Prepare for this system; called once before the first call of ``timing``."""
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it can answer each op; asked after ``open``.
+        """Boolean array, shape (n,): True for each op that the backend can time.
 
-        True of all, unless a backend says otherwise: it is asked about every op that it is bound
-        to, and refuses by an error.  In a chain the first that knows an op answers it.
+        It is called after ``open``.
+
+        By default True for all ops, and ``timing`` raises an error for an op that it cannot time.
+        In a chain of backends, the first one that knows an op times it.
         """
         return np.ones(len(ops), bool)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """(components,) number of each; where two have the same, equal ops take equal times.
+        """Group number of each component: equal ops on one group take equal times.
 
-        ``uniform`` but for the component.  None promises nothing.
+        It makes the promise of ``uniform`` for each group of components.  None promises nothing.
         """
         return np.zeros(len(system.components), np.int64) if self.uniform else None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Time that each op takes alone.
+        """Time that each op takes when nothing else runs.
 
         Parameters
         ----------
         ops : Ops
-            ``ops.at`` says on which component and between which GPUs.
+            Ops to time; ``ops.at`` gives the component and the member GPUs of each.
         now : s
-            Simulated time of the question; only for ``online`` backends.
+            simulated time of the call, in s; only for ``online`` backends
         """
         raise TypeError(
             f"{type(self).__name__}: timing() is missing; write it, to return the time of each op"
         )
 
     def close(self) -> None:
-        """Release what ``open`` took."""
+        """Release the files, devices or processes that ``open`` acquired."""
 
 
 BACKENDS: dict[str, type[Backend]] = {}
@@ -305,7 +317,7 @@ B = TypeVar("B", bound=type[Backend])
 
 
 def backend(name: str) -> Callable[[B], B]:
-    """Register a backend under the name that scenarios use.
+    """Class decorator that registers a backend under the name that scenarios use.
 
     Raises
     ------
@@ -318,11 +330,11 @@ def backend(name: str) -> Callable[[B], B]:
 def check_timing(
     timing: Timing, ops: Ops, backend_name: str, rows: NDArray[np.int64] | None = None
 ) -> None:
-    """Raise an error for an impossible answer: wrong length, NaN, negative, infinite, unknown.
+    """Raise an error for an impossible timing: wrong length, NaN, negative, infinite or unknown.
 
     Parameters
     ----------
-    rows : (n,) what to call each op; its row in the table
+    rows : (n,) number of each op to use in error messages; by default its row in the table
 
     Raises
     ------
@@ -368,7 +380,7 @@ def check_timing(
 
 
 def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
-    """(n,) s of each op if nothing else runs.
+    """Time of each op if nothing else runs, in s, shape (n,).
 
     Raises
     ------
@@ -458,7 +470,7 @@ def _check_spread(spread: Spread, backend_name: str) -> None:
 
 
 def _check_holds(holds: Holds, n: int, backend_name: str) -> None:
-    """Raise an error for holds with a row that is not in the table."""
+    """Raise an error for holds of a wrong length, amount or ``until`` row."""
     if len(holds) != n:
         raise BackendError(
             f"{backend_name}: holds has {len(holds)} rows for {n} ops; return one per op"

@@ -1,4 +1,4 @@
-"""Coded: a column of few different values, as codes into a small table."""
+"""Column with few distinct values, stored as integer codes into a small table."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ MOST = 2**15 - 1  # distinct values of one column
 
 @dataclass(frozen=True, eq=False)
 class Coded(Generic[T]):
-    """One of a few values for each op: 2 B a row, whatever the value.
+    """Dictionary-encoded column: for each op an integer code into a table of distinct values.
+
+    It takes 2 or 4 bytes per row, however large the values are.
 
     Parameters
     ----------
-    codes : (n,) int16 or int32, index into ``values``; -1 for none
-    values : each that occurs
+    codes : (n,) int16 or int32, index of each row's value in ``values``; -1 for no value
+    values : the distinct values
 
     Examples
     --------
@@ -34,12 +36,12 @@ class Coded(Generic[T]):
 
     @classmethod
     def of(cls, rows: Iterable[T | None]) -> Coded[T]:
-        """Column of the values of each row; equal ones share a code.
+        """Encode one value per row; equal values share a code, None becomes -1.
 
         Raises
         ------
         ValueError
-            More different values than there are codes.
+            There are more distinct values than int16 codes.
         """
         table: dict[T, int] = {}
         codes = [-1 if v is None else table.setdefault(v, len(table)) for v in rows]
@@ -51,7 +53,7 @@ class Coded(Generic[T]):
 
     @classmethod
     def constant(cls, value: T, n: int) -> Coded[T]:
-        """Column of one value in all rows."""
+        """Column of ``n`` rows that all have the same value."""
         return cls(np.zeros(n, np.int16), (value,))
 
     def __len__(self) -> int:
@@ -62,5 +64,5 @@ class Coded(Generic[T]):
         return None if code < 0 else self.values[code]
 
     def take(self, rows: ArrayLike) -> Coded[T]:
-        """Chosen rows, in that order."""
+        """Selected rows, in the given order."""
         return Coded(self.codes[np.asarray(rows)], self.values)

@@ -1,4 +1,4 @@
-"""One part of a machine: facts, no behaviour."""
+"""Component: the description of one part of a machine, without behaviour."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
 
 
 class Location(NamedTuple):
-    """Where a component is, and what it is there.
+    """Machine and pool of a component, its rail, and its role there.
 
     Parameters
     ----------
     node, pool : str
-        Machine that it is in, ``node3``, and the kind of that machine, ``trainer``; "" for between
-        machines, and for a kind without a name.
+        Name of its machine, such as ``node3``, and kind of that machine, such as ``trainer``. ""
+        for a component between machines; ``pool`` is also "" for a kind without a name.
     rail : int
-        Of a NIC its number in its machine, of a GPU that of the NIC it sends by; -1 for neither.
+        For a NIC, its number in its machine; for a GPU, the number of the NIC that it sends
+        through; -1 for others.
     role : str
-        What it is to its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
+        Role for its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
     """
 
     node: str = ""
@@ -40,38 +41,39 @@ NOWHERE = Location()
 
 @dataclass(frozen=True)
 class Component:
-    """One part: ``slots`` served in turn, a ``rate`` that all share, or a ``capacity`` to hold of.
+    """One part of a machine: a set of ``slots``, a shared ``rate``, or a ``capacity``.
 
-    Slots are served first come, first served, a rate is shared by all ops in flight, and of a
-    capacity amounts are held from ``acquire`` to ``release``.
+    Slots are served first come, first served.  A rate is shared by all ops in flight.  Amounts of a
+    capacity are held from ``acquire`` to ``release``.
 
     Parameters
     ----------
     name : str
-        ``node0.gpu3``, ``node0.nic0.tx``.
+        Unique name, such as ``node0.gpu3`` or ``node0.nic0.tx``.
     kind : str
         ``gpu``, ``host``, ``dma``, ``nic``, ``link``, ``switch``, ``memory``, ``fabric``.
-    slots : int or None
+    slots : Number of ops that it runs at once; None if it has no slots.
     rate : float or None
-        In ``unit`` a second.
+        Shared rate, in ``unit`` per second; None if it has no rate.
     capacity : int or None
-        The whole, in ``unit``.
+        Total amount that can be held, in ``unit``; None if it has no capacity.
     unit : str
-        ``B``, ``flop``, or ``1`` for a share; of a capacity any word: ``B``, ``block``, ``token``.
+        Unit of the rate: ``B``, ``flop``, or ``1`` for a fraction. For a capacity any word, such as
+        ``B``, ``block`` or ``token``.
     max_rate : float or None
-        What a process may raise the rate to; 16 x ``rate`` unless said.
+        Highest rate that a process may set; None for 16 x ``rate``.
     latency : Seconds
-        To cross it once.
+        Time for a message to cross it once.
     overhead : Seconds
-        Of each message that enters it.
+        Additional time for each message that enters it.
     part : str
         Name of its catalog entry.
     limit : float
-        What one sender gets of it at most, in ``unit`` a second: a window, a loss.  Whoever sends
-        reads it, as it reads the latency.
+        Highest rate that one sender can get, in ``unit`` per second, e.g. due to a window or packet
+        loss. Backends apply it, as they apply the latency.
     location : Location
-        Machine that it is in, and its role there; ``node``, ``pool``, ``rail`` and ``role`` read
-        it.
+        Machine, pool, rail and role of the component; also available as ``node``, ``pool``,
+        ``rail`` and ``role``.
 
     Examples
     --------
@@ -116,13 +118,13 @@ class Component:
 
     @staticmethod
     def _is_valid_amount(amount: object) -> bool:
-        """Whether it is an amount that 63 bits hold, above 0."""
+        """True for an integer from 1 to 2**63 - 1."""
         return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
     def renamed(self, name: str, **facts: Any) -> Component:
-        """The same part under another name and with other facts (node, pool, rail, role, part).
+        """Copy of the component with another name and other fields (node, pool, rail, role …).
 
-        What was checked once is not checked again: a machine has many parts that are alike.
+        The copy is not validated again, which saves time on machines with many equal parts.
 
         >>> first = Component("node0.gpu0", "gpu", location=Location("node0"))
         >>> other = first.renamed("node1.gpu0", node="node1")
@@ -143,27 +145,27 @@ class Component:
 
     @property
     def node(self) -> str:
-        """Machine that it is in."""
+        """Name of its machine; "" between machines."""
         return self.location.node
 
     @property
     def pool(self) -> str:
-        """Kind of that machine."""
+        """Kind of its machine; "" if the kind has no name."""
         return self.location.pool
 
     @property
     def rail(self) -> int:
-        """Number of its NIC."""
+        """Number of the NIC in its machine that it is or uses; -1 for none."""
         return self.location.rail
 
     @property
     def role(self) -> str:
-        """What it is to its GPU or NIC."""
+        """Role for its GPU or NIC, such as ``tx`` or ``hbm``; "" for none."""
         return self.location.role
 
     @property
     def top(self) -> float:
-        """The highest rate that it may be set to."""
+        """Highest rate that a process may set."""
         return self.max_rate if self.max_rate is not None else HEADROOM * (self.rate or 0.0)
 
 

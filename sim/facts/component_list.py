@@ -1,7 +1,7 @@
-"""Components of a system, of which most are copies of a few: a machine is described once.
+"""List of all components of a system, stored as a few distinct parts and their copies.
 
-What they are is a table of different parts, and which of them each component is; only names, and
-the machine that each is in, are its own.
+Machines are mostly equal, so the list stores each distinct part once, and for each component the
+index of its part.  Only the name and the machine are stored per component.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FACTS = (*(f.name for f in fields(Component) if f.name not in OWN), "pool", "rai
 
 
 class ComponentList(Sequence[Component]):
-    """Components by number.
+    """Sequence of components, indexed by component number.
 
     Parameters
     ----------
-    parts : the different ones; each is used
-    part_index : (n,) number among the parts of each component
-    names : of the components
+    parts : the distinct parts; each is used by at least one component
+    part_index : (n,) index into ``parts`` of each component
+    names : names of the components, by number
 
     Examples
     --------
@@ -45,7 +45,7 @@ class ComponentList(Sequence[Component]):
 
     @classmethod
     def of(cls, components: Iterable[Component]) -> ComponentList:
-        """From components given one by one."""
+        """Component list from single components."""
         if isinstance(components, cls):
             return components
         parts = tuple(components)
@@ -54,11 +54,11 @@ class ComponentList(Sequence[Component]):
 
     @classmethod
     def of_machines(cls, parts: Sequence[Component], first: int, machines: int) -> ComponentList:
-        """Components of machines that are alike.
+        """Component list of several equal machines.
 
         Parameters
         ----------
-        parts : of machine ``first``, whose name is ``node`` and its number
+        parts : components of machine number ``first``, whose name is ``node{first}``
         """
         cut = len(f"node{first}")
         names = MachineNames(first, machines, [c.name[cut:] for c in parts])
@@ -66,7 +66,7 @@ class ComponentList(Sequence[Component]):
 
     @classmethod
     def concatenate(cls, blocks: Sequence[ComponentList]) -> ComponentList:
-        """Components of several lists, one after the other."""
+        """Concatenation of several component lists."""
         begins = np.cumsum([0, *(len(block.parts) for block in blocks)]).tolist()
         which = [block.part_index + begin for block, begin in zip(blocks, begins, strict=False)]
         return cls(
@@ -83,7 +83,7 @@ class ComponentList(Sequence[Component]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Component]: ...
     def __getitem__(self, at: int | slice) -> Component | Sequence[Component]:
-        """A component, or several."""
+        """Component by number, or several by a slice."""
         if isinstance(at, slice):
             return tuple(self._component(i) for i in range(*at.indices(len(self))))
         i = int(at) + len(self) * (at < 0)
@@ -96,11 +96,11 @@ class ComponentList(Sequence[Component]):
         return part if part.name == name else part.renamed(name, node=self.names.node(number))
 
     def __iter__(self) -> Iterator[Component]:
-        """All components, each made where it is asked for."""
+        """Iterator over all components; each is created on access."""
         return map(self._component, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether other components are the same, in the same order."""
+        """True if the other sequence has equal components in the same order."""
         if other is self:
             return True
         if not isinstance(other, (ComponentList, tuple)) or len(other) != len(self):
@@ -110,16 +110,18 @@ class ComponentList(Sequence[Component]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """All of them, as a tuple."""
+        """Text of all components, as of a tuple."""
         return repr(tuple(self))
 
     @cached_property
     def by_name(self) -> Mapping[str, int]:
-        """Number of each component by name."""
+        """Component number by name."""
         return NameIndex(self.names)
 
     def column(self, fact: Callable[[Component], T], dtype: Any = None) -> NDArray[Any]:
-        """(n,) a fact of each component, asked of the different ones; names and machines are none.
+        """Value of a function for each component, shape (n,); called once per distinct part.
+
+        The function may therefore not depend on the component's name or machine.
 
         >>> links = [Component(f"link{i}", "link", rate=1e9 * (i + 1)) for i in range(2)]
         >>> ComponentList.of(links).column(lambda part: part.rate, float).tolist()
@@ -134,18 +136,18 @@ class ComponentList(Sequence[Component]):
     def column_of(
         self, numbers: NDArray[np.integer], fact: Callable[[Component], T], dtype: Any = None
     ) -> NDArray[Any]:
-        """A fact of some components, as in :meth:`column`."""
+        """Value of a function for selected components; see :meth:`column`."""
         used, which = np.unique(self.part_index[numbers], return_inverse=True)
         return np.array([fact(self.parts[k]) for k in used.tolist()], dtype)[which]
 
     def matching(
         self, predicate: Callable[[Component], bool], by_digits: bool
     ) -> NDArray[np.int64]:
-        """Numbers of the components that fit, ascending.
+        """Numbers of the components for which a predicate is true, ascending.
 
         Parameters
         ----------
-        by_digits : whether names that differ in their digits alone may fit differently
+        by_digits : True if the predicate may differ between names that differ only in their digits
         """
         if by_digits:
             return np.array([i for i, c in enumerate(self) if predicate(c)], np.int64)
@@ -155,11 +157,11 @@ class ComponentList(Sequence[Component]):
     def with_changed(
         self, numbers: NDArray[np.integer] | Sequence[int], change: Callable[[Component], Component]
     ) -> ComponentList:
-        """Components of which some have other facts; itself where none differs.
+        """Copy in which a function changed some components; the list itself if nothing changed.
 
         Parameters
         ----------
-        change : from one of those that are alike, whatever its name
+        change : function from a component to its changed version; called once per distinct part
 
         Examples
         --------
@@ -180,7 +182,10 @@ class ComponentList(Sequence[Component]):
         return self._without_unused_parts(parts, which)
 
     def with_replaced(self, components: Mapping[int, Component]) -> ComponentList:
-        """Components of which some are others, of the same names; itself where none differs."""
+        """Copy in which some components are replaced, by number; the list itself if all are equal.
+
+        A new component must have the name of the one that it replaces.
+        """
         which, parts = self.part_index.copy(), list(self.parts)
         seen: dict[tuple[Any, ...], int] = {}
         for number, made in components.items():
@@ -196,7 +201,7 @@ class ComponentList(Sequence[Component]):
     def _without_unused_parts(
         self, parts: Sequence[Component], which: NDArray[np.int32]
     ) -> ComponentList:
-        """These parts as far as they are used."""
+        """Component list without the parts that no component uses."""
         used = np.bincount(which, minlength=len(parts)) > 0
         number = np.cumsum(used) - 1
         kept = [part for part, is_used in zip(parts, used.tolist(), strict=True) if is_used]

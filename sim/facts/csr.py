@@ -1,4 +1,4 @@
-"""Lists of lists as two arrays: row ``i`` is ``values[indptr[i]:indptr[i + 1]]``."""
+"""CSR table, a list of lists as two arrays: row ``i`` is ``values[indptr[i]:indptr[i + 1]]``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True)
 class Csr:
-    """Rows of integers.
+    """Rows of integers of different lengths, in CSR form.
 
     Parameters
     ----------
-    indptr : (n + 1,) int64
-    values : (m,) int32
+    indptr : (n + 1,) int64, position of each row's first value, and the number of values
+    values : (m,) int32, values of all rows
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Csr:
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> Csr:
-        """Rows from Python lists."""
+        """Table from Python lists, one per row."""
         rows = list(rows)
         indptr = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(r) for r in rows], out=indptr[1:])
@@ -39,12 +39,12 @@ class Csr:
 
     @classmethod
     def empty(cls, n: int) -> Csr:
-        """``n`` empty rows."""
+        """Table of ``n`` empty rows."""
         return cls(np.zeros(n + 1, np.int64), np.empty(0, np.int32))
 
     @classmethod
     def from_pairs(cls, row: ArrayLike, value: ArrayLike, n: int) -> Csr:
-        """Rows that group ``value`` by ``row``; order and duplicates within a row are kept.
+        """Table from (row, value) pairs; order and duplicates within a row are kept.
 
         >>> Csr.from_pairs([2, 0, 2], [5, 6, 7], 3)[2].tolist()
         [5, 7]
@@ -63,16 +63,16 @@ class Csr:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """(n,) length of each row."""
+        """Length of each row, shape (n,)."""
         return np.diff(self.indptr)
 
     @property
     def owner(self) -> NDArray[np.int64]:
-        """(m,) row of each value."""
+        """Row number of each value, shape (m,)."""
         return np.repeat(np.arange(len(self)), self.counts)
 
     def take(self, rows: ArrayLike) -> Csr:
-        """Chosen rows, in that order.
+        """Selected rows, in the given order.
 
         >>> Csr.of([[1], [2, 3], []]).take([1, 0]).values.tolist()
         [2, 3, 1]

@@ -1,4 +1,4 @@
-"""Doubt: how wrong an answer may be, learnt from what a model was not fitted to."""
+"""Error distribution of a model's predictions, measured on data that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ QUANTILES = 40  # the outermost lie at 1.25 and 98.75 %
 
 @dataclass(frozen=True)
 class Doubt:
-    """How wrong a model was about ops that it had not seen, of one family in one regime.
+    """Distribution of a model's error on held-out ops of one family and regime.
 
     Parameters
     ----------
-    family : ops that are wrong together, such as ``gemm``
-    regime : what bounds them: ``launch``, ``latency``, ``memory``, ``arithmetic``; "" for any
-    quantiles : of ln(measured / predicted), ascending, at (i + 1/2) / q; empty where nobody has
-        judged the family
+    family : family of ops with common errors, such as ``gemm``
+    regime : what bounds the ops: ``launch``, ``latency``, ``memory`` or ``arithmetic``; "" for any
+    quantiles : ascending quantiles of ln(measured / predicted) at (i + 1/2) / q; empty if the error
+        of the family was never measured
 
     Examples
     --------
@@ -37,32 +37,32 @@ class Doubt:
 
     @classmethod
     def of(cls, family: str, regime: str, predicted: ArrayLike, measured: ArrayLike) -> Doubt:
-        """Doubt from rows that were held out, with times above 0.
+        """Error distribution from predicted and measured times of held-out ops, all above 0.
 
         Parameters
         ----------
-        predicted, measured : (n,) s
+        predicted, measured : (n,) times in s
         """
         errors = np.log(np.asarray(measured, np.float64) / np.asarray(predicted, np.float64))
         levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
         return cls(family, regime, tuple(np.quantile(errors, levels).tolist()))
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """Factors on an answer between which the measured time lies with this probability.
+        """Factors on a prediction that bound the measured time with a given probability.
 
-        Everything, from 0 to infinity, where nobody has judged the family.
+        It is (0, infinity) if the error of the family was never measured.
         """
         if not self.quantiles:
             return 0.0, float("inf")
         return self.factor((1 - level) / 2), self.factor((1 + level) / 2)
 
     def factor(self, probability: float) -> float:
-        """Factor on an answer below which the measured time lies with this probability.
+        """Factor on a prediction below which the measured time lies with a given probability.
 
         Raises
         ------
         ValueError
-            Nobody has judged the family.
+            The error of the family was never measured.
 
         Examples
         --------

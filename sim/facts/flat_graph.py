@@ -1,8 +1,8 @@
-"""Block of a graph in which every op is written out, with its dependents.
+"""Flat graph: a block of a graph in which every op is stored, with the ops that depend on it.
 
-A **collective** is one op with a *place* on every member.  Place numbers extend row numbers:
-place ``r < n`` is the first place of op ``r``; places ``n``, ``n + 1``, … are the further
-places of collectives, ascending by op, in group order.
+A *place* is one op on one rank.  A **collective** is one op with a place on every member rank.
+Place numbers extend row numbers: place ``r < n`` is the first place of op ``r``; places ``n``,
+``n + 1``, … are the further places of collectives, ascending by op, in group order.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .ops import Ops
 
 @dataclass(frozen=True)
 class Participants:
-    """Further places of collectives, one row each.
+    """Further members of collectives: one row for each member rank after the first.
 
     Parameters
     ----------
     op : (e,) row of the collective, ascending
-    rank, stream : (e,) where this member takes part
+    rank, stream : (e,) rank and stream on which the member takes part
     """
 
     op: NDArray[np.int32]
@@ -36,7 +36,7 @@ class Participants:
 
     @classmethod
     def none(cls) -> Participants:
-        """Places of a graph whose collectives have no second member."""
+        """Empty table, for a graph without collectives between ranks."""
         empty = np.empty(0, np.int32)
         return cls(empty, empty, empty)
 
@@ -46,20 +46,20 @@ class Participants:
 
 @dataclass(frozen=True)
 class FlatGraph:
-    """Ops with their dependencies, each written out.
+    """Ops with their dependencies, all stored explicitly.
 
     Parameters
     ----------
-    ops : Ops
+    ops : Table of the ops.
     successors : Csr
-        Row ``i``: the *places* that wait for the end of op ``i``.
-    places : Participants
+        Row ``i``: the *places* (ops on one rank) that wait for the end of op ``i``.
+    places : Members of collectives after the first one.
     release : (n,) s
-        Not before this time after the submission.
+        Earliest start of each op, in s after the submission of the graph.
     peer : (n,) rank
-        The other end of a send or recv; -1 otherwise.
-    slot : (n + e,) component, or None
-        Whose slots each place queues for, -1 for none; None in a graph without a machine.
+        Rank at the other end of a send or recv; -1 for other ops.
+    slot : Component whose slots each place queues for, -1 for none; None before the graph is
+        placed.
 
     Raises
     ------
@@ -88,27 +88,27 @@ class FlatGraph:
 
     @cached_property
     def rank(self) -> NDArray[np.int32]:
-        """(n + e,) rank of every place."""
+        """Rank of each place (op on one rank), shape (n + e,)."""
         return np.concatenate([self.ops.rank, self.places.rank])
 
     @cached_property
     def stream(self) -> NDArray[np.int32]:
-        """(n + e,) stream of every place."""
+        """Stream of each place (op on one rank), shape (n + e,)."""
         return np.concatenate([self.ops.stream, self.places.stream])
 
     @cached_property
     def op_of_place(self) -> NDArray[np.int64]:
-        """(n + e,) op of every place."""
+        """Row of the op of each place, shape (n + e,)."""
         return np.concatenate([np.arange(len(self)), self.places.op])
 
     @cached_property
     def ranks(self) -> int:
-        """Number of ranks, from 0; one that only receives counts too."""
+        """Number of ranks; ranks that only receive are included."""
         return 1 + int(max(self.rank.max(initial=-1), self.peer.max(initial=-1)))
 
     @cached_property
     def members(self) -> Csr:
-        """Ranks that take part in each op: one, the two ends of a send, or the group."""
+        """Ranks that take part in each op: one, both ends of a send, or a collective's members."""
         n = len(self)
         row: list[NDArray[Any]] = [np.arange(n), np.flatnonzero(self.peer >= 0), self.places.op]
         rank = [self.ops.rank, self.peer[self.peer >= 0], self.places.rank]
@@ -116,7 +116,7 @@ class FlatGraph:
 
 
 def concatenate_blocks(blocks: Sequence[FlatGraph]) -> FlatGraph:
-    """Blocks concatenated into one."""
+    """Concatenate flat graphs into one."""
     if len(blocks) == 1:
         return blocks[0]
     n = sum(len(b) for b in blocks)

@@ -1,9 +1,9 @@
-"""Graph of work without a machine: ops, dependencies, release times, labels.
+"""Graph of work, independent of any machine: ops, dependencies, release times, labels.
 
-A graph is a list of blocks with one space of row numbers. A :class:`~.flat_graph.FlatGraph` holds
-every op; a :class:`~.spmd.spmd_graph.SpmdGraph` holds one program per class of ranks and means what
-its ``expand()`` says. Blocks share no dependency: to chain graphs, a process awaits one and submits
-the next.
+A graph is a list of blocks whose ops are numbered together.  A :class:`~.flat_graph.FlatGraph`
+stores every op; an :class:`~.spmd.spmd_graph.SpmdGraph` stores one program per class of ranks and
+is equivalent to its ``expand()``.  Blocks do not depend on each other: to run graphs one after
+the other, a process awaits one and submits the next.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Label(NamedTuple):
-    """Name of an op, and where it comes from if known."""
+    """Name of an op, with its module and source line if known."""
 
     name: str
     module: str = ""
@@ -37,7 +37,7 @@ class Label(NamedTuple):
 
 
 class OpTexts:
-    """Labels and signatures of a graph, each stored once and numbered.
+    """Numbered labels and signatures of a graph; each distinct text is stored once.
 
     Examples
     --------
@@ -51,21 +51,21 @@ class OpTexts:
         self._signatures: dict[str, int] = {}
 
     def label(self, label: Label) -> int:
-        """Number of a label, a new number where it is new."""
+        """Number of a label; a new label gets the next number."""
         return self._labels.setdefault(label, len(self._labels))
 
     def signature(self, text: str) -> int:
-        """Number of a signature, a new number where it is new."""
+        """Number of a signature; a new signature gets the next number."""
         return self._signatures.setdefault(text, len(self._signatures))
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels, by number."""
+        """All labels, in the order of their numbers."""
         return tuple(self._labels)
 
     @property
     def signatures(self) -> tuple[str, ...]:
-        """All signatures, by number."""
+        """All signatures, in the order of their numbers."""
         return tuple(self._signatures)
 
 
@@ -74,25 +74,27 @@ LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
 
 @dataclass(frozen=True, repr=False)
 class Graph:
-    """Blocks of ops, and what people call them.
+    """Graph of ops with labels, stream kinds, and, once placed, the machine it runs on.
 
     Parameters
     ----------
     name : str
-        Keys the random draws: the same name and row draw the same numbers in every variant.
-    blocks : tuple
-    labels : tuple of Label
+        Name of the graph. Random draws are keyed by name and row, so equal names give equal draws
+        in every variant.
+    blocks : Flat graphs and SPMD graphs that make up the graph.
+    labels : Distinct labels of the ops.
     streams : mapping
-        What each (rank, stream) is: ``"host"``, ``"compute"``, ``"copy"`` or ``"network"``.
-        A stream that is not listed is of the kind of its first op.
+        Kind of each (rank, stream): ``"host"``, ``"compute"``, ``"copy"`` or ``"network"``. A
+        stream that is not listed has the kind of its first op.
     facts : mapping
-        What the maker knows of the whole graph, e.g. ``{"gap_share": 0.02}``; reports show it.
+        Statistics about the graph from its creator, e.g. ``{"gap_share": 0.02}``; reports show
+        them.
     system : System or None
-        The machine it was placed on.
+        Machine that the graph is placed on; None before placement.
     gpus : (ranks,) component
-        The GPU of every rank, once placed.
+        GPU component of each rank; None before placement.
     times : OpTimeOverrides or None
-        Times that are said whatever a backend says.
+        Op times and factors that override the backends; None for none.
 
     Examples
     --------
@@ -122,23 +124,23 @@ class Graph:
 
     @property
     def placed(self) -> bool:
-        """Whether the graph has been placed on a system."""
+        """True if the graph is placed on a system."""
         return self.system is not None
 
     @cached_property
     def ranks(self) -> int:
-        """Number of ranks, from 0."""
+        """Number of ranks."""
         return max((b.ranks for b in self.blocks), default=0)
 
     @cached_property
     def explicit(self) -> FlatGraph:
-        """Block with all blocks written out."""
+        """All blocks as one flat graph, with SPMD graphs expanded."""
         return concatenate_blocks(
             [b if isinstance(b, FlatGraph) else self._expanded_block(b) for b in self.blocks]
         )
 
     def _expanded_block(self, block: SpmdGraph) -> FlatGraph:
-        """Template written out, with the slot of each place where there is a machine."""
+        """Expand an SPMD graph, with the slot component of each op if the graph is placed."""
         flat = block.expand()
         if self.system is None or self.gpus is None:
             return flat
@@ -146,35 +148,36 @@ class Graph:
 
     @property
     def template(self) -> SpmdGraph | None:
-        """SPMD graph, where that is the only block; else None."""
+        """The graph's SPMD graph if that is its only block; else None."""
         only = self.blocks[0] if len(self.blocks) == 1 else None
         return None if isinstance(only, FlatGraph) else only
 
     def role(self, rank: int, stream: int) -> str | None:
-        """Role of the rank's GPU that a stream's communication occupies; None for none.
+        """Role that runs the communication ops of a stream; None if they occupy nothing.
 
-        A kernel on the GPU (``""``), a thread of the ``host``, or the ``dma`` engines.
+        It is ``gpu`` for a kernel on the GPU, ``host`` for a CPU thread, or ``dma`` for a copy
+        engine.
         """
         return stream_role(self.streams, (rank, stream))
 
     @property
     def ops(self) -> Ops:
-        """Table of all ops, written out."""
+        """Table of all ops, with SPMD graphs expanded."""
         return self.explicit.ops
 
     def label(self, row: int) -> Label:
-        """Label of one op; its kind where it has none."""
+        """Label of one op; its kind if it has no label."""
         ops = self.ops
         i = int(ops.label[row])
         return self.labels[i] if i >= 0 else Label(Kind(ops.kind[row]).name.lower())
 
     def with_ops(self, ops: Ops) -> Graph:
-        """Graph with other columns of ops, e.g. durations."""
+        """Copy of the graph with another table of ops, e.g. with other durations."""
         return replace(self, blocks=(replace(self.explicit, ops=ops),))
 
 
 class Member(NamedTuple):
-    """Member of a collective: its rank and stream, and what it waits for."""
+    """Member of a collective: its rank and stream, and the ops that it waits for."""
 
     rank: int
     stream: int = 0
@@ -182,9 +185,9 @@ class Member(NamedTuple):
 
 
 class Builder:
-    """Builder of a graph, op by op.
+    """Builder that assembles a graph op by op.
 
-    Program order is not implied: name every dependency in ``after``.
+    Ops of one stream are not ordered automatically: list every dependency in ``after``.
 
     Examples
     --------
@@ -227,7 +230,7 @@ class Builder:
         Raises
         ------
         GraphError
-            A period that cannot be counted.
+            The period is out of range.
         """
         row = len(self._rows)
         if not -1 <= period <= LAST_PERIOD:
@@ -268,12 +271,12 @@ class Builder:
         duration: float = np.nan,
         release: float = 0.0,
     ) -> int:
-        """Add one collective with a place on every member and return its row.
+        """Add one collective over several member ranks and return its row.
 
         Raises
         ------
         GraphError
-            It has no members, or a period that cannot be counted.
+            It has no members, or its period is out of range.
         """
         if not members:
             raise GraphError(

@@ -1,7 +1,7 @@
-"""Kinds of op, and the roles that run them: both are tables that plug-ins add to.
+"""Kinds of op and the roles that run them; plug-ins can add to both.
 
-A kind is a small integer with a name.  A role says which part of a rank runs an op (its GPU, the
-host, a copy engine, the cores of a NIC), and to which layer of the time breakdown that counts.
+A kind is a small integer with a name.  A role is the part of a rank that runs an op (its GPU, the
+host, a copy engine, the cores of a NIC); it has a layer of the time breakdown.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _NAME = re.compile("[a-z]+")  # as signatures allow
 
 @dataclass(frozen=True)
 class Role:
-    """Part of a rank that runs ops.
+    """Part of a rank that runs ops, such as its GPU, host or copy engine.
 
     Parameters
     ----------
     name : str
-        As components say it; ``gpu`` is the GPU of the rank itself.
+        Name that components use; ``gpu`` is the GPU of the rank itself.
     layer : str
-        Layer of the time breakdown: ``compute``, ``network``, ``copy`` or ``host``.
+        Layer of the time breakdown that its ops count to: ``compute``, ``network``, ``copy`` or
+        ``host``.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class Role:
         Raises
         ------
         ValueError
-            The name is taken by a role of another layer, or there is no such layer.
+            The name is taken by a role of another layer, or the layer does not exist.
 
         Examples
         --------
@@ -74,7 +75,7 @@ OUR_ROLES = tuple(ROLES)
 
 
 class _ListedKinds(type):
-    """Class whose instances are listed, counted and looked up by name, as those of an enum."""
+    """Metaclass that lets a class be iterated, counted and indexed by name, like an enum."""
 
     __members__: Mapping[str, Kind]
 
@@ -99,7 +100,7 @@ class Kind(int, metaclass=_ListedKinds):
     ----------
     name : str
     runner : str
-        Role that it was registered with.
+        Name of the role that runs ops of this kind, as registered.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class Kind(int, metaclass=_ListedKinds):
     GAP: ClassVar[Kind]
 
     def __new__(cls, number: int) -> Kind:
-        """Kind of a number."""
+        """Kind with the given number."""
         if not 0 <= number < len(_ALL):
             raise ValueError(
                 f"{number} is not the number of a kind of op; they are 0 to {len(_ALL) - 1}"
@@ -129,7 +130,7 @@ class Kind(int, metaclass=_ListedKinds):
 
     @property
     def role(self) -> str:
-        """Role that runs its ops, unless their stream is named after one; "" for none there is."""
+        """Role that runs these ops, unless their stream is named after a role; "" for none."""
         return self.runner if self.runner in ROLES else ""
 
     def __repr__(self) -> str:
@@ -143,17 +144,18 @@ class Kind(int, metaclass=_ListedKinds):
 
     @staticmethod
     def register(name: str, *, role: str) -> Kind:
-        """Register a kind of op that a role runs.
+        """Register a kind of op and the role that runs it.
 
         Parameters
         ----------
-        name : lower-case letters, as signatures begin with
-        role : of :data:`ROLES`
+        name : lower-case letters, the first word of signatures of this kind
+        role : name of a registered role
 
         Raises
         ------
         ValueError
-            The name is taken or no word, the role is not registered, or there are too many kinds.
+            The name is taken or has other characters, the role is unknown, or there are too many
+            kinds.
 
         Examples
         --------
@@ -176,7 +178,7 @@ class Kind(int, metaclass=_ListedKinds):
 
 
 def _number_kind(name: str, role: str) -> Kind:
-    """Kind with the next number."""
+    """Create a kind with the next free number."""
     if len(_NUMBERED) == MOST:
         raise ValueError(
             f"kind of op {name.lower()!r}: there are already {MOST} kinds, which is the maximum"
@@ -200,7 +202,7 @@ KINDS: dict[str, Kind] = {}
 
 
 def kinds_with_role() -> tuple[Kind, ...]:
-    """Kinds of op that a part of their rank runs.
+    """Kinds of op that a part of one rank runs; sends, recvs and collectives are not among them.
 
     >>> kinds_with_role()[:3]
     (<Kind.COMPUTE: 0>, <Kind.HOST: 1>, <Kind.COPY: 2>)
@@ -209,7 +211,7 @@ def kinds_with_role() -> tuple[Kind, ...]:
 
 
 def kind_names() -> NDArray[Any]:
-    """(kinds,) lower-case names of all kinds, by number.
+    """Lower-case names of all kinds of op, shape (kinds,), by kind number.
 
     >>> kind_names()[:3].tolist()
     ['compute', 'host', 'copy']

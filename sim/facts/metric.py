@@ -1,7 +1,7 @@
 """Declaration of a metric: unit, statistics, better direction, definition.
 
-A workload declares its own metrics before any file is read, so that ``ttft.p99`` can be asked of a
-plug-in; :data:`COMMON` are those that every run has.
+A workload declares its metrics before any file is read, so that a scenario can refer to, say,
+``ttft.p99`` of a plug-in.  :data:`COMMON` lists the metrics that every run has.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ BETTER = ("", "lower", "higher")
 
 @dataclass(frozen=True)
 class Metric:
-    """Declaration of one number that a run has.
+    """Declaration of one metric of a run.
 
     Parameters
     ----------
-    name : dotted; ``*`` stands for a component or its kind
-    unit : SI, as in ``sim.units``
-    definition : what it means, in one sentence
-    statistics : those it has; empty for a single number, ``p50`` in it for any percentile
-    better : ``lower`` or ``higher``; "" where neither is
+    name : dotted name; ``*`` stands for a component or a kind of component
+    unit : SI unit, as in ``sim.units``
+    definition : definition in one sentence
+    statistics : names of its statistics; empty for a single number; ``p50`` allows every percentile
+    better : ``lower`` or ``higher``; "" if neither is better
 
     Examples
     --------
@@ -47,24 +47,24 @@ class Metric:
             raise ValueError(f"{self.name}: better is {self.better!r}; give one of {BETTER}")
 
     def fits(self, name: str) -> bool:
-        """Whether a name is of this metric."""
+        """True if a name, such as ``gpu.utilization``, refers to this metric."""
         pattern = re.escape(self.name).replace(r"\*", r"[A-Za-z][\w*.-]*?")
         return re.fullmatch(pattern, name) is not None
 
     def has(self, statistic: str) -> bool:
-        """Whether it has this statistic; any percentile where it has one."""
+        """True if the metric has this statistic; ``p50`` in its list allows every percentile."""
         return statistic in self.statistics or (
             "p50" in self.statistics and PERCENTILE.fullmatch(statistic) is not None
         )
 
 
 def find_metric(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
-    """Metric of a collection, its name as written, and the statistic.
+    """Find a metric by text: the metric, its name as written, and the statistic.
 
     Raises
     ------
     ValueError
-        No such metric, or not with this statistic; names the nearest.
+        There is no such metric, or it lacks the statistic; the message names the nearest.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def find_metric(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, st
 
 
 def _example_names(statistic: str, metrics: Collection[Metric]) -> Iterator[str]:
-    """Full names to suggest for a mistyped one."""
+    """Full metric names, as candidates for the suggestion after a typing error."""
     for m in metrics:
         kinds = ("gpu", "nic", "link", "switch", "host") if "*" in m.name else ("",)
         for kind in kinds:

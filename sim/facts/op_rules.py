@@ -1,7 +1,7 @@
-"""Rules that name ops of a graph by what they are called, and say what is to be otherwise.
+"""Rules that change selected ops of a graph: their time, stream or rank, or that remove them.
 
-Rows keep their numbers, so that draws of all other ops stay: what is removed takes no time and no
-place, and what came after it waits for what came before it.
+Rows keep their numbers, so the random draws of all other ops stay the same.  A removed op takes no
+time and no slot, and its successors wait for its predecessors.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OpFilter:
-    """Ops that a rule means: all that is given has to fit.
+    """Selection of ops by label, signature or kind; an op must match every key that is given.
 
     Parameters
     ----------
     name, module, source : str or None
-        Of the label, exactly or as a glob: ``aten::addmm``, ``DataLoader*``; ``source`` is a line
-        of a file.
+        Parts of the op's label, exact or as a glob: ``aten::addmm``, ``DataLoader*``. ``source`` is
+        a line of a file.
     signature : str or None
-        ``compute:mm(*)``; the grammar is that of ``docs/signatures.md``.
+        Signature, exact or as a glob: ``compute:mm(*)``; for the grammar see
+        ``docs/signatures.md``.
     kind : str or None
-        ``compute``, ``host``, ``copy``, ``send``, ``collective`` …
+        Kind of op: ``compute``, ``host``, ``copy``, ``send``, ``collective`` …
     """
 
     name: str | None = None
@@ -53,27 +54,27 @@ class OpFilter:
     source: str | None = None
 
     def criteria(self) -> dict[str, str]:
-        """What is given, by key."""
+        """Keys of the filter that are given, with their patterns."""
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: pattern for key, pattern in told.items() if pattern is not None}
 
 
 @dataclass(frozen=True)
 class OpRule:
-    """Rule for the ops that it means.
+    """Change to apply to the selected ops of a graph.
 
     Parameters
     ----------
-    where : Where
+    where : Filter that selects the ops.
     time : Seconds or None
-        What each takes, whatever is bound.
+        New time of each op, whatever its backend returns; None keeps it.
     scale : float or None
-        How many times as long each takes.
+        Factor on the time of each op; None keeps it.
     stream, rank : int or None
-        Where each goes on: it waits for what it waited for, and what came next on its stream waits
-        for the op before it instead.
+        New stream or rank of each op; None keeps it. The op still waits for the same ops; the next
+        op on its old stream waits for the op before it instead.
     remove : bool
-        Leave them out; what came after waits for what came before.
+        True to remove the ops; their successors wait for their predecessors.
     """
 
     where: OpFilter
@@ -85,9 +86,9 @@ class OpRule:
 
 
 class RuleEffect(NamedTuple):
-    """What a rule changed: how many ops, and their share of the recorded time of all.
+    """Number of ops that a rule changed, and their fraction of the recorded time of all ops.
 
-    The share is NaN where no op of the graph has a recorded time.
+    The fraction is NaN if no op of the graph has a recorded time.
     """
 
     ops: int
@@ -95,15 +96,15 @@ class RuleEffect(NamedTuple):
 
 
 def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffect, ...]]:
-    """Graph with rules applied one after the other, and what each of them changed.
+    """Apply rules to a graph one after the other; returns the graph and the effect of each rule.
 
-    All of them mean ops by what they are called in the graph as it is given; what one of them
-    removes no other changes.
+    All filters apply to the ops of the given graph.  An op that one rule removes is not changed by
+    another.
 
     Raises
     ------
     GraphError
-        A rule that means no op; an op that cannot be where a rule moves it.
+        A rule selects no op, or moves an op to a rank where it cannot be.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[
 
 
 def _placed_again(graph: Graph) -> Graph:
-    """Graph with the slots of where its ops are, where it was placed before."""
+    """Recompute the slot component of each op, if the graph was placed before."""
     if graph.system is None or graph.gpus is None:
         return graph
     block = assign_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
@@ -155,12 +156,12 @@ def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
 
 
 def matching_rows(graph: Graph, where: OpFilter) -> Rows:
-    """Rows that fit all that is given.
+    """Rows of the ops that match a filter.
 
     Raises
     ------
     GraphError
-        There are none; names the key that fits nothing, and what is nearest.
+        No op matches; the message names the key without a match and the nearest text.
     """
     found, counts = np.ones(len(graph), bool), {}
     for key, pattern in where.criteria().items():
@@ -181,7 +182,7 @@ def matching_rows(graph: Graph, where: OpFilter) -> Rows:
 
 
 def matching_texts(pattern: str, texts: Sequence[str]) -> set[str]:
-    """Texts that a pattern means: the one that it is, else all that it fits as a glob.
+    """Texts that a pattern selects: an equal text if there is one, else all glob matches.
 
     >>> sorted(matching_texts("mm*", ["mm", "mm2", "add"])), matching_texts("a[0]", ["a[0]", "a0"])
     (['mm', 'mm2'], {'a[0]'})
@@ -190,7 +191,7 @@ def matching_texts(pattern: str, texts: Sequence[str]) -> set[str]:
 
 
 def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
-    """Different texts of a key, and the number of that of each op."""
+    """Distinct texts of a filter key, and the index of each op's text among them."""
     ops = graph.ops
     if key == "kind":
         return kind_names().tolist(), ops.kind
@@ -203,7 +204,7 @@ def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
 
 
 def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.integer]) -> str:
-    """The nearest of the texts that ops have, as the end of a message."""
+    """End of an error message that names the texts nearest to a pattern."""
     count = Counter(texts[i] for i in of.tolist())
     known = [text for text, _ in count.most_common() if text]
     if not known:
@@ -219,7 +220,7 @@ def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.intege
 
 
 class _Edges:
-    """Dependencies of a block that can be changed: ops before a place, places after an op."""
+    """Editable dependencies of a block: the ops before each place, and the places after each op."""
 
     def __init__(self, block: FlatGraph):
         self.before: list[set[int]] = [set() for _ in range(len(block.op_of_place))]
@@ -237,12 +238,12 @@ class _Edges:
         self.before[place].discard(op)
 
     def successors(self, numbers: Callable[[int], int]) -> Csr:
-        """Places after each op, by other numbers."""
+        """Dependencies as a CSR table, with place numbers mapped by a function."""
         return Csr.of([sorted(map(numbers, places)) for places in self.after])
 
 
 def _without_ops(graph: Graph, rows: Rows) -> Graph:
-    """Graph in which some ops take no place: a delay stands for each."""
+    """Replace some ops by delays without slot, work or peer."""
     block = graph.explicit
     gone = np.isin(block.places.op, rows)
     if gone.any():
@@ -257,7 +258,7 @@ def _without_ops(graph: Graph, rows: Rows) -> Graph:
 
 
 def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -> FlatGraph:
-    """Block in which collectives have one place: other members pass on what they waited for."""
+    """Reduce collectives to one rank; other ranks keep their order without the collective."""
     edges, release = _Edges(block), block.release.copy()
     n, rank, op_of = len(block), block.rank.tolist(), block.op_of_place.tolist()
     further: dict[int, list[int]] = {}
@@ -292,7 +293,7 @@ def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -
 
 
 def _with_ops_moved(graph: Graph, rows: Rows, rank: int | None, stream: int | None) -> Graph:
-    """Graph in which some ops are on another stream or rank, in the same order of time."""
+    """Move some ops to another stream or rank, and keep the order of ops in time."""
     block = graph.explicit
     _check_rank(graph, block, rows, rank)
     turn = {op: i for i, op in enumerate(_topological_rows(block))}
@@ -340,7 +341,7 @@ def _check_rank(graph: Graph, block: FlatGraph, rows: Rows, rank: int | None) ->
 
 
 def _topological_rows(block: FlatGraph) -> Iterator[int]:
-    """Rows, each after all that it waits for, in order of rows where that leaves it open."""
+    """Rows in topological order; among rows that are ready, the smallest first."""
     waits = np.bincount(block.op_of_place[block.successors.values], minlength=len(block)).tolist()
     due = [op for op, count in enumerate(waits) if not count]
     while due:
@@ -358,7 +359,7 @@ def _places_by_stream(
     turn: dict[int, int],
     op_of: Rows,
 ) -> list[list[int]]:
-    """Places of each wanted (rank, stream), in order of time."""
+    """Places (ops on one rank) of each selected (rank, stream), in topological order."""
     found: dict[tuple[int, int], list[int]] = {}
     for place, where in enumerate(at):
         if where in wanted:
@@ -367,7 +368,7 @@ def _places_by_stream(
 
 
 def _reconnect_stream(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
-    """Let what stays on a stream follow on itself, where it followed on what goes."""
+    """Connect the ops that stay on a stream to each other, where a moved op was between them."""
     last: int | None = None  # last op that stays
     between: list[int] = []
     for place in line:

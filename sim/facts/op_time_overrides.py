@@ -1,4 +1,4 @@
-"""Times of ops that are said whatever a backend says: given ones, and factors of what it says."""
+"""Op times that override the backends: fixed times, and factors on the backends' times."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ SAID = "said: a rule of ops"
 
 @dataclass(frozen=True)
 class OpTimeOverrides:
-    """Given times and factors, one row per op of a graph.
+    """Fixed time or factor for each op of a graph.
 
     Parameters
     ----------
     time : (n,) s
-        NaN where backends are asked; an op with a time is asked of nobody, and shares nothing.
+        Time of each op in s, or NaN to use its backend's time. An op with a time is not passed to a
+        backend and shares no rate.
     factor : (n,)
-        Of what a backend says, time and work; 1 where a time is given.
+        Factor on the time and work that the backend returns; 1 for an op with a fixed time.
 
     Examples
     --------
@@ -35,22 +36,22 @@ class OpTimeOverrides:
 
     @classmethod
     def none(cls, n: int) -> OpTimeOverrides:
-        """Times of a graph of which nothing is said."""
+        """Overrides that change none of ``n`` ops."""
         return cls(np.full(n, np.nan), np.ones(n))
 
     @property
     def is_given(self) -> NDArray[np.bool_]:
-        """(n,) whether a time is given."""
+        """True for each op with a fixed time, shape (n,)."""
         return ~np.isnan(self.time)
 
     def with_time(self, rows: NDArray[np.int64], time: float) -> OpTimeOverrides:
-        """The same with a given time of some rows."""
+        """Copy with a fixed time for some rows."""
         found = OpTimeOverrides(self.time.copy(), self.factor.copy())
         found.time[rows], found.factor[rows] = time, 1.0
         return found
 
     def with_factor(self, rows: NDArray[np.int64], factor: float) -> OpTimeOverrides:
-        """The same with some rows so many times as long."""
+        """Copy in which the times of some rows are multiplied by a factor."""
         found = OpTimeOverrides(self.time.copy(), self.factor.copy())
         found.time[rows] *= factor
         asked = rows[np.isnan(found.time[rows])]
@@ -58,10 +59,10 @@ class OpTimeOverrides:
         return found
 
     def take(self, rows: NDArray[np.int64]) -> OpTimeOverrides:
-        """Times of chosen rows."""
+        """Overrides of selected rows, in the given order."""
         return OpTimeOverrides(self.time[rows], self.factor[rows])
 
     def apply_to(self, timing: Timing) -> Timing:
-        """Answers with each row so many times as long."""
+        """Multiply the fixed time and work of each op timing by the op's factor."""
         work = None if timing.work is None else timing.work * self.factor
         return replace(timing, fixed=timing.fixed * self.factor, work=work)

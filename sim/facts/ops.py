@@ -1,7 +1,7 @@
-"""Table of ops: one row per op, one NumPy column per field, 45 bytes a row.
+"""Table of ops: one row per op, one NumPy column per field, 45 bytes per row.
 
-An op says *what* must be done.  Which component does it is placement's answer, how long it
-takes its backend's, and when it happens the simulation's.
+An op describes *what* must be done.  Placement chooses the component, the component's backend
+returns the time, and the simulation decides when the op starts.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DTYPES: dict[str, tuple[type[Any], Any]] = {
 
 @dataclass(frozen=True)
 class OpPlacement:
-    """Component and endpoints of the ops of a table, for backends.
+    """Component and member GPUs of each op of a table, as backends read them.
 
     Parameters
     ----------
-    system : System
-    component : (n,) component that was asked; -1 where the fabric is
-    members : (n,) rows of endpoint components (GPUs) of a send or a collective, in group order
+    system : Machine that the ops are placed on.
+    component : (n,) component whose backend times each op
+    members : (n,) rows of GPUs that take part in each send or collective, in group order
     """
 
     system: System
@@ -52,19 +52,19 @@ class OpPlacement:
 
 @dataclass(frozen=True)
 class Ops:
-    """Ops as columns.  Unknown ``flop``, ``bytes`` and ``duration`` are NaN.
+    """Ops as columns, one row per op. Unknown ``flop``, ``bytes`` and ``duration`` are NaN.
 
     Parameters
     ----------
-    kind : (n,) a :class:`Kind`
-    rank, stream : (n,) where in the trace; of a collective, those of its first place
-    period : (n,) number of the period, 0 for the first; -1 where there are none
-    flop, bytes : (n,) work of the op; of a collective, the bytes of one rank's buffer
+    kind : (n,) number of the op's :class:`Kind`
+    rank, stream : (n,) rank and stream of the op; of a collective, those of its first member
+    period : (n,) number of the period (iteration), from 0; -1 for none
+    flop, bytes : (n,) work of the op; of a collective, ``bytes`` is the size of one rank's buffer
     signature : (n,) index into ``signatures``; -1 for none
-    duration : (n,) s, as recorded
+    duration : (n,) recorded duration in s
     label : (n,) index into the graph's labels; -1 for none
-    signatures : texts by the grammar of ``docs/signatures.md``
-    at : where they run, once placed
+    signatures : distinct signatures, in the grammar of ``docs/signatures.md``
+    at : component and members of each op; None before placement
 
     Examples
     --------
@@ -87,12 +87,12 @@ class Ops:
 
     @classmethod
     def of(cls, *, signatures: tuple[str, ...] = (), **columns: ArrayLike) -> Ops:
-        """Table from columns; scalars are repeated, absent columns are unknown.
+        """Table from columns; a scalar is repeated for all rows, and an absent column is unknown.
 
         Raises
         ------
         TypeError
-            A name that is no column, or columns of different lengths.
+            A name is not a column, or columns have different lengths.
         """
         unknown = columns.keys() - DTYPES.keys()
         if unknown:
@@ -113,7 +113,7 @@ class Ops:
         return len(self.kind)
 
     def __getstate__(self) -> dict[str, Any]:
-        """State with the names of its kinds: those of plug-ins differ in number by process."""
+        """State for pickling, with names of kinds, since plug-in kinds differ by process."""
         theirs = self.kind.max(initial=0) >= len(OUR_KINDS)
         return {**vars(self), "kinds": [*Kind.__members__]} if theirs else vars(self)
 
@@ -125,7 +125,7 @@ class Ops:
         vars(self).update(state)
 
     def take(self, rows: ArrayLike) -> Ops:
-        """Chosen rows, in that order; where they run is dropped.
+        """Selected rows in the given order, without their placement.
 
         >>> Ops.of(flop=[1, 2, 3]).take([2, 0]).flop.tolist()
         [3.0, 1.0]
@@ -135,7 +135,7 @@ class Ops:
         return replace(self, **taken, at=None)
 
     def take_with_placement(self, rows: ArrayLike) -> Ops:
-        """Chosen rows, in that order, with where they run.
+        """Selected rows in the given order, with their placement.
 
         >>> from foretrace.sim.facts.system import Component, System
         >>> system = System((Component("a", "gpu"), Component("b", "gpu")))
@@ -151,7 +151,7 @@ class Ops:
         )
 
     def replace(self, **columns: ArrayLike) -> Ops:
-        """Copy with other columns (scalars are repeated).
+        """Copy with some columns replaced; scalars are repeated.
 
         >>> Ops.of(flop=[1, 2]).replace(rank=3).rank.tolist()
         [3, 3]
@@ -165,18 +165,18 @@ class Ops:
     def with_placement(
         self, system: System, component: ArrayLike, members: Csr | None = None
     ) -> Ops:
-        """Copy with the placement of its ops."""
+        """Copy with a component and member GPUs for each op."""
         where = np.broadcast_to(np.asarray(component, np.int32), len(self))
         return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))
 
     @property
     def kind_names(self) -> list[str]:
-        """(n,) ``compute``, ``host``, and so on."""
+        """Lower-case kind of each op, such as ``compute`` or ``host``."""
         names: list[str] = kind_names()[self.kind].tolist()
         return names
 
     def signature_text(self, row: int) -> str:
-        """The signature of one row, ``""`` for none.
+        """Signature of one op; ``""`` for none.
 
         >>> Ops.of(signature=[0], signatures=("compute:mm",)).signature_text(0)
         'compute:mm'
@@ -186,7 +186,7 @@ class Ops:
 
     @staticmethod
     def concat(tables: list[Ops]) -> Ops:
-        """Concatenation of tables; texts of signatures are merged.
+        """Concatenation of tables; equal signatures share a number.
 
         >>> tables = [Ops.of(signature=[0], signatures=(text,)) for text in "xy"]
         >>> Ops.concat(tables).signatures

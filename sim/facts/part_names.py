@@ -1,4 +1,4 @@
-"""Names of components by number, and numbers by name, without a text for each."""
+"""Component names by number and numbers by name, computed without storing every name."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ Ints = NDArray[np.int64]
 
 
 class Names(Sequence[str]):
-    """Base class of the names of some components, in order.
+    """Base class for a sequence of component names.
 
     Subclasses write ``__len__``, ``name``, ``node`` and ``find``.
     """
 
     def name(self, number: int) -> str:
-        """Name of a component."""
+        """Name of the component with the given number."""
         raise NotImplementedError
 
     def node(self, number: int) -> str:
-        """Name of the machine that a component is in; "" between machines."""
+        """Name of the machine that contains a component; "" between machines."""
         raise NotImplementedError
 
     def find(self, name: str) -> int:
-        """Number of a name; -1 for none."""
+        """Number of the component with the given name; -1 if there is none."""
         raise NotImplementedError
 
     def machines(self) -> Ints:
-        """(n,) number of the machine that each is in; -1 between machines."""
+        """Machine number of each component, shape (n,); -1 between machines."""
         number: dict[str, int] = {"": -1}
         nodes = (self.node(i) for i in range(len(self)))
         return np.array([number.setdefault(node, len(number) - 1) for node in nodes], np.int64)
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
-        """Numbers of some names, and which of these each name is but for its digits.
+        """Numbers of representative names, and for each name the index of its representative.
 
-        Unless it is written, each is itself.
+        A name differs from its representative only in digits.  By default, each name represents
+        itself.
         """
         every = np.arange(len(self))
         return every, every
@@ -51,7 +52,7 @@ class Names(Sequence[str]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[str]: ...
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
-        """Name of a component, or names of several."""
+        """Name of a component by number, or several names by a slice."""
         if isinstance(at, slice):
             return tuple(self.name(i) for i in range(*at.indices(len(self))))
         i = int(at) + len(self) * (at < 0)
@@ -60,15 +61,15 @@ class Names(Sequence[str]):
         return self.name(i)
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Iterator over all names."""
         return map(self.name, range(len(self)))
 
     def __contains__(self, name: object) -> bool:
-        """Whether it is one of them."""
+        """True if a component has this name."""
         return isinstance(name, str) and self.find(name) >= 0
 
     def __eq__(self, other: object) -> bool:
-        """Whether other names are the same, in the same order."""
+        """True if the other sequence has equal names in the same order."""
         if other is self:
             return True
         if not isinstance(other, (Names, tuple, list)) or len(other) != len(self):
@@ -76,18 +77,18 @@ class Names(Sequence[str]):
         return all(a == b for a, b in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
-        """Hash of the first name and of how many there are."""
+        """Hash of the first name and the number of names."""
         return hash((len(self), self[0] if len(self) else ""))
 
     def __repr__(self) -> str:
-        """All of them, as a tuple."""
+        """Text of all names, as of a tuple."""
         return repr(tuple(self))
 
 
 def names_by_number(
     names: Sequence[str], numbers: NDArray[np.integer], none_name: str
 ) -> NDArray[Any]:
-    """(n,) names of components by number; that of nobody, which is -1.
+    """Component names by number, shape (n,); number -1 becomes the text ``none_name``.
 
     >>> names_by_number(("a", "b"), np.array([1, -1, 1]), "-").tolist()
     ['b', '-', 'b']
@@ -98,7 +99,7 @@ def names_by_number(
 
 
 class ListedNames(Names):
-    """Names that were given one by one.
+    """Component names that are stored one by one.
 
     >>> names = ListedNames(("wire", "node0.gpu0"), ("", "node0"))
     >>> names.find("node0.gpu0"), names.find("gpu"), names[0]
@@ -112,15 +113,15 @@ class ListedNames(Names):
         return len(self._names)
 
     def name(self, number: int) -> str:
-        """Name of a component."""
+        """Name of the component with the given number."""
         return self._names[number]
 
     def node(self, number: int) -> str:
-        """Name of the machine that a component is in."""
+        """Name of the machine that contains a component; "" between machines."""
         return self._nodes[number]
 
     def find(self, name: str) -> int:
-        """Number of a name; -1 for none."""
+        """Number of the component with the given name; -1 if there is none."""
         return self._numbers.get(name, -1)
 
     @cached_property
@@ -132,12 +133,12 @@ class ListedNames(Names):
 
 
 class MachineNames(Names):
-    """Names of the components of machines that are alike and follow each other.
+    """Component names of equal machines with consecutive numbers.
 
     Parameters
     ----------
-    first, machines : number of the first, and how many there are
-    suffixes : of the components of each, behind the machine's name
+    first, machines : number of the first machine, and number of machines
+    suffixes : part of each component's name after the machine's name, equal for all machines
 
     Examples
     --------
@@ -153,16 +154,16 @@ class MachineNames(Names):
         return self._machines * len(self._suffixes)
 
     def name(self, number: int) -> str:
-        """Name of a component."""
+        """Name of the component with the given number."""
         machine, place = divmod(number, len(self._suffixes))
         return f"node{self._first + machine}{self._suffixes[place]}"
 
     def node(self, number: int) -> str:
-        """Name of the machine that a component is in."""
+        """Name of the machine that contains a component."""
         return f"node{self._first + number // len(self._suffixes)}"
 
     def find(self, name: str) -> int:
-        """Number of a name; -1 for none."""
+        """Number of the component with the given name; -1 if there is none."""
         told = re.match(r"node(0|[1-9]\d*)(?=\D)", name)
         machine = int(told[1]) - self._first if told else -1
         place = self._places.get(name[told.end() :], -1) if told else -1
@@ -171,11 +172,11 @@ class MachineNames(Names):
         return machine * len(self._suffixes) + place
 
     def machines(self) -> Ints:
-        """(n,) number of the machine that each is in."""
+        """Machine number of each component, shape (n,), from 0."""
         return np.repeat(np.arange(self._machines), len(self._suffixes))
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
-        """Names of the first machine stand for those of all."""
+        """Numbers of the first machine's names, and for each name its counterpart there."""
         own = np.arange(len(self._suffixes))
         return own, np.tile(own, self._machines)
 
@@ -185,7 +186,7 @@ class MachineNames(Names):
 
 
 class ConcatenatedNames(Names):
-    """Names one block after the other.
+    """Concatenation of several sequences of component names.
 
     >>> names = ConcatenatedNames([MachineNames(0, 2, (".gpu0",)), ListedNames(("fabric",), ("",))])
     >>> names[2], names.find("fabric"), [x.tolist() for x in names.names_up_to_digits()]
@@ -204,24 +205,27 @@ class ConcatenatedNames(Names):
         return self._blocks[k], number - (self._ends[k - 1] if k else 0)
 
     def name(self, number: int) -> str:
-        """Name of a component."""
+        """Name of the component with the given number."""
         block, own = self._at(number)
         return block.name(own)
 
     def node(self, number: int) -> str:
-        """Name of the machine that a component is in."""
+        """Name of the machine that contains a component; "" between machines."""
         block, own = self._at(number)
         return block.node(own)
 
     def find(self, name: str) -> int:
-        """Number of a name; -1 for none."""
+        """Number of the component with the given name; -1 if there is none."""
         for block, end in zip(self._blocks, self._ends, strict=True):
             if (found := block.find(name)) >= 0:
                 return int(end - len(block) + found)
         return -1
 
     def machines(self) -> Ints:
-        """(n,) number of the machine that each is in; no machine is in two blocks."""
+        """Machine number of each component, shape (n,), -1 between machines.
+
+        No machine spans two blocks.
+        """
         found, used = [np.zeros(0, np.int64)], 0
         for block in self._blocks:
             own = block.machines()
@@ -230,7 +234,7 @@ class ConcatenatedNames(Names):
         return np.concatenate(found)
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
-        """Those of each block."""
+        """Representative names of all blocks, and for each name the index of its representative."""
         some, which, used = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for block, end in zip(self._blocks, self._ends, strict=True):
             first, of = block.names_up_to_digits()
@@ -241,12 +245,12 @@ class ConcatenatedNames(Names):
 
 
 class NameSubset(Names):
-    """Names of some of the components.
+    """Names of selected components.
 
     Parameters
     ----------
-    names : of all
-    numbers : of those that are chosen, ascending
+    names : names of all components
+    numbers : numbers of the selected components, ascending
 
     Examples
     --------
@@ -262,22 +266,22 @@ class NameSubset(Names):
         return len(self.numbers)
 
     def name(self, number: int) -> str:
-        """Name of a component."""
+        """Name of the selected component with the given index."""
         return self.names.name(int(self.numbers[number]))
 
     def node(self, number: int) -> str:
-        """Name of the machine that a component is in."""
+        """Name of the machine that contains a selected component."""
         return self.names.node(int(self.numbers[number]))
 
     def find(self, name: str) -> int:
-        """Number of a name among those that are chosen; -1 for none."""
+        """Index of a name among the selected components; -1 if there is none."""
         found = self.names.find(name)
         at = int(np.searchsorted(self.numbers, found))
         return at if at < len(self) and self.numbers[at] == found else -1
 
 
 class NameIndex(Mapping[str, int]):
-    """Numbers of components by name.
+    """Mapping from component name to component number.
 
     >>> index = NameIndex(MachineNames(0, 2, (".gpu0",)))
     >>> index["node1.gpu0"], "node2.gpu0" in index, dict(index)
@@ -288,14 +292,14 @@ class NameIndex(Mapping[str, int]):
         self._names = names
 
     def __getitem__(self, name: str) -> int:
-        """Number of the component of a name."""
+        """Number of the component with the given name."""
         found = self._names.find(name) if isinstance(name, str) else -1
         if found < 0:
             raise KeyError(name)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Iterator over all names."""
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -303,12 +307,12 @@ class NameIndex(Mapping[str, int]):
 
 
 class PartsByRole(Mapping[str, Mapping[str, str]]):
-    """Parts of each GPU, by role.
+    """Mapping from GPU name to the names of its parts by role, such as its host or DMA engine.
 
     Parameters
     ----------
-    gpus : names
-    roles : of each role, (gpus,) number of the component that plays it; -1 for none
+    gpus : names of the GPUs
+    roles : for each role, the component number of each GPU's part, shape (gpus,); -1 for none
 
     Examples
     --------
@@ -322,7 +326,7 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         self.gpus, self.roles = gpus, roles
 
     def __getitem__(self, gpu: str) -> dict[str, str]:
-        """Names of the parts of a GPU, by role."""
+        """Names of a GPU's parts, by role."""
         at = self.gpus.find(gpu)
         if at < 0:
             raise KeyError(gpu)
@@ -333,21 +337,21 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         }
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the GPUs."""
+        """Iterator over the names of the GPUs."""
         return iter(self.gpus)
 
     def __len__(self) -> int:
         return len(self.gpus)
 
     def components_in_role(self, role: str, components: int) -> NDArray[np.int32]:
-        """(components,) component that plays a role for each one; -1 for none."""
+        """Component in a role of each GPU, shape (components,); -1 for all other components."""
         found = np.full(components, -1, np.int32)
         if role in self.roles:
             found[self.gpus.numbers] = self.roles[role]
         return found
 
     def __eq__(self, other: Any) -> bool:
-        """Whether another mapping says the same."""
+        """True if the other mapping has the same items."""
         return other is self or (isinstance(other, Mapping) and dict(self) == dict(other))
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,6 +1,7 @@
-"""Placement: the component that each op queues for, and the one whose backend is asked.
+"""Placement: the component that each op queues for, and the component whose backend times it.
 
-Program order stays a dependency, so slots bind only where they are exceeded.
+Ops of one stream depend on each other also after placement, so slots delay an op only when more
+ops are ready than there are slots.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from .system import System
 
 
 def place(graph: Graph, system: System, placement: Sequence[str] | None = None) -> Graph:
-    """Graph placed on a system: with the component of each rank and of each op's slot.
+    """Place a graph on a system: choose the GPU of each rank and the slot component of each op.
 
-    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines, an
-    op of a plug-in's kind, or on a stream named after a plug-in's role, for the part of that role;
-    a send or collective for what its stream is (a kernel on the GPU, a thread of the host), or
-    for nothing on a stream of kind ``network``; delays and gaps need nothing.
+    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines.  An
+    op of a plug-in's kind, or on a stream named after a plug-in's role, queues for the part in that
+    role. A send or collective queues for what runs its stream (the GPU for a kernel, the host for a
+    thread), or for nothing on a stream of kind ``network``.  Delays and gaps queue for nothing.
 
     Parameters
     ----------
     placement : names of GPUs, or None
-        The GPU of each rank; None puts rank r on the r-th GPU of the system.
+        GPU of each rank; None puts rank r on the r-th GPU of the system.
 
     Raises
     ------
     GraphError
-        More ranks than GPUs, a rank below 0, or a name that is no component.
+        There are more ranks than GPUs, a rank is below 0, or a name is not a component.
 
     Examples
     --------
@@ -78,9 +79,9 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
 
 
 def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:
-    """(n,) component whose backend times each op; -1 for delays and gaps, which last as recorded.
+    """Component whose backend times each op, shape (n,); -1 for delays and gaps.
 
-    Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
+    Sends and collectives belong to the fabric.  Delays and gaps last as recorded.
     """
     system, gpus = _machine_of(graph)
     ops = graph.ops

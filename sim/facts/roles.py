@@ -1,7 +1,8 @@
-"""Component whose slot an op queues for, as a role of the GPU of its rank.
+"""Role that runs each op: the part of its rank's GPU whose slots it queues for.
 
-A GPU has a host and DMA engines beside it, and what plug-ins add; where the system names none, the
-GPU plays their roles.  The kind of an op implies its role, unless its stream is named after one.
+Next to a GPU there is a host, DMA engines, and parts that plug-ins add.  If the system has no such
+part, the GPU itself takes the role.  The kind of an op implies its role, unless its stream is named
+after a role.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of communication, 
 
 
 def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
-    """Role that communication on a stream occupies; None on a stream of kind ``network``.
+    """Role that runs the communication ops of a stream; None for a stream of kind ``network``.
 
     Parameters
     ----------
-    streams : kind of each stream; one that is not listed is of kind ``network``
+    streams : kind of each stream; streams that are not listed are of kind ``network``
 
     Examples
     --------
@@ -39,7 +40,7 @@ def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
 
 
 def role_named_by_stream(name: str) -> str | None:
-    """Role of a plug-in that a stream is named after, and which runs all its ops; else None.
+    """Plug-in role that runs all ops of a stream of that name; None if there is none.
 
     >>> role_named_by_stream("host")
     """
@@ -47,7 +48,7 @@ def role_named_by_stream(name: str) -> str | None:
 
 
 def role_of_op(kind: Kind, streams: Mapping[Stream, str], stream: Stream) -> str | None:
-    """Role that an op occupies on a stream; None for none.
+    """Role that runs an op of a given kind and stream; None if the op occupies nothing.
 
     >>> role_of_op(Kind.COPY, {}, (0, 1)), role_of_op(Kind.SEND, {(0, 1): "host"}, (0, 1))
     ('dma', 'host')
@@ -63,7 +64,7 @@ def rows_by_role(
     stream: NDArray[np.int32],
     streams: Mapping[Stream, str],
 ) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Roles, each with the rows of ops that it runs for their rank; later ones replace earlier."""
+    """Iterator over (role, rows of ops that it runs); later items replace earlier ones."""
     for one in kinds_with_role():
         yield one.role, np.flatnonzero(kind == one)
     yield from rows_of_named_streams(kind, rank, stream, streams).items()
@@ -75,7 +76,7 @@ def rows_of_named_streams(
     stream: NDArray[np.int32],
     streams: Mapping[Stream, str],
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows of a rank's own ops whose stream is named after a role, by that role."""
+    """Rows of ops on streams named after a plug-in's role, by role; without communication."""
     theirs = {name for name in {*streams.values()} if role_named_by_stream(name)}
     if not theirs:
         return {}
@@ -85,11 +86,11 @@ def rows_of_named_streams(
 
 
 def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
-    """(ranks,) components by role; a GPU without a part of that role plays it itself.
+    """For each role, the component of each rank, shape (ranks,); by default its GPU.
 
     Parameters
     ----------
-    gpus : (ranks,) component of the GPU of each rank
+    gpus : (ranks,) GPU component of each rank
     """
     own = {GPU: gpus}
     for role in ROLES.keys() - {GPU}:
@@ -101,11 +102,11 @@ def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDA
 def assign_slots(
     block: FlatGraph, system: System, gpus: NDArray[np.int32], streams: Mapping[Stream, str]
 ) -> FlatGraph:
-    """Block with the component that each place queues for; -1 where it queues for none.
+    """Set the component whose slots each place (op on one rank) queues for; -1 for none.
 
     Parameters
     ----------
-    gpus : (ranks,) component of the GPU of each rank
+    gpus : (ranks,) GPU component of each rank
     streams : kind of each stream, see :func:`stream_role`
     """
     played = components_by_role(system, gpus)
@@ -129,7 +130,7 @@ def _rows_on_streams(
     rows: NDArray[np.int64],
     roles: Mapping[Stream, str],
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows among some that are on streams with a role, by that role."""
+    """Select the rows that are on streams with a role, and group them by role."""
     rank, stream = rank[rows].astype(np.int64), stream[rows].astype(np.int64)
     least, most = int(stream.min(initial=0)), int(stream.max(initial=0))
     many = most - least + 1

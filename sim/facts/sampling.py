@@ -1,9 +1,9 @@
-"""Random factors of durations: an integer hash into a table of measured quantiles.
+"""Random factors of op durations: an integer hash looks up a table of measured quantiles.
 
-A draw is keyed by what it is for (replica, rank and iteration, or graph and row, of which job and
-of its how-manieth submission), never by the order in a run, so that variants of a scenario share
-their draws.  There is no stored state and no transcendental
-function, so every engine, worker and machine draws the same numbers.
+A draw is keyed by its purpose: replica, rank and iteration, or graph and row, and the number of
+the submission.  It never depends on the order of draws in a run, so variants of a scenario share
+their draws.  There is no stored state and no transcendental function, so every engine, worker
+and machine draws the same numbers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Bijection of 64-bit integers in which every input bit affects every output bit.
+    """Mix the bits of 64-bit integers so that every input bit affects every output bit.
 
-    The finaliser of SplitMix64 (Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195).
+    The mapping is bijective: the finaliser of SplitMix64 (Steele, Lea, Flood 2014,
+    doi:10.1145/2660193.2660195).
     """
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -49,7 +50,7 @@ def random_bits(*keys: ArrayLike) -> NDArray[np.uint64]:
 def factors_from_quantiles(
     quantiles: NDArray[np.float64], random: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """Factors in 2^-20, interpolated between the quantiles at (i + 1/2) / q.
+    """Random factors in 2^-20, interpolated between the quantiles at (i + 1/2) / q.
 
     >>> table = np.array([0.5, 1.0, 1.5])
     >>> drawn = factors_from_quantiles(table, random_bits(0, np.arange(1000))) / 2**20
@@ -60,12 +61,12 @@ def factors_from_quantiles(
 
 
 def fixed_point_factors(quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Factors as integers in 2^-20."""
+    """Factors as integers in units of 2^-20."""
     return np.rint(quantiles * 2.0**FRACTION).astype(np.int64)
 
 
 def interpolated_factors(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Factors interpolated as in :func:`factors_from_quantiles`, from a table in 2^-20."""
+    """Random factors, as :func:`factors_from_quantiles`, from a table that is already in 2^-20."""
     if len(table) == 1:
         return np.full(random.shape, table[0])
     last = len(table) - 1
@@ -78,7 +79,7 @@ def interpolated_factors(table: NDArray[np.int64], random: NDArray[np.uint64]) -
 
 
 def scaled_duration(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``duration * by / 2^20`` in integers, downwards, without overflow on the way.
+    """Compute ``duration * by / 2^20`` in integers, rounded down, without overflow.
 
     >>> scaled_duration(np.array([10**15]), np.array([1 << 19])).tolist()
     [500000000000000]
@@ -88,7 +89,7 @@ def scaled_duration(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArr
 
 
 def product_may_overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether ``of * by / 2^20`` may exceed 63 bits (checked with a margin).
+    """True if ``of * by / 2^20`` may exceed 63 bits; checked with a margin.
 
     >>> product_may_overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
     [True, False]
@@ -99,7 +100,7 @@ def product_may_overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArra
 def scaled_int128(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Products ``number * by / 2^20`` of 128-bit numbers (high, low), downwards.
+    """Compute ``number * by / 2^20`` for 128-bit numbers (high, low words), rounded down.
 
     >>> high, low = scaled_int128(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))
     >>> int(high[0]), int(low[0])
@@ -121,12 +122,12 @@ def scaled_int128(
 def fixed_point_spread_tables(
     spread: Spread, seed: int, replica: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Quantiles of the factors of a rank and iteration, and of an op, in 2^-20, in one replica.
+    """Quantile tables of one replica in 2^-20: of the factor per rank and iteration, and per op.
 
-    The factor of the process start, one for the whole replica, is in the former.  Replicas walk
-    through its distribution in steps of the golden ratio from a random beginning (Cranley and
-    Patterson 1976, doi:10.1137/0713071): each is as random as any, and few of them already cover
-    it evenly, where independent draws would leave half of a distribution out by chance.
+    The first table includes the factor of the process start, one for the whole replica.  Replicas
+    step through the start distribution by the golden ratio from a random offset (Cranley and
+    Patterson 1976, doi:10.1137/0713071).  Each replica is random, and a few replicas already cover
+    the distribution evenly, which independent draws would not.
 
     Examples
     --------
@@ -155,15 +156,15 @@ def random_factors(
     replica: int,
     draw_key: tuple[int, ...] = (),
 ) -> Iterator[NDArray[np.int64]]:
-    """Random factors of the durations of rows, in 2^-20: at most two, to apply one after the other.
+    """Random factors of op durations in 2^-20: at most two arrays, to apply one after the other.
 
-    First that of each row's rank and period (with the replica's factor of the process start in it),
-    then that of each op; what the spread has no quantiles of is left out.
+    The first holds the factor of each op's rank and period, with the replica's start factor
+    included; the second the factor of each op.  A factor without quantiles is left out.
 
     Parameters
     ----------
-    rank : (n,) of the job
-    draw_key : what else keys both, see :func:`submission_key`
+    rank : (n,) rank of each op, as its job counts
+    draw_key : additional key of both factors, see :func:`submission_key`
     """
     step, op = fixed_point_spread_tables(spread, seed, replica)
     if len(step):
@@ -174,11 +175,11 @@ def random_factors(
 
 
 def submission_key(job: str, number: int) -> tuple[int, ...]:
-    """Key of one submission of a graph by a job, as ``which`` of :func:`random_factors`.
+    """Random key of one submission of a graph by a job, the ``draw_key`` of :func:`random_factors`.
 
     Parameters
     ----------
-    number : submissions of a graph of that name by that job before
+    number : how often the job submitted a graph of that name before
 
     Examples
     --------

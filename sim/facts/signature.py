@@ -1,13 +1,13 @@
-"""What makes two ops the same work: ``kind:name dtype[shape] …``, one grammar for everybody.
+"""Signature: the text that identifies equal work, ``kind:name dtype[shape] …``.
 
 ::
 
     signature = kind ":" name { " " operand }
     operand   = dtype "[" [ size { "x" size } ] "]"
 
-``compute:aten::mm bf16[4096x1024] bf16[1024x512]``, ``collective:all-reduce fp32[1000]``.  The
-name is free text (kernel names hold spaces and colons); operands are read from the end.  Tables,
-recordings and drivers key on the text, models read the parts.
+Examples: ``compute:aten::mm bf16[4096x1024] bf16[1024x512]``, ``collective:all-reduce
+fp32[1000]``.  The name is free text (kernel names contain spaces and colons); operands are parsed
+from the end.  Tables, recordings and drivers use the text as a key; models read its parts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WHOLE = re.compile(rf"([a-z]+):(.*?)((?: (?:{_DTYPE})\[{_SHAPE}\])*)", re.DOTAL
 
 @dataclass(frozen=True)
 class Operand:
-    """One tensor: element type and shape; a scalar has no sizes."""
+    """Tensor operand of an op: element type and shape; a scalar has an empty shape."""
 
     dtype: str
     shape: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Size in memory, B; the last of an odd number of half bytes takes a whole one.
+        """Size in memory in B; an odd number of 4-bit elements is rounded up to a full byte.
 
         >>> Operand("bf16", (4, 8)).bytes, Operand("fp4", (3, 3)).bytes
         (64, 5)
@@ -56,7 +56,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Signature:
-    """The parts of a signature; ``str()`` writes it.
+    """Parsed signature: kind, name and operands; ``str()`` gives the text.
 
     Examples
     --------
@@ -73,12 +73,12 @@ class Signature:
 
     @property
     def dtype(self) -> str:
-        """Element type of the first operand; "" where there is none."""
+        """Element type of the first operand; "" without operands."""
         return self.operands[0].dtype if self.operands else ""
 
     @property
     def bytes(self) -> int:
-        """Size of all operands together, B.
+        """Total size of all operands in B.
 
         >>> parse_signature("compute:aten::mm bf16[4x8] bf16[8x2]").bytes
         96
@@ -87,7 +87,7 @@ class Signature:
 
     @property
     def op(self) -> str:
-        """The name without attributes.
+        """Name of the op without attributes.
 
         >>> parse_signature("compute:aten::convolution stride=2 fp32[1x3x8x8]").op
         'aten::convolution'
@@ -96,7 +96,7 @@ class Signature:
 
     @property
     def bare_name(self) -> str:
-        """``op``; of a C++ kernel its name without result, arguments and unnamed namespaces.
+        """Name of the op, or of a C++ kernel without result type, arguments and unnamed namespaces.
 
         >>> parse_signature("compute:void my::(anonymous namespace)::gemm<float>(int)").bare_name
         'my::gemm'
@@ -107,7 +107,7 @@ class Signature:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What follows the name as ``key=value``; a word without ``=`` has the value "".
+        """Attributes after the name, ``key=value``; a word without ``=`` has the value "".
 
         >>> parse_signature("send:rdma-write depth=16 qps=2 uint8[64]").attributes
         {'depth': '16', 'qps': '2'}
@@ -118,7 +118,7 @@ class Signature:
 
 @lru_cache(maxsize=1 << 16)
 def parse_signature(text: str) -> Signature:
-    """Read a signature.
+    """Parse the text of a signature.
 
     Raises
     ------

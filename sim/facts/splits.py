@@ -1,10 +1,10 @@
-"""Splits: the unequal parts of an all-to-all, and its kernel, as its signature says them.
+"""Splits of an all-to-all: unequal parts per member, and its kernel, as written in a signature.
 
-``send=1,1,2`` is what each member gives away, ``receive=3,1,1`` what each gets, and both together
-their product; ``splits=0,2/1,0`` is what each member (a row) has for each (MPI's ``sendcounts``,
-torch's ``input_split_sizes``).  Only ratios count: the op's bytes say how much there is, the mean
-of what a member has to send, its own part included.  ``kernel=low-latency`` is one in which each
-GPU writes what it has for each other straight into that one's memory.
+``send=1,1,2`` gives the relative amount that each member sends, ``receive=3,1,1`` what each
+receives; together they mean their outer product.  ``splits=0,2/1,0`` gives the full matrix, one
+row per sender (MPI's ``sendcounts``, torch's ``input_split_sizes``).  Only ratios count: the op's
+bytes are the mean amount that a member sends, its own part included.  ``kernel=low-latency`` is a
+kernel in which each GPU writes its parts directly into the memory of the others.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MOST = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Parts of an all-to-all, member by member.
+    """Matrix of the relative amounts that members of an all-to-all send to each other.
 
     Parameters
     ----------
-    parts : (n, n) what each member (a row) has for each, itself included; whole numbers
+    parts : (n, n) integers; row i, column j is the amount from member i to member j, i = j included
 
     Examples
     --------
@@ -45,28 +45,28 @@ class Splits:
 
     @cached_property
     def total(self) -> int:
-        """All parts together: ``n`` times the bytes of the op."""
+        """Sum of all parts, which stands for ``n`` times the bytes of the op."""
         return int(self.parts.sum())
 
     @cached_property
     def busiest(self) -> float:
-        """Bytes that the busiest member sends to others, or gets from them, per byte of the op."""
+        """Bytes that the busiest member sends to or receives from others, per byte of the op."""
         own = np.diagonal(self.parts)
         moved = max(int((self.parts.sum(axis) - own).max()) for axis in (0, 1))
         return moved * len(self.parts) / self.total
 
     @property
     def own(self) -> float:
-        """Bytes of the largest part that a member has for itself, per byte of the op."""
+        """Largest number of bytes that a member keeps for itself, per byte of the op."""
         return float(np.diagonal(self.parts).max()) * len(self.parts) / self.total
 
     def ordered(self, order: Sequence[int]) -> Splits:
-        """The same parts of members in another order."""
+        """Splits with the members in another order."""
         return Splits(self.parts[np.ix_(order, order)])
 
 
 class CollectiveName(NamedTuple):
-    """A collective, its splits (None for equal parts), and its kernel ("" for the usual one)."""
+    """Parsed name of a collective: operation, splits (None if equal), kernel ("" by default)."""
 
     collective: str
     splits: Splits | None
@@ -75,13 +75,13 @@ class CollectiveName(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def parse_collective_name(name: str, members: int) -> CollectiveName:
-    """Read the name of a collective's signature.
+    """Parse the name of a collective's signature: operation, splits and kernel.
 
     Raises
     ------
     ValueError
-        Attributes that are none of a collective; splits that are no whole numbers, of other members
-        than there are, or add up to nothing.
+        An attribute is unknown, or the splits are not whole numbers, have the wrong number of
+        members, or add up to 0.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def all_to_all_name(
     pairs: Sequence[Sequence[int]] = (),
     kernel: str = "",
 ) -> str:
-    """Name of an all-to-all of such splits, by such a kernel; equal ones are left out.
+    """Name of an all-to-all for a signature, with its splits and kernel; equal splits are left out.
 
     >>> all_to_all_name(receive=(3, 1)), all_to_all_name(send=(2, 2))
     ('all-to-all receive=3,1', 'all-to-all')
@@ -139,7 +139,7 @@ def all_to_all_name(
 
 
 def _read_product(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
-    """(n, n) parts of what members send and get."""
+    """Matrix of parts, shape (n, n), from the ``send`` and ``receive`` attributes."""
     send, receive = (
         _read_numbers(key, attributes[key], members) if key in attributes else [1] * members
         for key in (SEND, RECEIVE)
@@ -149,7 +149,7 @@ def _read_product(attributes: Mapping[str, str], members: int) -> NDArray[np.int
 
 
 def _read_pairs(attributes: Mapping[str, str], members: int) -> NDArray[np.int64]:
-    """(n, n) parts, row by row."""
+    """Matrix of parts, shape (n, n), from the ``splits`` attribute."""
     if len(attributes) > 1:
         raise ValueError(f"{PAIRS} cannot be combined with {SEND} or {RECEIVE}; leave those out")
     rows = attributes[PAIRS].split("/")

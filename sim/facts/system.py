@@ -1,4 +1,4 @@
-"""The machine: facts about its parts and how they are joined, no behaviour."""
+"""System: the components of a machine and the routes between them, without behaviour."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ WITHOUT_FACTS = (
 
 
 class Route(NamedTuple):
-    """One way between two GPUs.
+    """One route between two GPUs.
 
     Parameters
     ----------
-    components : numbers of the rate components that data cross, in order
-    weight : share of the data that goes this way, beside those of the other routes
+    components : numbers of the rate components (links) that data cross, in order
+    weight : relative share of the data on this route; shares of all routes of a pair are normalised
     """
 
     components: tuple[int, ...]
@@ -52,12 +52,13 @@ Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
 
 
 class Crossings(NamedTuple):
-    """Components that flows cross: a row for each component of each flow.
+    """Table of the components that flows cross: one row per flow and component.
 
     Parameters
     ----------
-    flow, component : (n,) by number; those of one flow in the order in which it crosses them
-    share : (n,) of the flow's data; a component that two routes of a flow cross has two rows
+    flow, component : (n,) flow number and component number of each row; rows of a flow are in
+        crossing order
+    share : (n,) fraction of the flow's data; a component on two routes of a flow has two rows
     """
 
     flow: NDArray[np.int64]
@@ -67,92 +68,98 @@ class Crossings(NamedTuple):
 
 @runtime_checkable
 class FlowRouter(Protocol):
-    """A router that answers for many flows at once, and says the same as one by one.
+    """Interface of a router that routes many flows in one call, with the same result as one by one.
 
     Attributes
     ----------
-    sprays : whether data of a pair go so many ways that nobody should list them
+    sprays : True if the data of a pair take too many routes to list
     """
 
     sprays: bool
 
     def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
-        """Routes of one pair."""
+        """Routes of one pair of GPUs."""
         ...
 
     def crossings(
         self, source: NDArray[np.int64], target: NDArray[np.int64], label: NDArray[np.int64] | int
     ) -> Crossings:
-        """Components that flows cross; ``label`` tells flows of one pair apart."""
+        """Components that many flows cross; ``label`` distinguishes flows of one pair."""
         ...
 
     def loads(
         self, source: NDArray[np.int64], target: NDArray[np.int64], amount: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Components, and the amounts that all flows together send over each."""
+        """Components, and the total amount that all flows together send over each."""
         ...
 
     def highest_route_cost(
         self, source: NDArray[np.int64], target: NDArray[np.int64], cost: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """(flows,) most that the costs of components add up to along a way; NaN without one."""
+        """Largest total cost of a route of each flow, shape (flows,); NaN if there is no route.
+
+        ``cost`` is a cost per component, such as its latency.
+        """
         ...
 
 
 @runtime_checkable
 class ExchangeRouter(Protocol):
-    """A router that knows what an exchange among many loads, without going through all pairs."""
+    """Interface of a router that computes loads of an all-to-all without visiting all pairs."""
 
     def exchange_loads(
         self, members: NDArray[np.int64], amount: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Components, and amounts over each, as of ``loads`` of all pairs; None: cannot tell."""
+        """Components and the amount over each if every member sends ``amount`` to every other one.
+
+        None if the router cannot compute it.
+        """
         ...
 
 
 @runtime_checkable
 class AvoidingRouter(Protocol):
-    """A router that can lead around components that are down.
+    """Interface of a router that can route around failed components.
 
     Attributes
     ----------
-    avoidable : numbers of the components that it can lead around
+    avoidable : numbers of the components that it can route around
     """
 
     avoidable: frozenset[int]
 
     def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
-        """Routes of one pair."""
+        """Routes of one pair of GPUs."""
         ...
 
     def avoiding(self, components: Iterable[int]) -> AvoidingRouter:
-        """The same router with ways around these as well; a GraphError where there are none."""
+        """Router that also avoids these components; raises GraphError if no other route exists."""
         ...
 
 
 def no_route(a: int, b: int) -> Sequence[int]:
-    """Router of a system without a network: the empty route."""
+    """Router of a system without a network; every route is empty."""
     return ()
 
 
 @dataclass(frozen=True)
 class System:
-    """Components, who belongs to which GPU, and the routes between GPUs.
+    """Machine: its components, the parts of each GPU, and the routes between GPUs.
 
     Parameters
     ----------
     components : ComponentList
-        Or components one by one.
+        All components; a sequence of Component is converted.
     gpus : names in rank order
-        Ranks are placed on them in this order.
+        GPU of each rank, unless a placement chooses others.
     parts : mapping
-        Of a GPU, by role: ``{"node0.gpu0": {"host": "node0.host", "dma": "node0.gpu0.dma",
+        Parts of each GPU by role: ``{"node0.gpu0": {"host": "node0.host", "dma": "node0.gpu0.dma",
         "hbm": "node0.gpu0.hbm"}}``.
     router : Router
-        Rate components that data from GPU a to GPU b use, in order; or routes, each of which
-        takes its share.
+        Function from GPU a and GPU b to the rate components on the route, in order; or to several
+        routes that share the data.
     fabric : str
-        The component whose backend answers for sends and collectives; "" for none.
+        Component whose backend times sends and collectives; "" for none.
 
     Examples
     --------
@@ -183,13 +190,14 @@ class System:
 
     @property
     def index(self) -> Mapping[str, int]:
-        """Number of each component by name."""
+        """Component number by name."""
         return self.components.by_name
 
     def with_components(self, components: ComponentList) -> System:
-        """The same machine with other rates, latencies and capacities of its parts, in order.
+        """Copy of the system whose components have other rates, latencies or capacities.
 
-        It is itself where none differs; names, roles and routes that are known stay known.
+        The components must have the same names and order.  Cached names, roles and routes are kept;
+        if nothing differs, the system itself is returned.
 
         Examples
         --------
@@ -212,12 +220,12 @@ class System:
         return self.components[self.number(name)]
 
     def number(self, name: str) -> int:
-        """The number of a component.
+        """Number of the component with the given name.
 
         Raises
         ------
         GraphError
-            No such name; the nearest one is named.
+            There is no such component; the message names the nearest.
         """
         if name not in self.index:
             near = difflib.get_close_matches(name, self.index, 1)
@@ -228,9 +236,9 @@ class System:
         return self.index[name]
 
     def match(self, pattern: str) -> tuple[int, ...]:
-        """Numbers of all components that a glob means: by name, or ``kind:POOL`` for ``node*``.
+        """Numbers of the components that a glob matches: by name, or by pool as ``kind:POOL.gpu*``.
 
-        A name of a component is no glob.
+        A pattern that equals a component's name matches only that component.
 
         >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
         (0,)
@@ -241,7 +249,7 @@ class System:
         return tuple(self.matching(pattern).tolist())
 
     def matching(self, pattern: str) -> NDArray[np.int64]:
-        """Numbers of all components that a glob means, as of :meth:`match`."""
+        """Numbers of the components that a glob matches, as an array; see :meth:`match`."""
         if pattern in self.index:
             return np.array([self.index[pattern]])
         if pattern not in self._matches:
@@ -261,14 +269,14 @@ class System:
 
         Parameters
         ----------
-        kind : of the component: ``gpu``, ``nic``, ``host``
-        node : machine that it is in
-        pool : kind of that machine
+        kind : kind of component: ``gpu``, ``nic``, ``host``
+        node : name of its machine
+        pool : kind of its machine
 
         Raises
         ------
         GraphError
-            No component has such a kind, node or pool; says which there are.
+            No component has the kind, node or pool; the message lists those that exist.
 
         Examples
         --------
@@ -302,17 +310,19 @@ class System:
         return tuple(self.components.names.name(i) for i in found.tolist())
 
     def _texts_of(self, fact: str) -> NDArray[Any]:
-        """(components,) kind, pool or machine of each."""
+        """Kind, pool or machine name of each component, shape (components,)."""
         if fact == "node":
             return np.array([*map(self.node_of, range(len(self.components)))], object)
         return self.components.column(lambda part: getattr(part, fact), object)
 
     def part(self, gpu: int, role: str) -> int:
-        """The component that plays a role for a GPU; -1 where there is none."""
+        """Component in a role of a GPU, such as its host or HBM; -1 if there is none."""
         return int(self.components_in_role(role)[gpu])
 
     def equivalence_classes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n,) equal for components of one kind, rate, limit and delays, in machines or between.
+        """Class number of components; equal for equal kind, rate, limit, latency and overhead.
+
+        Components in machines and components between machines are in different classes.
 
         >>> wires = [Component(f"wire{i}", "link", rate=r) for i, r in enumerate((1e9, 2e9, 1e9))]
         >>> System(tuple(wires)).equivalence_classes(np.array([0, 1, 2])).tolist()
@@ -332,13 +342,13 @@ class System:
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Numbers of the GPUs, in rank order."""
+        """Component numbers of the GPUs, in rank order."""
         if isinstance(self.gpus, NameSubset):
             return tuple(self.gpus.numbers.tolist())
         return tuple(self.number(name) for name in self.gpus)
 
     def components_in_role(self, role: str) -> NDArray[np.int32]:
-        """(components,) component that plays the role for each one, as of :meth:`part`."""
+        """Component in a role of each GPU, shape (components,); -1 if there is none."""
         if role not in self._components_by_role:
             self._components_by_role[role] = self._find_components_in_role(role)
         return self._components_by_role[role]
@@ -353,7 +363,7 @@ class System:
         return found
 
     def parts_by_gpu(self, role: str) -> dict[int, int]:
-        """The component that plays a role for each GPU that has one, by number.
+        """Component in a role of each GPU that has one, by GPU number.
 
         >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
         >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).parts_by_gpu("hbm")
@@ -369,12 +379,12 @@ class System:
         return {}
 
     def node_of(self, component: int) -> str:
-        """The machine that a component is in; "" between machines."""
+        """Name of the machine that contains a component; "" between machines."""
         return self.components.names.node(component)
 
     @cached_property
     def machine(self) -> NDArray[np.int64]:
-        """(components,) number of the machine that each is in; -1 between machines."""
+        """Machine number of each component, shape (components,); -1 between machines."""
         return self.components.names.machines()
 
     @cached_property
@@ -386,12 +396,12 @@ class System:
         return {}
 
     def routes(self, a: int, b: int) -> tuple[Route, ...]:
-        """The ways from GPU ``a`` to GPU ``b``, at least one; weights add up to 1.
+        """Routes from GPU ``a`` to GPU ``b``, at least one, with weights that add up to 1.
 
         Raises
         ------
         GraphError
-            A weight that is not above 0.
+            A route's weight is not above 0.
 
         Examples
         --------
@@ -411,11 +421,11 @@ class System:
         return self._route_cache[a, b]
 
     def route(self, a: int, b: int) -> tuple[int, ...]:
-        """Rate components of the first of the routes, in order."""
+        """Rate components of the first route from GPU ``a`` to GPU ``b``, in order."""
         return self.routes(a, b)[0].components
 
     def crossing_fractions(self, a: int, b: int) -> Mapping[int, float]:
-        """Share of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
+        """Fraction of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
         if (a, b) in self._share_cache:
             return self._share_cache[a, b]
         if self._sprays:
@@ -436,18 +446,19 @@ class System:
 
     @cached_property
     def _flow_router(self) -> FlowRouter | None:
-        """The router, if it answers for many flows at once; asking a protocol takes 80 us."""
+        """The router if it implements FlowRouter; cached, since the protocol check takes 80 us."""
         return self.router if isinstance(self.router, FlowRouter) else None
 
     @cached_property
     def _sprays(self) -> bool:
-        """Whether the ways of a pair are too many to list."""
+        """True if the routes of a pair are too many to list."""
         return self._flow_router is not None and self._flow_router.sprays
 
     def zero_byte_latencies(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
-        """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
+        """Time that a message of 0 bytes takes for each flow, in s: sum of latencies and overheads.
 
-        Of several routes, the longest: the message is there when all of it is.  NaN for none.
+        If a flow has several routes, the longest counts, since the message is complete when all its
+        parts are.  NaN if there is no route.
 
         Examples
         --------
@@ -472,12 +483,12 @@ class System:
         return self.components.column(lambda part: part.latency + part.overhead, np.float64)
 
     def crossings(self, source: ArrayLike, target: ArrayLike, label: ArrayLike = 0) -> Crossings:
-        """Components that flows cross, many flows at once.
+        """Components that flows cross, for many flows in one call.
 
         Parameters
         ----------
-        source, target : (flows,) GPUs or hosts by number
-        label : tells flows of one pair apart, where a hash chooses among routes
+        source, target : (flows,) component numbers of GPUs or hosts
+        label : distinguishes flows of one pair, if a hash chooses their route
 
         Examples
         --------
@@ -504,7 +515,7 @@ class System:
     def loads(
         self, source: ArrayLike, target: ArrayLike, amount: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Components, and the amounts that flows together send over each.
+        """Components, and the total amount that all flows together send over each.
 
         Examples
         --------
@@ -528,25 +539,25 @@ class System:
     def exchange_loads(
         self, members: Sequence[int], amount: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-        """Components, and the amounts over each, where each member sends each other as much.
+        """Components and the amount over each if every member sends ``amount`` to every other one.
 
-        None where the router cannot tell without going through all pairs.
+        None if the router cannot compute it without visiting every pair.
         """
         if not isinstance(self.router, ExchangeRouter):
             return None
         return self.router.exchange_loads(np.asarray(members, np.int64), amount)
 
     def with_pinned_routes(self, pins: Mapping[tuple[str, str], int]) -> System:
-        """The same machine in which data between some GPUs take one of their routes alone.
+        """Copy of the system in which the data of some pairs of GPUs take only one of their routes.
 
         Parameters
         ----------
-        pins : number of the route, by names of sender and receiver
+        pins : index of the route, by names of sender and receiver
 
         Raises
         ------
         GraphError
-            No such GPU, or no such route.
+            There is no such GPU or route.
         """
         by_number: dict[tuple[int, int], Route] = {}
         for (here, there), pick in pins.items():
@@ -566,12 +577,12 @@ class System:
         return replace(self, router=router)
 
     def avoiding(self, components: Iterable[int]) -> System:
-        """The same machine in which data are led around some components.
+        """Copy of the system whose routes avoid some components.
 
         Raises
         ------
         GraphError
-            One that nothing leads around, by its name.
+            No other route exists around a component; the message names it.
         """
         down, router = sorted(components), self.router
         avoidable = router.avoidable if isinstance(router, AvoidingRouter) else frozenset()
@@ -589,7 +600,7 @@ class System:
         return replace(self, router=router.avoiding(down))
 
     def latency(self, a: int, b: int) -> Seconds:
-        """Latencies along the longest route, added up."""
+        """Total latency of the longest route from GPU ``a`` to GPU ``b``."""
         if self._flow_router is not None and self._sprays:
             cost = self.components.column(lambda part: part.latency, np.float64)
             return float(
@@ -598,14 +609,14 @@ class System:
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
-        """Largest rate from ``a`` to ``b``: the first component to saturate; infinite for none."""
+        """Largest rate from ``a`` to ``b``, limited by one component; infinite if unrouted."""
         rates = {c: self.components[c].rate or 0.0 for c in self.crossing_fractions(a, b)}
         shares = self.crossing_fractions(a, b)
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
 
 
 def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
-    """Routes from a router's answer, with weights normalised to 1."""
+    """Routes that a router returned, with weights normalised to a sum of 1."""
     routes = [r for r in ways if isinstance(r, Route)]
     if not routes:
         return (Route(tuple(c for c in ways if not isinstance(c, Route))),)
@@ -631,7 +642,7 @@ DIGITS = re.compile(r"[0-9?\[]")  # glob characters that distinguish names by di
 
 
 def depends_on_digits(pattern: str) -> bool:
-    """Whether of two names that differ in digits alone a glob may mean one.
+    """True if a glob may match one of two names that differ only in their digits.
 
     >>> [depends_on_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
     [False, True, False]
@@ -640,11 +651,11 @@ def depends_on_digits(pattern: str) -> bool:
 
 
 def matches_pattern(pattern: str, component: Component, name: str = "") -> bool:
-    """Whether a glob means a component: by name, or by its machine or the kind of that.
+    """True if a glob matches a component: its name, its machine, or ``kind:`` and its pool.
 
     Parameters
     ----------
-    name : to look at in place of its own: of what it is a part of
+    name : name to match instead of the component's own, e.g. that of the part it belongs to
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Merge of answers: those of several backends, each about some rows, as one table."""
+"""Merge of op timings that several backends returned for different rows of one table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Rows = NDArray[np.int64]
 
 
 class Merge:
-    """Table of answers, filled group of rows by group.
+    """Table of op timings that is filled in groups of rows, one backend at a time.
 
     Parameters
     ----------
     n : int
-        Rows in all.
+        Number of rows of the table.
 
     Examples
     --------
@@ -45,12 +45,12 @@ class Merge:
     def add(
         self, rows: Rows, timing: Timing, component: NDArray[np.int32] | None, source: str
     ) -> None:
-        """Add the answer about some rows.
+        """Add the timings of some rows.
 
         Parameters
         ----------
-        component : (rows,) who was asked; None where nobody was placed
-        source : of what the answer names no source of
+        component : (rows,) component whose backend timed each row; None if the graph is not placed
+        source : source of the rows for which the timing names none
         """
         if not len(rows):
             return
@@ -72,7 +72,7 @@ class Merge:
             self._holds.append((rows, timing.holds))
 
     def _add_coded(self, rows: Rows, timing: Timing, source: str) -> None:
-        """Add what the answer holds as codes: sources, spreads, doubts."""
+        """Add the dictionary-encoded columns of a timing: sources, spreads, error distributions."""
         if timing.source is None:
             self.source[rows] = self._source_number(source)
         else:
@@ -94,7 +94,7 @@ class Merge:
         return self.sources.setdefault(source, len(self.sources))
 
     def timing(self) -> Timing:
-        """The merged answers, with the usage of every row written out."""
+        """Merged timings of all rows, with the usage of every row explicit."""
         n = len(self.fixed)
         usage = None
         if self._usage:
@@ -118,7 +118,7 @@ class Merge:
         return Coded(codes, tuple(s for _, s in self.spreads))
 
     def _merged_holds(self) -> Holds | None:
-        """Holds of all groups, by row of the table."""
+        """Holds of all groups, in the order of the merged table's rows."""
         if not self._holds:
             return None
         row = np.concatenate([np.repeat(rows, np.diff(h.indptr)) for rows, h in self._holds])
@@ -135,7 +135,7 @@ class Merge:
 
 
 def _explicit_usage(timing: Timing, component: NDArray[np.int32] | None) -> Usage | None:
-    """Usage of an answer, written out."""
+    """Explicit usage of a timing; raises an error for work of ops that are not placed."""
     if component is not None:
         return timing.with_explicit_usage(component).usage
     if timing.work is not None and timing.usage is None:

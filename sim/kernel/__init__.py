@@ -1,1 +1,1 @@
-"""How kernels are compiled and cached, and small kernels that every room may use."""
+"""Compilation and caching of numba kernels, and small kernels for general use."""

@@ -1,4 +1,4 @@
-"""Numbering of equal keys by hash tables with open addressing, without sorting."""
+"""Factorization by open-addressing hash tables: equal keys get equal numbers, without sorting."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Numbers = NDArray[np.int64]
 
 
 def number_by_first_appearance(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """(n,) a number for each key, by first appearance; and (numbers,) its first position.
+    """Factorize keys by first appearance: a number per key, and each number's first position.
 
     >>> numbers, first = number_by_first_appearance(np.array([7, 3, 7]))
     >>> numbers.tolist(), first.tolist()
@@ -28,7 +28,7 @@ def number_by_first_appearance(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
 
 
 def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
-    """(n,) number of each row of a table, equal for equal rows, and where each first stands.
+    """Factorize the rows of a table: a number per row, and the first position per number.
 
     >>> numbers, first = number_rows(np.array([[1, 2], [1, 3], [1, 2]]))
     >>> numbers.tolist(), first.tolist()
@@ -41,7 +41,7 @@ def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
 
 
 def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """Numbers and first positions of pairs of columns; the first column counts from 0.
+    """Factorize pairs of two columns; the numbers in the first column count from 0.
 
     >>> number_pairs(np.array([0, 0, 1]), np.array([-5, -5, -5]))[0].tolist()
     [0, 0, 1]
@@ -59,14 +59,14 @@ def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
 def equal_multisets(
     order: Numbers, begins: Numbers, of: Numbers, left: Numbers, right: Numbers
 ) -> bool:
-    """Whether each multiset of numbers equals the one that it is compared with.
+    """True if each listed multiset of numbers equals the one that it is compared with.
 
     Parameters
     ----------
-    order : members of one bag after the other
-    begins : (bags + 1,) where each begins
+    order : members of all multisets, one multiset after the other
+    begins : (multisets + 1,) position of each multiset's first member in ``order``
     of : number of each member
-    left, right : (bags,) a bag, and the one that it should equal
+    left, right : indices of the multisets to compare, pair by pair
 
     Examples
     --------
@@ -80,7 +80,7 @@ def equal_multisets(
 
 @jit
 def _number_keys(keys: Any, table: Any, numbers: Any, first: Any) -> int:
-    """Number keys by first appearance."""
+    """Factorize keys by first appearance, with a hash table; returns the count of numbers."""
     mask, found = len(table) - 1, 0
     for i in range(len(keys)):
         mixed = keys[i] * np.uint64(0x9E3779B97F4A7C15)

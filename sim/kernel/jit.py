@@ -1,7 +1,7 @@
-"""Compilation of kernels: linked and cached; by plain ``njit``; or none, without numba.
+"""Compilation of kernels: linked and cached, by plain ``njit``, or none if numba is missing.
 
-``link`` and ``prefetch`` build on numba's private API and are used with the versions whose API is
-known.  Another version compiles with ``njit`` alone: the same answers, but anew in every process.
+``numba_linking`` and ``prefetch`` use numba's private API, and only with versions where it is
+known.  Other versions compile with plain ``njit``: same results, but compiled in every process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ else:
 
 
 def _is_linking_available() -> bool:
-    """Whether the installed numba has the private API that linked kernels need."""
+    """True if the installed numba has the private API that linked kernels need."""
     if INTERPRETED or os.environ.get("FORETRACE_PLAIN_NJIT") == "1":
         return False
     known: bool = OLDEST <= numba.version_info.short < AFTER
@@ -48,7 +48,7 @@ LINKED = _is_linking_available()
 if not LINKED:
 
     def jit(kernel: Kernel) -> Kernel:
-        """Kernel compiled at its first call in this process; the function itself without numba."""
+        """Decorator: compile a kernel at its first call; without numba, leave it unchanged."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
     jit_without_refcounts = jit_as_argument = jit
@@ -66,10 +66,11 @@ else:
     _STATS = [source.stat() for source in _SOURCES]
 
     def _compile_kernel(kernel: Kernel, **options: Any) -> Kernel:
-        """Compiled kernel whose cache is dropped once any of the sources has changed.
+        """Compiled kernel whose cache becomes invalid when any of the kernel sources changes.
 
-        Left alone, numba looks at the kernel's own file only, and code of the kernels that it
-        calls stays in it as it was.  What is cached names its module, and a plug-in's may change.
+        By itself, numba checks only the kernel's own file, and would keep outdated code of the
+        kernels that it calls.  The cache key also contains the module name, since a plug-in's
+        module may change.
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
         own = Path(kernel.__code__.co_filename)
@@ -83,26 +84,26 @@ else:
         return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
     def jit(kernel: Kernel) -> Kernel:
-        """The kernel, compiled at its first call.
+        """Decorator: compile a kernel at its first call.
 
-        An index that is computed may not be below zero: it does not count from the end, and
-        only ``NUMBA_BOUNDSCHECK=1`` refuses it.
+        A computed index must not be negative: it would not count from the end, and only
+        ``NUMBA_BOUNDSCHECK=1`` detects it.
         """
         return _compile_kernel(kernel)
 
     def jit_without_refcounts(kernel: Kernel) -> Kernel:
-        """Compile a kernel that creates no array, without reference counts of arrays.
+        """Decorator: compile a kernel that creates no array, without reference counting of arrays.
 
-        A small kernel spends a quarter of its time on that count.
+        Reference counting would take a quarter of a small kernel's time.
         """
         return _compile_kernel(kernel, _nrt=False)
 
     def jit_as_argument(kernel: Kernel) -> Kernel:
-        """The same of a kernel that may be an argument of another: see `as_argument`."""
+        """Decorator: compile a kernel that may be an argument of others; see `as_argument`."""
         return _compile_kernel(kernel, passed=True, _nrt=False)
 
     class _CompileAnnouncement(event.Listener):
-        """Log line, written once, that kernels are being compiled and that it takes a while."""
+        """Listener that logs once that kernels are being compiled."""
 
         said = False
 
@@ -119,9 +120,9 @@ else:
 
 
 def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
-    """Compiled kernel for these exact argument types, called without checking them.
+    """Kernel compiled for exactly these argument types, which calls do not check.
 
-    Looking costs more than a short kernel takes.
+    For a short kernel, the check would take longer than the call.
     """
     if not LINKED:
         return kernel
@@ -130,5 +131,5 @@ def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
 
 
 def as_argument(kernel: Callable[..., Any], *arguments: object) -> object:
-    """Kernel as an argument of others, to be given arguments like these."""
+    """Wrap a kernel to pass it to another; ``arguments`` are examples of its own arguments."""
     return KernelArgument(cast(LinkedKernel, kernel), arguments) if LINKED else kernel

@@ -1,15 +1,15 @@
-"""Kernels that call kernels, optimised once per entry point that Python calls.
+"""Linking of numba kernels: code is optimised once per entry point that Python calls.
 
-Left alone, numba optimises every kernel and makes machine code of it together with all that it
-calls, so that a kernel ten calls deep goes through LLVM ten times.  Here a kernel that another
-one calls is a *part*: typed and translated once, then linked into the *whole*, the kernel that
-Python calls, and only that is optimised.  Kernels are the same; a cold start takes half the time.
+By itself, numba optimises every kernel together with all kernels that it calls, so that a kernel
+ten calls deep is optimised ten times.  Here, a called kernel is a *part*: it is typed and
+translated once, and linked into the *whole*, the kernel that Python calls.  Only the whole is
+optimised.  Results are the same; a cold start takes half the time.
 
-Nor does an index wrap around: numba looks at the sign of each and adds the length to those below
-zero, on the way of every load that waits for another; kernels take a fifth less time without.
+Array indices do not wrap around: numba would test the sign of each index and add the length to
+negative ones.  Without this test, kernels take a fifth less time.
 
-Most of a cold start is numba's own Python.  The same operator on the same types is typed once,
-registries are read once a kernel, and Python's garbage collector waits until the whole is done.
+Most of a cold start is numba's own Python code.  So each operator is typed once per combination of
+types, registries are read once per kernel, and garbage collection is off during compilation.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
 class LinkedKernel(CPUDispatcher):
-    """Kernel that is compiled whole when Python calls it, and linked as a part into its callers.
+    """Kernel that is compiled as a whole for Python, and linked as a part into other kernels.
 
     Parameters
     ----------
-    function : the kernel
-    passed : whether it may be an argument of other kernels: see `KernelArgument`
-    options : of ``numba.njit``
+    function : Python function of the kernel
+    passed : True if it may be an argument of other kernels, see `KernelArgument`
+    options : options of ``numba.njit``
     """
 
     def __init__(self, function: Callable[..., Any], passed: bool = False, **options: Any):
@@ -61,7 +61,7 @@ class LinkedKernel(CPUDispatcher):
 
 
 class _Part(CPUDispatcher):
-    """Kernel as other kernels call it: translated once for all constants of one type."""
+    """Kernel as called by other kernels: translated once for all constants of one type."""
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         return super().get_call_template(tuple(map(types.unliteral, args)), kws)
@@ -69,7 +69,7 @@ class _Part(CPUDispatcher):
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Keep the garbage collector from going through what a compilation makes, again and again."""
+    """Context without garbage collection, which would rescan a compilation's objects."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -80,14 +80,14 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 class KernelArgument(types.WrapperAddressProtocol):
-    """Kernel as an argument of another one, which calls it by its address.
+    """Kernel as an argument of another kernel, which calls it by its address.
 
-    Whoever calls it is compiled once for all kernels of one signature.
+    The calling kernel is compiled once for all arguments of one signature.
 
     Parameters
     ----------
-    kernel : made with ``passed=True``
-    arguments : like those that it will be given; it returns an integer
+    kernel : kernel to pass, compiled with ``passed=True``
+    arguments : example arguments, which set the types; the kernel must return an integer
     """
 
     def __init__(self, kernel: LinkedKernel, arguments: tuple[object, ...]):
@@ -105,7 +105,7 @@ class KernelArgument(types.WrapperAddressProtocol):
         self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
 
     def signature(self) -> Any:
-        """Numba's signature of the kernel."""
+        """Signature of the kernel, in numba's types."""
         return self._signature
 
     def __wrapper_address__(self) -> int:
@@ -113,7 +113,7 @@ class KernelArgument(types.WrapperAddressProtocol):
 
 
 class _PartLibrary(JITCodeLibrary):
-    """Code as translated to LLVM: neither optimised nor compiled to machine code."""
+    """LLVM code of a part: translated, but neither optimised nor compiled to machine code."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
@@ -124,7 +124,7 @@ class _PartLibrary(JITCodeLibrary):
 
 
 class _WholeLibrary(JITCodeLibrary):
-    """Code together with all its parts, and with theirs."""
+    """LLVM code of a whole: a kernel together with all its parts, recursively."""
 
     def add_linking_library(self, library: JITCodeLibrary) -> None:
         if library not in self._linking_libraries:
@@ -134,7 +134,7 @@ class _WholeLibrary(JITCodeLibrary):
                     self.add_linking_library(other)
 
     def _optimize_final_module(self) -> None:
-        """Make linked parts internal to the module, so that LLVM may inline and drop them."""
+        """Make linked parts internal to the module, so that LLVM can inline or drop them."""
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
@@ -142,14 +142,14 @@ class _WholeLibrary(JITCodeLibrary):
 
 
 def _prepare_lowering(state: Any) -> None:
-    """Make indices unsigned, and read numba's registries for the last time."""
+    """Make array indices unsigned, and read numba's registries only this once."""
     state.calltypes = _without_wraparound(state.calltypes)
     state.targetctx.refresh()
     state.targetctx.refresh = lambda: None  # otherwise it is repeated at each array access
 
 
 def _without_wraparound(call_types: dict[Any, Any]) -> dict[Any, Any]:
-    """Types of calls in which indices of arrays are unsigned, which numba takes as they are."""
+    """Call types with unsigned array indices, so that numba adds no code for negative ones."""
     return {call: _with_unsigned_index(call, made) for call, made in call_types.items()}
 
 
@@ -162,7 +162,7 @@ def _with_unsigned_index(call: Any, made: Any) -> Any:
 
 
 def _unsigned_index(index: Any) -> Any:
-    """Unsigned type of an index or a tuple of them; of constants the sign is known."""
+    """Unsigned type of an index or a tuple of indices; constants keep their type."""
     if isinstance(index, types.BaseTuple):
         members: Any = index
         return types.Tuple([_unsigned_index(one) for one in members])
@@ -199,9 +199,9 @@ class _LowerWhole(NativeLowering):
 
 
 class _CachingContext(Context):
-    """Numba's typing context, which remembers the signatures of functions other than kernels.
+    """Numba typing context that caches the signatures of functions other than kernels.
 
-    Numba tries some ten templates for each ``+`` of a kernel.
+    Numba would try about ten templates for each ``+`` in a kernel.
     """
 
     _known: ClassVar[dict[Any, Any]] = {}
@@ -223,7 +223,7 @@ class _CachingContext(Context):
 
 
 class _Compiler(CompilerBase):
-    """Compiler pipeline of numba with its translation to LLVM replaced."""
+    """Numba's compiler pipeline with another translation step to LLVM."""
 
     lowering: type[NativeLowering]
 

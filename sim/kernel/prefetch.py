@@ -1,8 +1,8 @@
-"""Prefetch hint to the processor for a row of a table that will be read soon.
+"""Prefetch hint to the CPU for a table row that will be read soon.
 
-A thousand streams that each go through their own rows are too many for the processor to foresee:
-half of the time of an op was waiting for memory.  When an op starts, the next row of its graph,
-mostly what follows it on its stream, is some thousand ops from being looked at.
+Rows of a thousand streams are too many for the CPU's own prefetcher: half of the time per op was
+waiting for memory.  When an op starts, the next row of its graph, usually the next op of its
+stream, is prefetched; it is needed about a thousand ops later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if not LINKED:
 
     @jit
     def prefetch(table: Any, row: Any) -> None:
-        """Do nothing: without a compiler there is no hint to give."""
+        """Do nothing; without a compiler there is no prefetch hint."""
 
 else:
     from llvmlite import ir
@@ -25,7 +25,7 @@ else:
 
     @intrinsic
     def prefetch(_: Any, table: Any, row: Any) -> Any:
-        """Bring a row nearer; a row that is not there is no error."""
+        """Prefetch a table row into the CPU cache; a row number out of range is allowed."""
 
         def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             array = make_array(table)(context, builder, args[0])

@@ -1,10 +1,10 @@
-"""Allocation of consecutive rows of a growing table."""
+"""Allocator of consecutive rows in a growing table."""
 
 from __future__ import annotations
 
 
 class RowAllocator:
-    """Free list of a growing table: blocks of consecutive rows, reused by size.
+    """Allocator of blocks of consecutive rows; freed blocks are reused for the same size.
 
     Examples
     --------
@@ -21,7 +21,7 @@ class RowAllocator:
         self._free: dict[int, list[int]] = {}
 
     def take(self, count: int) -> int:
-        """Allocate ``count`` consecutive rows; returns the number of the first."""
+        """Allocate ``count`` consecutive rows; returns the first."""
         free = self._free.get(count)
         if free:
             return free.pop()
@@ -30,6 +30,6 @@ class RowAllocator:
         return first
 
     def free(self, first: int, count: int) -> None:
-        """Free rows that were taken together; none where the count is 0."""
+        """Free a block of rows that was allocated together; a count of 0 does nothing."""
         if count:
             self._free.setdefault(count, []).append(first)

@@ -1,1 +1,1 @@
-"""Media, compiled: who shares what is in flight."""
+"""Compiled media: how concurrent flows share the rates of components."""

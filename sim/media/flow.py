@@ -1,7 +1,7 @@
-"""Flow as kernels of any medium read it: what it crosses, how fast it may go, what is left.
+"""Access of media kernels to a flow: components on its route, rate limits and work left.
 
-``s`` are the tables of flows, which all media have in common; ``f`` is a row of flows, ``u`` one of
-its uses: a component and the weight with which it is used.
+``s`` are the tables of flows, which all media share. ``f`` is the row of a flow. ``u`` is the row
+of one of its uses: a component and the weight with which the flow uses it.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["completion_tick", "component", "rate_alone", "remaining_work", "uses
 
 @jit_without_refcounts
 def uses(s: State, f: Int) -> tuple[Int, Int]:
-    """First of a flow's uses, and the one behind its last, in the order of its backend."""
+    """Range of a flow's uses, as first row and end row, in the order that its backend gave."""
     return s[1][f, lay.START], s[1][f, lay.START] + s[1][f, lay.COUNT]
 
 
 @jit_without_refcounts
 def component(s: State, u: Int) -> Int:
-    """Component of a use."""
+    """Component of a use, as its index."""
     return s[2][u, lay.COMPONENT]
 
 
 @jit_without_refcounts
 def work(s: State, f: Int) -> tuple[Int, Int]:
-    """Work left of a flow that is not in the max-min medium: rate units x ticks in two words."""
+    """Work left of a flow of a plugged-in medium, in rate units x ticks, as two words."""
     return s[1][f, lay.TAG_HI], s[1][f, lay.TAG_LO]
 
 
 @jit_without_refcounts
 def rate_alone(s: State, f: Int, u: Int, rate: Int) -> Int:
-    """Rate of a flow that has a component of some rate to itself."""
+    """Rate of a flow if it has a component with the given rate to itself."""
     hi, lo = mul(rate, np.int64(ONE))
     return min(div(hi, lo, s[2][u, lay.WEIGHT]), s[1][f, lay.LIMIT])
 
 
 @jit_without_refcounts
 def remaining_work(hi: Int, lo: Int, rate: Int, ticks: Int) -> tuple[Int, Int]:
-    """Work left after some ticks at a rate."""
+    """Work left after running for some ticks at a rate."""
     return sub(hi, lo, *mul(rate, ticks))

@@ -1,9 +1,9 @@
-"""Ports of a medium: each has a queue of flows, and at most one tick at which it has to do.
+"""Port queues for media plug-ins: each port has a queue of flows and one scheduled tick.
 
-Two tables: of ports, whose last row is no port but holds where the plan begins, and of flows.  A
-row of ports begins with the node of its plan (:mod:`.max_min.pairing_heap`) and the ends of its
-queue and its rate, a row of flows with what comes after it in a queue.  All other columns are the
-medium's own.
+There is a table of ports and a table of flows. The last row of the port table is not a port: it
+holds the head of the schedule. A port row begins with its heap node (:mod:`.max_min.pairing_heap`),
+the head and tail of its queue, and its rate. A flow row begins with the next flow in its queue. All
+other columns belong to the medium.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEHIND = 0  # of flows
 
 
 def new_ports(rates: Sequence[int], columns: int) -> Array:
-    """(ports + 1, PORT + columns) Table of ports with nothing to do.
+    """Create the table of ports with empty queues, shape (ports + 1, PORT + columns).
 
     >>> ports = new_ports([10, 20], 0)
     >>> plan(ports, 1, 5), plan(ports, 0, 5), int(next_port(ports)), int(next_tick(ports))
@@ -36,7 +36,7 @@ def new_ports(rates: Sequence[int], columns: int) -> Array:
 
 @jit_without_refcounts
 def plan(ports: Array, port: Int, tick: Int) -> None:
-    """Note when a port has to do, in place of what was planned; NONE for never."""
+    """Schedule a port's next action at a tick, in place of the old one; NONE for never."""
     if ports[port, BEFORE] != ABSENT:
         ports[-1, FIRST] = remove(ports, ports[-1, FIRST], port)
     if tick != NONE:
@@ -46,20 +46,20 @@ def plan(ports: Array, port: Int, tick: Int) -> None:
 
 @jit_without_refcounts
 def next_port(ports: Array) -> Int:
-    """Port that has to do first, the least of those of one tick; NONE for none."""
+    """Port with the earliest scheduled action, the lowest number on a tie; NONE for none."""
     return ports[-1, FIRST]
 
 
 @jit_without_refcounts
 def next_tick(ports: Array) -> Int:
-    """Tick at which a port has to do next, NONE for never."""
+    """Tick of the earliest scheduled action of any port, NONE for never."""
     port = ports[-1, FIRST]
     return np.int64(NONE) if port == NONE else ports[port, KEY_HI]
 
 
 @jit_without_refcounts
 def join(own: tuple[Array, Array], port: Int, f: Int) -> bool:
-    """Let a flow join the queue of a port; whether it is the first there."""
+    """Append a flow to the queue of a port; True if it is now the head."""
     ports, flows = own
     flows[f, BEHIND] = NONE
     last = ports[port, LAST]
@@ -73,7 +73,7 @@ def join(own: tuple[Array, Array], port: Int, f: Int) -> bool:
 
 @jit_without_refcounts
 def leave(own: tuple[Array, Array], port: Int, f: Int) -> bool:
-    """Take a flow out of the queue of a port; whether it was the first there."""
+    """Remove a flow from the queue of a port; True if it was the head."""
     ports, flows = own
     before, at = np.int64(NONE), ports[port, FIRST]
     while at != f:

@@ -1,1 +1,1 @@
-"""Record of a run: what backends answered, the schedule that came out, or its aggregates."""
+"""Record of a run: the op timings from the backends, and the schedule or its aggregates."""

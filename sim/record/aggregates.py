@@ -1,7 +1,7 @@
-"""Aggregates of a run: first starts, last ends, busy times and time by box, of each rank.
+"""Aggregates of a run per rank: first starts, last ends, busy times, and the time breakdown.
 
-They are kept of every run, and are some hundred bytes per rank; one row per op is kept where asked
-for.
+Every run keeps them, at some hundred bytes per rank; one row per op is kept only on request or for
+small runs.
 """
 
 from __future__ import annotations
@@ -34,28 +34,31 @@ EXPOSED = BOXES.index("exposed_communication")
 
 @dataclass(frozen=True)
 class RunAggregates:
-    """Ticks of a run, by rank, period, component and kind.
+    """Aggregated times of a run, by rank, period, component and kind of op; in ticks unless noted.
 
-    A run without periods has one window instead, from its first release to its last end; so has
-    the whole of several jobs, whose ranks are listed job after job.
+    A run without periods has one window instead, from its first release to its last end.  So has
+    the union of several jobs, whose ranks are listed job after job.
 
     Parameters
     ----------
     ops : number of ops
     first : tick of the first release
-    steps : (k,) periods that there are, ascending
-    start, end : (k, ranks) first start and last end on each rank; -1 where it has none
-    busy : (components, kinds) ticks of slots that were held; int64, or Python integers where the
-        slots of a run together held more than int64 does
-    moved : (components, kinds) s of work at the full rate, or of holding the whole capacity
-    sources : s of ops by where their time comes from
-    exposed : (k, ranks) ticks with communication in flight and no compute, in each step's window
-    boxes : (7, 1 + k, ranks) ticks in each box of ``activity`` before the first step and in each
-        step's window; or None where not kept
-    windows : (components, 100) share of time in work in equal windows of the run, or None
-    taken : (components, 100) slots taken over all slots in the same windows, or None
-    beside : tick of the last end of what is in no step
-    under_way : the same of the graph that the run was given
+    steps : (k,) numbers of the periods, ascending
+    start, end : (k, ranks) first start and last end of each period on each rank; -1 if it has no op
+        there
+    busy : (components, kinds) ticks of held slots, summed; int64, or Python integers if the sum
+        exceeds int64
+    moved : (components, kinds) time of work in s if done at the full rate, or of holding the total
+        capacity
+    sources : ticks of ops, by the source of their time
+    exposed : (k, ranks) ticks with communication in flight but no compute, in each period's window
+    boxes : (7, 1 + k, ranks) ticks in each category of the time breakdown, before the first period
+        and in each period's window; None if not kept
+    windows : (components, 100) fraction of time in which each component works, in 100 equal windows
+        of the run, or None
+    taken : (components, 100) fraction of slots in use, in the same windows, or None
+    beside : tick of the last end of ops without a period
+    under_way : tick of the last end of ops without a period in the graph that the run was given
     """
 
     ops: int
@@ -75,12 +78,15 @@ class RunAggregates:
 
     @cached_property
     def last(self) -> int:
-        """Tick of the last end."""
+        """Tick of the last end of any op."""
         return max(int(self.end.max(initial=self.first)), self.first, self.beside)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
-        """(k + 1,) ticks at which the first step begins and each step ends on its last rank."""
+        """Period boundaries in ticks, shape (k + 1,): start of the first, then end of each.
+
+        A period ends when its last rank does.
+        """
         if not len(self.steps):
             return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
@@ -89,22 +95,22 @@ class RunAggregates:
 
     @cached_property
     def marks(self) -> NDArray[np.int64]:
-        """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
+        """First release and period boundaries in ticks, shape (k + 2,), for the time breakdown."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
-        """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
+        """Aggregates with the time breakdown between the marks, as far as ``keep`` asks for it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 
 
 def first_period_start_tick(first: int, under_way: int, end: int) -> int:
-    """Tick at which the first period begins: where what was under way ends, if it ends in it.
+    """Start tick of the first period: its first start, or the end of earlier overlapping ops.
 
     Parameters
     ----------
-    first, end : ticks of its first start and last end
-    under_way : tick of the last end of what is in no period
+    first, end : ticks of the first start and the last end of the first period
+    under_way : tick of the last end of ops that are in no period
 
     Examples
     --------
@@ -117,9 +123,9 @@ def first_period_start_tick(first: int, under_way: int, end: int) -> int:
 def add_ticks(
     into: NDArray[Any], at: tuple[NDArray[Any], ...], ticks: NDArray[np.int64]
 ) -> NDArray[Any]:
-    """Table with ticks added to its cells; of Python integers where int64 would overflow.
+    """Add ticks to cells of a table; it becomes a table of Python integers before int64 overflows.
 
-    Times of all ranks add up beyond the range of one: 16,384 of them in ten minutes.
+    Summed over many ranks, times exceed int64: 16,384 ranks in ten minutes.
 
     Examples
     --------
@@ -140,7 +146,7 @@ def add_ticks(
 
 
 def first_rows_of_equal_runs(*columns: NDArray[Any]) -> NDArray[np.int64]:
-    """First rows of runs of equal rows.
+    """First row of each run of equal consecutive rows.
 
     >>> first_rows_of_equal_runs(np.array([5, 5, 5, 7]), np.array([1, 1, 0, 0])).tolist()
     [0, 2, 3]

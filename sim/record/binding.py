@@ -1,4 +1,4 @@
-"""Binding of backends to components, and one question to each."""
+"""Binding of backends to components, and timing of all ops by one call to each backend."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NOBODY, TOLD = -1, -2  # component codes of ops that no backend times: as record
 
 
 class Bindings(Sequence[Backend | None]):
-    """Backend of each component.
+    """Backend of each component; a sequence indexed by component number.
 
     Parameters
     ----------
-    backends : each once
-    backend_index : (components,) number of each one's; -1 for none
+    backends : the distinct backends
+    backend_index : (components,) index into ``backends`` of each component; -1 for no backend
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Bindings(Sequence[Backend | None]):
 
     @classmethod
     def of(cls, bound: Sequence[Backend | None]) -> Bindings:
-        """From the backend of each component."""
+        """Bindings from a sequence with the backend of each component."""
         if isinstance(bound, cls):
             return bound
         once = {id(b): b for b in bound if b is not None}
@@ -64,20 +64,20 @@ class Bindings(Sequence[Backend | None]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Backend | None]: ...
     def __getitem__(self, at: int | slice) -> Backend | Sequence[Backend | None] | None:
-        """Backend of a component, or of several."""
+        """Backend of a component by number, or of several by a slice."""
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         which = int(self.backend_index[at])
         return None if which < 0 else self.backends[which]
 
     def first_component_per_backend(self, components: Sequence[int]) -> list[int]:
-        """The first of some components that each backend, or none, is bound to."""
+        """First of the given components for each distinct backend, no backend included."""
         numbers = np.asarray(components, np.int64)
         _, first = np.unique(self.backend_index[numbers], return_index=True)
         return [int(i) for i in numbers[first]]
 
     def without_unused(self) -> Bindings:
-        """The same without backends of no component, in the order of the first of each."""
+        """Bindings without backends that no component uses, ordered by first use."""
         used, first = np.unique(self.backend_index[self.backend_index >= 0], return_index=True)
         order = used[np.argsort(first)]
         place = np.full(len(self.backends) + 1, -1, np.int32)  # the last one: no backend
@@ -85,17 +85,17 @@ class Bindings(Sequence[Backend | None]):
         return Bindings([self.backends[i] for i in order.tolist()], place[self.backend_index])
 
     def map_backends(self, function: Callable[[Backend], Backend]) -> Bindings:
-        """The same with another backend in place of each."""
+        """Bindings in which each backend is replaced by the result of a function."""
         return Bindings([function(b) for b in self.backends], self.backend_index)
 
 
 class BackendsByName(Mapping[str, Backend]):
-    """Backends of components by name, without a row for each.
+    """Mapping from component name to backend, computed without storing every name.
 
     Parameters
     ----------
-    names : of all components
-    bound : their backends
+    names : names of all components
+    bound : backend of each component
 
     Examples
     --------
@@ -114,7 +114,7 @@ class BackendsByName(Mapping[str, Backend]):
         return [int(i) for i in np.flatnonzero(self.bound.backend_index >= 0)]
 
     def __getitem__(self, name: str) -> Backend:
-        """Backend of the component of a name."""
+        """Backend of the component with the given name."""
         number = self.names.find(name)
         found = self.bound[number] if number >= 0 else None
         if found is None:
@@ -122,25 +122,25 @@ class BackendsByName(Mapping[str, Backend]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        """Names of the components that have a backend."""
+        """Iterator over the names of components with a backend."""
         return map(self.names.name, self._numbers)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def values(self) -> ValuesView[Backend]:
-        """Backends, each once."""
+        """The distinct backends."""
         return dict(enumerate(self.bound.backends)).values()
 
     def map_backends(self, function: Callable[[Backend], Backend]) -> BackendsByName:
-        """The same with another backend in place of each."""
+        """Mapping in which each backend is replaced by the result of a function."""
         return BackendsByName(self.names, self.bound.map_backends(function))
 
 
 def map_backends(
     backends: Mapping[str, Backend], function: Callable[[Backend], Backend]
 ) -> Mapping[str, Backend]:
-    """The same names with another backend in place of each, asked once for each."""
+    """Replace each backend in a mapping by a function's result; one call per distinct backend."""
     if isinstance(backends, BackendsByName):
         return backends.map_backends(function)
     made = {id(b): function(b) for b in backends.values()}
@@ -148,12 +148,12 @@ def map_backends(
 
 
 def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
-    """Backend of each component: the exact name over a glob, a longer glob over a shorter.
+    """Backend of each component, from names and globs: exact names first, then longer globs.
 
     Raises
     ------
     GraphError
-        A name or glob that fits no component.
+        A name or glob matches no component.
 
     Examples
     --------
@@ -176,20 +176,20 @@ def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
 
 @dataclass(frozen=True)
 class OpTimings:
-    """Timing of every op of a graph, merged from the answers of all backends.
+    """Timing of every op of a graph, merged from all backends.
 
     Parameters
     ----------
     timing : Timing
-        One row per op; every usage written out.
-    component : (n,) who was asked, -1 for nobody
-    source : (n,) index into ``sources``
-    sources : texts
-    spreads : of groups of rows
-    online : (n,) index into ``drivers`` of ops that are asked when they start; -1 for the others
-    drivers : online backends
-    doubt : (n,) index into ``doubts``, -1 for none; None where no backend has any
-    doubts : how wrong the answers may be
+        One row per op, with explicit usage.
+    component : (n,) component whose backend timed each op, -1 for none
+    source : (n,) index into ``sources`` of each op
+    sources : texts that name the origins of times
+    spreads : distributions of durations, each with the rows that it applies to
+    online : (n,) index into ``drivers`` of ops that are timed when they start; -1 for others
+    drivers : online backends, which are called during the run
+    doubt : (n,) index into ``doubts``, -1 for none; None if no backend knows its errors
+    doubts : error distributions of the times
     """
 
     timing: Timing
@@ -206,18 +206,18 @@ class OpTimings:
 def time_graph(
     graph: Graph, bound: Sequence[Backend | None], system: System | None = None
 ) -> OpTimings:
-    """Answers to a graph, from one question to each backend about all its ops.
+    """Time all ops of a placed graph, by one call to each backend.
 
     Parameters
     ----------
-    system : with the routes of now; that of the placement unless said
+    system : system with the current routes; by default that of the placement
 
     Raises
     ------
     GraphError
-        An op whose component has no backend.
+        The component of an op has no backend.
     BackendError
-        An impossible answer.
+        A backend returned an impossible timing.
     """
     system = system or graph.system
     component = timing_component_per_op(graph)
@@ -236,14 +236,14 @@ def time_ops(
     row_names: NDArray[np.int64] | None = None,
     times: OpTimeOverrides | None = None,
 ) -> OpTimings:
-    """Answers to a table of ops, from one question to each backend; see :func:`time_graph`.
+    """Time a table of ops, by one call to each backend; see :func:`time_graph`.
 
     Parameters
     ----------
-    component : (n,) who is asked, -1 for nobody
+    component : (n,) component whose backend times each op, -1 for none
     members : (n,) GPUs of each send and collective
-    row_names : (n,) what errors call each op; its row in the table
-    times : that are said whatever a backend says
+    row_names : (n,) number of each op in error messages; by default its row
+    times : times and factors that override the backends
     """
     merge, asked_about = Merge(len(ops)), component
     if times is not None:
@@ -280,12 +280,12 @@ def time_ops(
 def ops_by_backend(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
-    """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
+    """For each backend, the rows of a placed graph that it times, and the table of those ops.
 
     Raises
     ------
     GraphError
-        An op whose component has no backend.
+        The component of an op has no backend.
     """
     system, component, members = (
         graph.system,
@@ -302,16 +302,15 @@ def ops_by_backend(
 def backend_refusals(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[int, NDArray[np.int32], str]]:
-    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
+    """Errors of backends for ops of a placed graph: ``(row, components, error message)``.
 
-    Each is asked about one op of those that look alike: their kind, their signature, and which
-    of their numbers are known; those that took longest first.  Those that are asked only
-    when ops start are left alone.
+    One op is tried of each set of similar ops: same kind, same signature, and same known columns;
+    the sets with the longest total time first.  Online backends are not called.
 
     Raises
     ------
     GraphError
-        An op whose component has no backend.
+        The component of an op has no backend.
     """
     for who, rows, ops in ops_by_backend(graph, bound):
         known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
@@ -339,7 +338,7 @@ def backend_refusals(
 
 
 def communication_endpoints(graph: Graph) -> Csr:
-    """GPUs that take part in each send or collective, in group order; no row for other ops."""
+    """GPUs that take part in each send or collective, in group order; empty rows for other ops."""
     block = graph.explicit
     network = np.isin(block.ops.kind, NETWORK)
     own, sends = np.flatnonzero(network), np.flatnonzero(network & (block.peer >= 0))
@@ -350,12 +349,12 @@ def communication_endpoints(graph: Graph) -> Csr:
 
 
 def _components_to_time(component: NDArray[np.int32], times: OpTimeOverrides) -> NDArray[np.int32]:
-    """(n,) component that is asked about each op, TOLD where its time is given."""
+    """Component whose backend times each op, shape (n,); TOLD if the op's time is overridden."""
     return np.where(times.is_given, TOLD, component).astype(np.int32)
 
 
 def _add_recorded_timings(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
-    """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
+    """Add the timing of ops without a component: delays and gaps last as recorded."""
     rows = np.flatnonzero(component == NOBODY)
     strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
     if len(strange):
@@ -378,7 +377,7 @@ def _add_recorded_timings(ops: Ops, component: NDArray[np.int32], merge: Merge) 
 def _rows_by_backend(
     component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
-    """Rows of each backend, in the order of their first row."""
+    """Rows that each backend times, ordered by their first row."""
     rows = np.flatnonzero(component >= 0)
     made = Bindings.of(bound)
     group = made.backend_index[component[rows]]

@@ -1,4 +1,4 @@
-"""Interface of a machine whose components are bound to backends, as runs and folds read it."""
+"""Interface of a machine whose components are bound to backends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .binding import Bindings
 
 
 class BoundSystem(Protocol):
-    """Machine, who answers for its components, and how a run of it counts time and draws."""
+    """Machine with a backend for each component, and the settings of its runs."""
 
     @property
     def system(self) -> System:
@@ -24,19 +24,19 @@ class BoundSystem(Protocol):
 
     @property
     def engine(self) -> str:
-        """Engine of its runs: ``core`` or ``reference``."""
+        """Engine that runs graphs: ``core`` or ``reference``."""
 
     @property
     def tick(self) -> Seconds:
-        """Unit of simulated time."""
+        """Length of a tick of simulated time, in s."""
 
     @property
     def seed(self) -> int:
-        """Seed of the random factors of durations."""
+        """Seed of the random factors on durations."""
 
     @property
     def memory(self) -> Bytes | None:
-        """Memory for graphs that are held; None for no bound."""
+        """Memory limit for submitted graphs; None for no limit."""
 
     @property
     def bound(self) -> Bindings:
@@ -44,16 +44,16 @@ class BoundSystem(Protocol):
 
     @property
     def distinct_backends(self) -> Sequence[Backend]:
-        """Backends, each once."""
+        """The distinct backends."""
 
     @property
     def timing_groups(self) -> NDArray[np.int64]:
-        """(components,) number of each component's group of equally timed components; or -1."""
+        """Group number per component: equal ops on one group take equal times; -1 if unknown."""
 
     @property
     def scale(self) -> dict[str, int]:
-        """Scale K of each unit: rates of that unit are in 2^-K."""
+        """Scale exponent K of each unit: rates in that unit are integers in 2^-K."""
 
     @property
     def parts(self) -> ComponentTable:
-        """Components as an engine reads them."""
+        """Component table in the engine's integer units."""

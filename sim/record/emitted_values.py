@@ -1,4 +1,4 @@
-"""Values of metrics that processes emit, in columns of 28 bytes a value."""
+"""Metric values that processes emit, stored in columns of 28 bytes per value."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class EmittedValues:
 
     Parameters
     ----------
-    names : of the metrics
-    name : (n,) index into ``names``
-    job : (n,) number of the job whose process it was
-    time : (n,) s
-    value : (n,)
-    units : by number of the job and metric, where one was declared or said
+    names : names of the metrics
+    name : (n,) index into ``names`` of each value
+    job : (n,) number of the job that emitted each value
+    time : (n,) simulated time of each value, in s
+    value : (n,) the values
+    units : unit by job number and metric name, if it is known
 
     Examples
     --------
@@ -53,7 +53,7 @@ class EmittedValues:
         return zip(names, self.time.tolist(), self.value.tolist(), strict=True)
 
     def of_job(self, job: int) -> EmittedValues:
-        """Values emitted by one job, renumbered as job 0."""
+        """Values emitted by one job, which becomes job 0."""
         own = np.flatnonzero(self.job == job)
         used, name = np.unique(self.name[own], return_inverse=True)
         names = tuple(self.names[i] for i in used.tolist())
@@ -65,12 +65,12 @@ class EmittedValues:
 
     @cached_property
     def samples(self) -> dict[str, NDArray[np.float64]]:
-        """Values of each metric, in order."""
+        """Values of each metric by name, in order of time."""
         return {metric: self.value[self.name == i] for i, metric in enumerate(self.names)}
 
 
 class EmissionRecorder:
-    """Values emitted so far, in columns that grow."""
+    """Recorder of metric values during a run."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
@@ -79,12 +79,12 @@ class EmissionRecorder:
         self._time, self._value = array("d"), array("d")
 
     def declare(self, job: int, metric: str, unit: str) -> None:
-        """Set the unit of a metric of a job.
+        """Declare the unit of a metric of a job.
 
         Raises
         ------
         SimulationError
-            It has another unit.
+            The metric already has another unit.
         """
         known = self._units.setdefault((job, metric), unit)
         if known != unit:
@@ -94,7 +94,7 @@ class EmissionRecorder:
             )
 
     def add(self, job: int, metric: str, time: float, value: float, unit: str = "") -> None:
-        """Append a value at a time, in s."""
+        """Append a value of a metric; ``time`` is in s."""
         if unit:
             self.declare(job, metric, unit)
         self._value.append(value)
@@ -103,7 +103,7 @@ class EmissionRecorder:
         self._name.append(self._names.setdefault(metric, len(self._names)))
 
     def emitted(self) -> EmittedValues:
-        """Values so far."""
+        """All values recorded so far."""
         return EmittedValues(
             tuple(self._names),
             np.array(self._name, np.int32),

@@ -1,4 +1,4 @@
-"""Refusal of flows that do not go one way, in a medium whose flows are messages."""
+"""Check that flows in a message-based medium follow a single path."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..facts.system import System
 def check_one_way(
     parts: ComponentTable, ops: Ops, timing: Timing, members: Csr, system: System
 ) -> None:
-    """Refuse flows that do not go one way, where the plugged medium wants that.
+    """Raise an error for collectives and sprayed sends, if the plugged-in medium carries messages.
 
     Parameters
     ----------
-    timing : with usage written out, one row per op
+    timing : one row per op, with explicit usage
     members : (n,) GPUs of each send and collective
 
     Raises

@@ -1,7 +1,7 @@
-"""Prepared graph: checked, placed and timed once, then submitted often with other numbers.
+"""Prepared graph: checked, placed and timed once, then submitted many times with other numbers.
 
-Its shape, places and dependencies are fixed.  A submission may give rows other flop and bytes;
-backends are asked once for each row that they have not seen, and what they said is remembered.
+Its structure, placement and dependencies are fixed.  A submission may change the flop and bytes
+of rows; backends time each new combination once, and the result is cached.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ MOST_STRUCTURES = 256  # size of its cache of variants
 
 
 class TimingStructure(NamedTuple):
-    """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
+    """Structure of one op's timing, without the numbers: its usage, holds, source and spread.
 
     Parameters
     ----------
-    usage : (component, weight) of each use
-    limited : whether it has a limit
-    source : where its time comes from
-    holds : (component, row until whose end or -1) of each amount that it holds
-    spread : quantiles as bytes; () for none
+    usage : (component, weight) for each component that it uses
+    limited : True if its rate has a limit
+    source : origin of its time
+    holds : (component, row whose end releases it or -1) for each amount that it holds
+    spread : quantiles of its duration factors as bytes; () if it does not vary
     """
 
     usage: tuple[tuple[int, float], ...]
@@ -52,7 +52,7 @@ class TimingStructure(NamedTuple):
 
 
 class RowTiming(NamedTuple):
-    """Answer of a backend for one row, in SI units and as integers."""
+    """Timing of one op, in SI units and in engine integers."""
 
     fixed: float
     work: float
@@ -65,7 +65,7 @@ class RowTiming(NamedTuple):
     rate_limit: int
 
     def uses_same(self, other: RowTiming) -> bool:
-        """Whether an op takes the same of the same components."""
+        """True if the other op has the same times, amounts and usage."""
         mine, others = self.structure, other.structure
         return self[:4] == other[:4] and mine.usage == others.usage
 
@@ -75,9 +75,9 @@ class PreparationCallbacks(NamedTuple):
 
     Parameters
     ----------
-    rows : what backends say of some rows, given as a table, in SI units and as integers
-    lower : the graph and its answers as an engine takes them
-    variant : what is to be known of those to hand them in
+    rows : times some rows, given as a table of ops; returns op timings and their engine form
+    lower : converts the graph and its op timings to an engine graph
+    variant : creates the variant of the graph with these op timings
     """
 
     rows: Callable[[NDArray[np.int64], Ops], tuple[OpTimings, EngineGraph]]
@@ -87,16 +87,16 @@ class PreparationCallbacks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedVariant:
-    """Prepared graph for one combination of :class:`TimingStructure`, one of each op.
+    """Prepared graph for one combination of timing structures of its ops.
 
     Parameters
     ----------
-    graph : placed
-    answers : of every backend
-    lowered : with the numbers that were asked about first
-    ranks : as its job counts them, see :class:`~.schedule.SubmittedRun`
-    shape : of the engine
-    draw : the numbers of a submission by its key; None where nothing is drawn
+    graph : placed graph
+    answers : timings of its ops
+    lowered : engine graph with the first timings
+    ranks : numbers of its ranks within the job, see :class:`~.schedule.SubmittedRun`
+    shape : structure as prepared by the engine
+    draw : function that draws a submission's durations from its key; None if nothing is drawn
     """
 
     graph: Graph
@@ -108,39 +108,41 @@ class PreparedVariant:
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Durations, work and amounts as first answered by the backends."""
+        """Durations, work and amounts from the first timings."""
         return Numbers.of(self.lowered).copy()
 
     @cached_property
     def flow_of_row(self) -> list[int]:
-        """(n,) flow of each row; -1 for none."""
+        """Flow number of each row, shape (n,); -1 for none."""
         found = np.full(len(self.lowered), -1, np.int64)
         found[self.lowered.flows.op] = np.arange(len(self.lowered.flows))
         return found.tolist()
 
     @cached_property
     def claim_of_row(self) -> list[int]:
-        """(n,) first claim of each row, or where it would be."""
+        """First capacity claim of each row, shape (n,), or where it would be inserted."""
         rows = np.arange(len(self.lowered))
         first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
         return first
 
     @cached_property
     def run(self) -> SubmittedRun:
-        """Variant as a graph of a run."""
+        """The variant in the form of a submitted graph."""
         return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
 
 
 class Prepared:
-    """Prepared graph of a run; see :meth:`~.process.Running.prepare`.
+    """Graph that was prepared for repeated submission; see :meth:`~.process.Running.prepare`.
 
     Parameters
     ----------
-    run : whose it is
-    variant : Variant
-        With the flop and bytes of the graph.
+    run : run or job that it belongs to
+    variant : PreparedVariant
+        Variant with the flop and bytes of the graph itself.
+    callbacks : PreparationCallbacks
+        Functions of the run that time rows and build variants.
     routed : System
-        By whose routes it was prepared.
+        System with the routes at the time of preparation.
     """
 
     def __init__(
@@ -161,18 +163,18 @@ class Prepared:
 
     @property
     def graph(self) -> Graph:
-        """Graph as it was placed."""
+        """The placed graph."""
         return self.variant.graph
 
     def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
-        """Submission of the graph with other numbers.
+        """One submission of the graph, with other flop or bytes for some rows.
 
         Raises
         ------
         GraphError
-            A row that it does not have, or a number that is no number of flop or bytes.
+            A row does not exist, or a value is negative, infinite or NaN.
         BackendError
-            What cannot be timed.
+            A backend cannot time a row.
         """
         changed = self._changed_numbers(flop, bytes)
         if not changed:
@@ -211,7 +213,7 @@ class Prepared:
 
     @cached_property
     def _row_classes(self) -> list[int]:
-        """(n,) class of each row; rows of one differ in nothing but flop and bytes."""
+        """Class number of each row; rows of one class differ at most in flop and bytes."""
         graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
         ops, block = graph.ops, graph.explicit
         columns = (ops.kind, ops.rank, ops.stream, ops.period, ops.signature, ops.label)
@@ -222,11 +224,11 @@ class Prepared:
 
     @cached_property
     def _prepared_structures(self) -> list[TimingStructure]:
-        """Way of each row as it was prepared."""
+        """Timing structure of each row, as prepared."""
         return timing_structures(self.variant.answers)
 
     def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
-        """Rows whose numbers differ from those that were prepared."""
+        """New flop and bytes of the rows that differ from the prepared ones."""
         changed: dict[int, Pair] = {}
         for column, values in enumerate((flop, bytes)):
             if values is None:
@@ -238,7 +240,7 @@ class Prepared:
         return dict(sorted(changed.items())) if len(changed) > 1 else changed
 
     def _checked_items(self, values: Values) -> list[tuple[int, float]]:
-        """Rows and their checked new numbers."""
+        """Rows and their new values, after validation."""
         n = len(self)
         if isinstance(values, Mapping):
             items = [(int(row), float(value)) for row, value in values.items()]
@@ -260,7 +262,7 @@ class Prepared:
         return items
 
     def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
-        """Answers for rows; backends are asked about combinations that are new."""
+        """Timings of rows; backends are called only for new combinations of flop and bytes."""
         if self._tied:
             return self._time_all_rows(changed)
         known, classes, seen = self._known, self._row_classes, {}
@@ -286,7 +288,7 @@ class Prepared:
         return {row: known[key] for row, key in seen.items()}
 
     def _time_all_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
-        """Answers for all rows from one question, as some amounts are held until other rows end."""
+        """Timings of all rows from one call, since some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
             if len(self._whole) * len(self) >= MOST_KNOWN:
@@ -306,13 +308,13 @@ class Prepared:
 
     @cached_property
     def _prepared_timings(self) -> list[RowTiming]:
-        """Answer for each row as it was prepared."""
+        """Timing of each row, as prepared."""
         return row_timings(self.variant.answers, self.variant.lowered)
 
     def _variant_with(
         self, other: tuple[tuple[int, TimingStructure], ...], by_row: Mapping[int, RowTiming]
     ) -> PreparedVariant:
-        """Number set in which some rows have other answer structures; cached."""
+        """Variant in which some rows have other timing structures; cached."""
         if other not in self._variants:
             if len(self._variants) >= MOST_STRUCTURES:
                 self._variants.clear()
@@ -326,14 +328,14 @@ class Prepared:
 
 
 class Submission(NamedTuple):
-    """One submission of a prepared graph, before its draws.
+    """One submission of a prepared graph.
 
     Parameters
     ----------
-    variant : Variant
-    numbers : typical, or as they were drawn
-    changed : flop and bytes of rows that have others
-    by_row : answers for them
+    variant : PreparedVariant
+    numbers : durations, work and amounts: typical ones, or drawn ones
+    changed : flop and bytes of the rows that differ from the prepared graph
+    by_row : timings of those rows
     """
 
     variant: PreparedVariant
@@ -343,7 +345,7 @@ class Submission(NamedTuple):
 
     @property
     def graph(self) -> Graph:
-        """Graph with the submission's flop and bytes."""
+        """Graph with the flop and bytes of this submission."""
         if not self.changed:
             return self.variant.graph
         ops = self.variant.graph.ops
@@ -354,7 +356,7 @@ class Submission(NamedTuple):
 
     @property
     def answers(self) -> OpTimings:
-        """Answers with the submission's times."""
+        """Op timings with the times of this submission."""
         answers = self.variant.answers
         if not self.by_row:
             return answers
@@ -371,7 +373,7 @@ class Submission(NamedTuple):
 
 
 class PreparedRun(SubmittedRun):
-    """Run of one submission of a prepared graph; its tables are computed when they are read."""
+    """Submitted prepared graph in the record of a run; its tables are computed on access."""
 
     def __init__(
         self,
@@ -389,27 +391,27 @@ class PreparedRun(SubmittedRun):
     submission: Submission
 
     def as_only_job(self, first: int) -> PreparedRun:
-        """Submission as in the result of its job alone, where its row 0 has another id."""
+        """The submission in its job's own result, where its first op has id ``first``."""
         return PreparedRun(self.submission, first, 0, self.at, self.by, self.draw_key)
 
     @cached_property
     def graph(self) -> Graph:
-        """Graph as placed."""
+        """Graph as placed, with the flop and bytes of this submission."""
         return self.submission.graph
 
     @cached_property
     def answers(self) -> OpTimings:
-        """What backends answered for the ops of this submission, with its flop and bytes."""
+        """Op timings of this submission, with its flop and bytes."""
         return self.submission.answers
 
     @cached_property
     def lowered(self) -> EngineGraph:
-        """Engine graph, with its draws."""
+        """Engine graph with the drawn durations."""
         return self.submission.numbers.put_into(self.submission.variant.lowered)
 
 
 def timing_structures(answers: OpTimings) -> list[TimingStructure]:
-    """Way of each row."""
+    """Timing structure of each op: its usage, holds, source and spread."""
     timing, n = answers.timing, len(answers.source)
     usage = timing.usage or Usage.repeated([], n)
     pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
@@ -434,7 +436,7 @@ def timing_structures(answers: OpTimings) -> list[TimingStructure]:
 
 
 def holds_by_row(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
-    """Holds of each row: (component, amount, row at whose end it is released or -1 for its own)."""
+    """Amounts that each op holds: (component, amount, row whose end releases it or -1)."""
     holds = timing.holds
     if holds is None:
         return [[] for _ in range(n)]
@@ -444,7 +446,7 @@ def holds_by_row(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
 
 
 def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
-    """First row of each key, ascending."""
+    """First row with each key, ascending."""
     found: dict[T, int] = {}
     for row, key in keys.items():
         found.setdefault(key, row)
@@ -452,7 +454,7 @@ def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
 
 
 def row_timings(answers: OpTimings, lowered: EngineGraph) -> list[RowTiming]:
-    """Answer for each row of a table."""
+    """Timing of each op of a table, in SI units and in engine integers."""
     timing, flows, n = answers.timing, lowered.flows, len(answers.source)
     work = np.zeros(n) if timing.work is None else timing.work
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
@@ -476,7 +478,7 @@ def row_timings(answers: OpTimings, lowered: EngineGraph) -> list[RowTiming]:
 def replace_row_timings(
     answers: OpTimings, base: Sequence[TimingStructure], by_row: Mapping[int, RowTiming]
 ) -> OpTimings:
-    """Answers with those of some rows replaced."""
+    """Copy of the op timings in which the given rows are replaced."""
     n, timing = len(base), answers.timing
     row_ways = [by_row[i].structure if i in by_row else way for i, way in enumerate(base)]
     fixed = timing.fixed.copy()

@@ -1,4 +1,4 @@
-"""Record of a run: the schedule that came out, or its aggregates, and what processes did."""
+"""Record of a run: its schedule or aggregates, and the actions of its processes."""
 
 from __future__ import annotations
 
@@ -25,41 +25,46 @@ from .schedule import Schedule, SubmittedRun
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What one run left: one row per op, or sums where those rows were not kept.
+    """Data that one run leaves: one row per op, or aggregates if those rows were not kept.
 
     The functions of :mod:`~foretrace.sim.analysis` read it; a
-    :class:`~foretrace.sim.run.result.Result` is one that offers them as methods.
+    :class:`~foretrace.sim.run.result.Result` also offers them as methods.
 
     Parameters
     ----------
     system : System
+        Machine of the run.
     parts : ComponentTable
-        The components as engines know them.
+        Components in the engine's integer units.
     tick : Seconds
+        Length of a tick.
     engine : str
+        Engine that ran it: ``core`` or ``reference``.
     seed : int
+        Seed of the random factors on durations.
     written : Schedule or None
-        One row per op, where that was kept.
+        One row per op, if it was kept.
     summary : RunAggregates or None
-        What was kept where rows were not.
+        Aggregates, if rows were not kept.
     repeat_run : callable, or str
-        Runs the same once more with one row per op; or why it cannot.
+        Function that repeats the run and keeps one row per op; or the reason why it cannot.
     replica : int or None
+        Number of the random draw; None for typical durations.
     jobs : tuple of str
         Names of its jobs, in the order in which they were given and launched.
     emitted : EmittedValues
-        Values of metrics that processes emitted.
+        Metric values that processes emitted.
     rate_log : tuple of (tick, component, rate)
-        Changes of rates by processes.
+        Rate changes by processes.
     acquired : ProcessHoldHistory
-        What processes held of capacities, and how long they waited for it.
+        Capacity amounts that processes held, and their waits.
     by_job : tuple of RunRecord
-        The record of each of several jobs, where rows were not kept.
+        Record of each job, if there are several and rows were not kept.
     whole : RunRecord or None
-        The record of all jobs, where this is of one of several.
+        Record of all jobs, if this is the record of one of several.
     copies : (ranks,) array or None
-        How many ranks each one stands for, itself included, where identical ranks were run once;
-        0 for those that have no rows. None where each stands for itself.
+        Number of ranks that each rank represents, itself included, if identical ranks were run
+        once; 0 for ranks without rows. None if each rank represents itself.
     """
 
     system: System
@@ -80,19 +85,19 @@ class RunRecord:
     copies: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def rows(self, job: int) -> NDArray[np.int64]:
-        """Ids of the ops of a job, by its number."""
+        """Ids of the ops of one job, given by its number."""
         return self._schedule_rows.rows(job)
 
     def of(self, job: str) -> Self:
         """Record of one job: its own ops, ranks and metrics, from its arrival to its last end.
 
-        Whatever is asked of it is answered from these; blame walks its ops, and sees those of
-        others where they took what it waited for.
+        All analyses then use only these.  Blame also charges other jobs for resources that this job
+        waited for.
 
         Raises
         ------
         KeyError
-            No such job.
+            There is no such job.
         """
         if job not in self.jobs:
             near = difflib.get_close_matches(job, self.jobs, 1)
@@ -118,7 +123,7 @@ class RunRecord:
 
     @property
     def keep(self) -> str:
-        """Detail kept: ``ops`` (one row per op), ``ranks`` (time by box per rank) or ``none``."""
+        """Level of detail: ``ops`` (rows), ``ranks`` (time breakdown per rank) or ``none``."""
         if self.written is not None:
             return "ops"
         return "ranks" if self.aggregates.boxes is not None else "none"
@@ -132,12 +137,12 @@ class RunRecord:
 
     @property
     def aggregates(self) -> RunAggregates:
-        """Aggregates that were kept in place of rows.
+        """Aggregates that were kept instead of rows.
 
         Raises
         ------
         NotKeptError
-            Nothing was kept.
+            No aggregates were kept.
         """
         if self.summary is None:
             raise NotKeptError("result: neither rows nor aggregates were kept; run it again")
@@ -151,17 +156,17 @@ class RunRecord:
 
     @property
     def runs(self) -> tuple[SubmittedRun, ...]:
-        """Submitted graphs, in order."""
+        """Submitted graphs, in order of submission."""
         return self._schedule_rows.runs
 
     @property
     def columns(self) -> EngineColumns:
-        """Ready, start, end, state and attempts of every op, in ticks."""
+        """Ready, start and end ticks, state and attempts of every op."""
         return self._schedule_rows.columns
 
     @property
     def moved(self) -> frozenset[int]:
-        """Ops that a process resumed elsewhere; the tables say where they ran last."""
+        """Ids of ops that a process moved to other components; tables show where they ran last."""
         return self._schedule_rows.moved
 
     @property
@@ -176,30 +181,30 @@ class RunRecord:
 
     @property
     def rank_weights(self) -> NDArray[np.int64]:
-        """(ranks,) how many ranks each one stands for; they add up to all that there are."""
+        """Number of identical ranks that each rank represents, itself included."""
         return np.ones(self.ranks, np.int64) if self.copies is None else self.copies
 
     @property
     def ops(self) -> Ops:
-        """Table of all ops, in the order of ids."""
+        """Table of all ops, by id."""
         return self._schedule_rows.ops
 
     @property
     def job(self) -> NDArray[np.int32]:
-        """(n,) number of the job of each op."""
+        """Job number of each op, shape (n,)."""
         return self._schedule_rows.job
 
     @property
     def component(self) -> NDArray[np.int32]:
-        """(n,) component that was asked about each op; -1 for none."""
+        """Component whose backend timed each op, shape (n,); -1 for none."""
         return self._schedule_rows.component
 
     def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) rank of every place of a graph; ranks of several jobs are in one list."""
+        """Rank of each place (op on one rank) of a graph, numbered over all jobs."""
         return self._schedule_rows.rank(run)
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) component of the last slot of each place of a graph; -1 for none."""
+        """Last slot component of each place (op on one rank) of a graph; -1 for none."""
         return self._schedule_rows.slots(run)
 
     def _time_column(self, column: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -209,17 +214,17 @@ class RunRecord:
 
     @property
     def ready(self) -> NDArray[np.float64]:
-        """(n,) s at which each op could have started; NaN if never."""
+        """Time at which each op was first ready, in s, shape (n,); NaN if never."""
         return self._time_column(self.columns.ready)
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """(n,) s of each op's last start; NaN if it did not start."""
+        """Time of each op's last start, in s, shape (n,); NaN if it did not start."""
         return self._time_column(self.columns.start)
 
     @property
     def end(self) -> NDArray[np.float64]:
-        """(n,) s of each op's end; NaN if it did not end."""
+        """Time of each op's end, in s, shape (n,); NaN if it did not end."""
         return self._time_column(self.columns.end)
 
     # Neither is cached: until Python 3.12 a cached property locks its class while it computes, so
@@ -234,10 +239,10 @@ class RunRecord:
 
     @property
     def first_release(self) -> int:
-        """Tick at which the first graph may begin."""
+        """Earliest tick at which an op may start."""
         return self.aggregates.first if self.written is None else self.written.first_release
 
     @property
     def makespan(self) -> Seconds:
-        """Last end minus first release, s."""
+        """Last end minus first release, in s."""
         return float(seconds(self.makespan_ticks, self.tick))

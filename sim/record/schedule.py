@@ -1,4 +1,4 @@
-"""Schedule of a run: its graphs as placed, timed and lowered, and the times of every op."""
+"""Schedule of a run: its submitted graphs with their op timings, and the times of every op."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .binding import OpTimings
 
 
 class JobRecord(NamedTuple):
-    """Job of a run, with its arrival.
+    """Record of a job: its name and its arrival.
 
     Parameters
     ----------
     name : str
-    arrived : tick
-    given : rows of the graph that its workload is; None where a process submits
+    arrived : tick of its arrival
+    given : number of ops, if its workload is a single graph; None if a process submits graphs
     """
 
     name: str = MAIN
@@ -33,11 +33,11 @@ class JobRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """Graph of a run, as placed, timed and lowered; its row r has the id ``first + r``.
+    """Submitted graph of a run, placed and timed; the op in its row r has the id ``first + r``.
 
-    ``ranks`` numbers its ranks as its job does; None where those are the graph's own numbers.
-    ``job`` is the number of its job, ``at`` the tick at which it was handed in, ``by`` the process
-    that submitted it, ``which`` the key of its draws.
+    ``ranks`` maps its ranks to those of its job; None if they are equal.  ``job`` is the job's
+    number, ``at`` the tick of the submission, ``by`` the process that submitted it, and
+    ``draw_key`` the key of its random draws.
     """
 
     graph: Graph
@@ -54,36 +54,36 @@ class SubmittedRun:
         return len(self.lowered)
 
     def as_only_job(self, first: int) -> SubmittedRun:
-        """Graph as it appears in its job's own result, where its first op has id ``first``."""
+        """The graph in its job's own result, where its first op has id ``first``."""
         return replace(self, first=first, job=0)
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """(n + e,) rank of every place, as the job counts them."""
+        """Rank of each place (op on one rank), numbered within the job."""
         own = self.graph.explicit.rank
         return own if self.ranks is None else self.ranks[own]
 
     @property
     def ops(self) -> Ops:
-        """Table of its ops, with ranks as the job counts them."""
+        """Table of its ops, with ranks numbered within the job."""
         ops = self.graph.ops
         return ops if self.ranks is None else replace(ops, rank=self.ranks[ops.rank])
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Graphs of a run and the times of their ops, one row per op.
+    """Submitted graphs of a run and the times of their ops, one row per op.
 
     Parameters
     ----------
     runs : tuple of SubmittedRun
-        Every graph that was submitted, in order.
+        Every submitted graph, in order of submission.
     columns : EngineColumns
-        Ready, start, end, state and attempts of every op, in ticks.
+        Ready, start and end ticks, state and attempts of every op.
     moved : frozenset
-        Ops that a process resumed elsewhere; the tables say where they ran last.
+        Ids of ops that a process moved to other components; tables show where they ran last.
     jobs : tuple of JobRecord
-        Whose graphs they are.
+        Jobs that submitted the graphs.
     """
 
     runs: tuple[SubmittedRun, ...]
@@ -98,15 +98,15 @@ class Schedule:
 
     @property
     def given(self) -> int | None:
-        """Number of rows of the only job's own graph, whose periods count; None for all graphs.
+        """Number of ops with periods, if the only job is one graph; None if all may have them.
 
-        What processes submit beside it is in no period.
+        Graphs that processes submit in addition have no periods.
         """
         return self.jobs[0].given if len(self.jobs) == 1 else None
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
-        """(jobs + 1,) first rank of each job in the list of all ranks, and their number."""
+        """First rank of each job among all ranks, then the number of ranks; shape (jobs + 1,)."""
         counts = np.zeros(len(self.jobs) + 1, np.int64)
         for run in self.runs:
             counts[run.job + 1] = max(counts[run.job + 1], ranks_of(run))
@@ -114,17 +114,17 @@ class Schedule:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks, of all jobs."""
+        """Number of ranks of all jobs."""
         return int(self.bases[-1])
 
     def rank(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) rank of every place of a graph, in the list of all jobs' ranks."""
+        """Rank of each place (op on one rank) of a submitted graph, numbered over all jobs."""
         base = self.bases[run.job]
         return run.rank if not base else (run.rank + base).astype(np.int32)
 
     @cached_property
     def job(self) -> NDArray[np.int32]:
-        """(n,) number of the job of each op."""
+        """Job number of each op, shape (n,)."""
         sizes = [len(run) for run in self.runs]
         return np.repeat(np.array([run.job for run in self.runs], np.int32), sizes)
 
@@ -133,7 +133,7 @@ class Schedule:
         return np.flatnonzero(self.job == job)
 
     def of(self, job: int) -> Schedule:
-        """Schedule of one job alone, with ops numbered from 0."""
+        """Schedule of one job, with its ops numbered from 0."""
         own, rows = [], self.rows(job)
         first = 0
         for run in self.runs:
@@ -163,20 +163,20 @@ class Schedule:
 
     @cached_property
     def ops(self) -> Ops:
-        """Table of all ops, in the order of ids; empty of a job that submitted nothing."""
+        """Table of all ops, by id; empty if nothing was submitted."""
         tables = [r.ops for r in self.runs] or [Ops.of(kind=[])]
         return Ops.concat(tables) if len(tables) != 1 else tables[0]
 
     @cached_property
     def component(self) -> NDArray[np.int32]:
-        """(n,) component that was asked about each op; -1 for none."""
+        """Component whose backend timed each op, shape (n,); -1 for none."""
         return np.concatenate([np.empty(0, np.int32), *(r.answers.component for r in self.runs)])
 
     def slots(self, run: SubmittedRun) -> NDArray[np.int32]:
-        """(n + e,) component of the last slot of each place of a graph; -1 for none."""
+        """Last slot component of each place (op on one rank) of a graph; -1 for none."""
         return run.lowered.slot
 
 
 def ranks_of(run: SubmittedRun) -> int:
-    """Number of ranks up to the last one of a graph."""
+    """Number of ranks of a submitted graph: its highest rank number plus 1."""
     return run.graph.ranks if run.ranks is None else 1 + int(run.ranks.max(initial=-1))

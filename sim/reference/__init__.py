@@ -1,1 +1,1 @@
-"""Reference engine, written plainly in SimPy: it defines what a run means."""
+"""Reference engine in plain SimPy and Python: it defines the result of a run."""

@@ -1,4 +1,4 @@
-"""Capacities in the reference engine: who holds how much, and queues of requests."""
+"""Capacities in the reference engine: amounts held, and queues of requests."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ OUT, ASKED, HELD = "out", "asked", "held"  # state of a claim
 
 
 class Holder(Protocol):
-    """Interface of an op that holds amounts."""
+    """Protocol of an op that can hold an amount of a capacity."""
 
     id: int
 
     @property
     def live(self) -> bool:
-        """Whether the op may still end."""
+        """True if the op can still end."""
 
 
 class Claim:
-    """Amount of a capacity that an op or a process asks for, and then holds.
+    """Amount of a capacity that an op or a process requests and then holds.
 
     Parameters
     ----------
-    component, amount : int
+    component, amount : index of the capacity's component, and the requested amount in its integer
+        units
     row : Holder or None
-        The op.
+        The op that holds it; None for a process.
     until : Holder or None
-        Another op that has to end before it is given back.
+        Another op that must end before the amount is released.
     grant : Grant or None
-        Of a process; what it holds is on the ledger.
+        Request of a process; the ledger records what the process holds.
     """
 
     def __init__(
@@ -50,12 +51,12 @@ class Claim:
 
     @property
     def over(self) -> bool:
-        """Whether the op or process is over for which it is held."""
+        """True if the op, and the op named by ``until``, have ended."""
         return not any(row is not None and row.live for row in (self.row, self.until))
 
 
 class CapacityState(Protocol):
-    """Component with a capacity, and its queue."""
+    """Protocol of a component with a capacity and a queue of requests."""
 
     whole: int
     held: int
@@ -64,12 +65,12 @@ class CapacityState(Protocol):
 
 
 class CapacityQueues:
-    """Queues of all capacities, first come, first served: the head blocks the rest.
+    """Request queues of all capacities: first come, first served, with head-of-line blocking.
 
     Parameters
     ----------
     at : of CapacityState
-        Every component.
+        State of every component.
     """
 
     def __init__(self, at: Sequence[CapacityState]):
@@ -77,13 +78,13 @@ class CapacityQueues:
         self.moving: set[int] = set()  # components whose queue may advance
 
     def request(self, claim: Claim, tick: int) -> None:
-        """Append a claim to its queue."""
+        """Append a claim to the queue of its capacity."""
         claim.state, claim.asked, claim.granted, claim.returned = ASKED, tick, NEVER, NEVER
         self.at[claim.component].line.append(claim)
         self.moving.add(claim.component)
 
     def withdraw(self, claim: Claim, tick: int) -> None:
-        """Take a claim out of its queue, or give back what it holds."""
+        """Remove a claim from its queue, or release the amount that it holds."""
         if claim.state == ASKED:
             self.at[claim.component].line.remove(claim)
             self.moving.add(claim.component)
@@ -93,12 +94,12 @@ class CapacityQueues:
         claim.state = OUT
 
     def hold(self, component: int, amount: int) -> None:
-        """Change the amount held of a capacity."""
+        """Change the held amount of a capacity by ``amount``."""
         self.at[component].held += amount
         self.moving.add(component)
 
     def grant(self, tick: int) -> list[Claim]:
-        """Claims that are granted now, since there is room for them."""
+        """Grant queued claims as far as they fit; returns the granted claims."""
         granted = []
         for part in [self.at[c] for c in sorted(self.moving)]:
             while part.line and not part.failed and part.held + part.line[0].amount <= part.whole:

@@ -1,4 +1,4 @@
-"""State of the reference engine for the deadlock diagnosis."""
+"""Input of the deadlock diagnosis, read from the reference engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .op_state import HELD, QUEUED, WAITING, OpState
 
 
 def stuck_state(engine: EventLoop) -> StuckState:
-    """State as input of :func:`~..deadlock.diagnose`."""
+    """State of a run that cannot continue, as input of :func:`~..deadlock.diagnose`."""
     live = [row for row in engine.rows.values() if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
     return StuckState(
@@ -28,7 +28,7 @@ def stuck_state(engine: EventLoop) -> StuckState:
 
 
 def _unmet_dependencies(live: list[OpState]) -> dict[int, list[int]]:
-    """Open ops that each op waits for."""
+    """For each open op, the open ops that it depends on."""
     unmet: dict[int, list[int]] = {row.id: [] for row in live}
     for row in live:
         for dependent, k in row.dependents:
@@ -38,7 +38,7 @@ def _unmet_dependencies(live: list[OpState]) -> dict[int, list[int]]:
 
 
 def _holders(live: list[OpState]) -> dict[int, list[int]]:
-    """Ops that hold a slot of each component."""
+    """For each component, the ops that hold one of its slots."""
     holders: dict[int, list[int]] = {}
     for row in live:
         for slot, at in zip(row.slots, row.at, strict=True):
@@ -48,7 +48,7 @@ def _holders(live: list[OpState]) -> dict[int, list[int]]:
 
 
 def _held_capacities(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
-    """Amounts that ops hold of each capacity, and the op whose end gives each back."""
+    """For each capacity, the amounts that ops hold and the op whose end releases each amount."""
     held: dict[int, list[tuple[int, int]]] = {}
     for row in engine.rows.values():
         for claim in row.claims:
@@ -59,7 +59,7 @@ def _held_capacities(engine: EventLoop) -> dict[int, list[tuple[int, int]]]:
 
 
 def _is_beyond_range(engine: EventLoop, row: OpState) -> bool:
-    """Whether the release or the end of an op lies beyond the range of ticks."""
+    """True if the release or the end of an op lies beyond the range of ticks."""
     if row.state != State.RUNNING:
         return row.release > MAX_TICK
     return row.until is not None or engine.medium.rate_of(row.id) > 0

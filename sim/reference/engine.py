@@ -1,8 +1,8 @@
-"""Reference engine, written plainly in SimPy: ``docs/semantics.md`` as a program.
+"""Reference engine in plain SimPy: ``docs/semantics.md`` as a program.
 
-What a process does (``sim/engine_api/engine_control.py``) is noted and applied, in order, at the
-start of the machine's next turn; so whatever a process observes is the machine as its last turn
-left it.  All numbers are Python integers.
+Commands of processes (``sim/engine_api/engine_control.py``) are queued and applied, in order, at
+the start of the engine's next turn. So a process always observes the state at the end of the last
+turn. All numbers are Python integers.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from .op_state import (
 
 
 class ReferenceEngine(EventLoop):
-    """Engine that defines the ticks of a run.
+    """Reference engine: it defines the exact ticks of a run; the compiled engine must equal it.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : table of the system's components, one row each
+    env : SimPy environment of the processes; None to create one
     per_second : int
-        Ticks in a second; for messages.
+        Number of ticks per second; used in messages.
 
     Examples
     --------
@@ -61,12 +61,12 @@ class ReferenceEngine(EventLoop):
     """
 
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
-        """Hand in a graph; it joins at the next turn."""
+        """Submit a graph; it starts at the next turn of the engine."""
         check_graph(self.parts, graph)
         return self._register_graph(graph)
 
     def prepare(self, graph: EngineGraph) -> PreparedGraph:
-        """Prepare a graph that will be handed in often: checks are made here, once."""
+        """Check a graph once, so that it can be submitted many times."""
         check_graph(self.parts, graph)
         op_states(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
         return PreparedGraph(graph)
@@ -106,7 +106,7 @@ class ReferenceEngine(EventLoop):
     # What a process may wait for.
 
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
+        """Event that fires when an op is over; its value is ``"ended"`` or ``"cancelled"``."""
         state = self.state(op)
         if state in (State.ENDED, State.CANCELLED):
             return self.env.event().succeed(state.name.lower())
@@ -118,43 +118,43 @@ class ReferenceEngine(EventLoop):
     # What a process may see: the machine as its last turn left it.
 
     def queue(self, component: int) -> list[tuple[int, int]]:
-        """(op, number of the place) of each place in a queue, first in line first."""
+        """Slot queue of a component, first in line first, as (op, index of participant)."""
         return [stamp[3:] for stamp in self.at[component].queue]
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
-        """(op, amount) in a capacity's queue, first in line first; -1 for a process."""
+        """Queue of a capacity, first in line first, as (op, amount); op is -1 for a process."""
         line = self.at[component].line
         return [(-1 if c.row is None else c.row.id, c.amount) for c in line]
 
     def held(self, component: int) -> int:
-        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
+        """Slots or amount of a component in use; for a shared rate, the used rate, rounded down."""
         part = self.at[component]
         return part.held if part.rate < 0 else self.medium.taken(component)
 
     def users(self, component: int) -> int:
-        """Flows in flight that use a component."""
+        """Number of flows in flight that use a component."""
         return self.medium.users(component)
 
     def rates(self) -> dict[int, int]:
-        """Rate of every op in its work phase."""
+        """Current rate of every op in its work phase, by op id."""
         return self.medium.rates()
 
     def capacity(self, component: int) -> int:
-        """Rate of a component as the last turn left it; of a capacity, the whole."""
+        """Current rate of a shared component, or the total amount of a capacity."""
         part = self.at[component]
         return part.rate if part.whole < 0 else part.whole
 
     def failed(self, component: int) -> bool:
-        """Whether a component has failed, as the last turn left it."""
+        """True if a component was failed at the end of the last turn."""
         return self.at[component].failed
 
     def state(self, op: int) -> State:
-        """State of one op, as the last turn left it."""
+        """State of one op at the end of the last turn."""
         row = self._row(op)
         return self.past.state(op) if row is None else row.state
 
     def usage(self, op: int) -> dict[int, int]:
-        """``{component: weight}`` that one op uses, as the last turn left it."""
+        """Components that an op uses, as ``{component: weight}``, at the end of the last turn."""
         row = self._row(op)
         return {} if row is None else dict(row.usage)
 
@@ -263,11 +263,11 @@ class ReferenceEngine(EventLoop):
     # The run as a whole.
 
     def columns(self) -> EngineColumns:
-        """Times and states of all ops so far."""
+        """Times and states so far of all ops, one row per op."""
         return op_columns(list(self.rows.values()))
 
     def _row(self, op: int) -> OpState | None:
-        """State of an op; None where it was given back."""
+        """State of an op; None if its graph was freed."""
         check_op(op, self.count)
         return self.rows.get(op)
 

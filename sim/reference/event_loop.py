@@ -1,7 +1,6 @@
 """Event loop of the reference engine: turns, and rounds within a turn.
 
-The order of everything that happens at one tick is on this page (``docs/semantics.md``,
-section 4).
+This file defines the order of all events of one tick (``docs/semantics.md``, section 4).
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from .two_media import TwoMedia
 
 
 class EventLoop(EngineControl):
-    """State of a run, and the turns that change it.
+    """State of a run in the reference engine, and the turns that change it.
 
     Parameters
     ----------
-    parts : ComponentTable
-    env : simpy.Environment or None
+    parts : table of the system's components, one row each
+    env : SimPy environment of the processes; None to create one
     per_second : int
-        Ticks in a second.
+        Number of ticks per second; used in messages.
     """
 
     def __init__(
@@ -65,15 +64,15 @@ class EventLoop(EngineControl):
 
     @property
     def held_graphs(self) -> int:
-        """Graphs in memory: handed in, and not given back."""
+        """Number of graphs in memory: submitted and not yet freed."""
         return len(self.batches)
 
     def any_open(self) -> bool:
-        """Whether an op has neither ended nor been cancelled."""
+        """True if some op has neither ended nor been cancelled."""
         return self.open > 0
 
     def open_ops(self) -> tuple[int, ...]:
-        """Ops that have neither ended nor been cancelled."""
+        """Ids of ops that have neither ended nor been cancelled."""
         return tuple(row.id for row in self.rows.values() if row.live)
 
     def _run_turn(self, now: int) -> None:
@@ -94,7 +93,7 @@ class EventLoop(EngineControl):
             self._plan_turn(soonest, FIRST)
 
     def _advance(self) -> None:
-        """Advance to a tick: work goes on at the rates of the last turn, fixed times run out."""
+        """Advance to the current tick: flows progress at the last rates, and fixed times elapse."""
         for op in self.medium.advance(self.tick):
             row = self.rows[op]
             row.flowing, row.work_left = False, 0
@@ -107,7 +106,7 @@ class EventLoop(EngineControl):
                 self._work(row)
 
     def _run_round(self) -> bool:
-        """Run one round: ops end; places arrive; amounts and slots are granted; ops start.
+        """Run one round: ops end, participants arrive, capacities and slots are granted, ops start.
 
         True if anything changed.
         """
@@ -134,7 +133,10 @@ class EventLoop(EngineControl):
         return bool(over or arrived or given or any(granted) or started)
 
     def _arrivals(self) -> list[tuple[int, int]]:
-        """Places whose dependencies ended and whose release time was reached, by op and place."""
+        """Participants whose dependencies have ended and whose release time is reached, in order.
+
+        Each is (op, index of the participant).
+        """
         while self.releases and self.releases[0][0] <= self.tick:
             self.arriving.add(heapq.heappop(self.releases)[1:])
         found = [(op, k) for op, k in sorted(self.arriving) if self._is_unreleased(0, op, k)]
@@ -155,7 +157,7 @@ class EventLoop(EngineControl):
                 self.lines.request(claim, self.tick)
 
     def _grant_claim(self, claim: Claim) -> None:
-        """Grant an amount to an op or a process; with its last one an op goes on to its queues."""
+        """Grant an amount to an op or process; an op with all its amounts queues for slots."""
         if claim.grant is not None:
             self.fired.append(claim.grant)
         if claim.row is not None:
@@ -173,7 +175,7 @@ class EventLoop(EngineControl):
             self.moving.add(slot)
 
     def _grant_slots(self, component: int) -> bool:
-        """Grant free slots, first come first served."""
+        """Grant free slots of a component, first come, first served; True if any was granted."""
         part, moved = self.at[component], False
         while part.queue and not part.failed and part.held < part.slots:
             *_, op, place = part.queue.pop(0)
@@ -188,11 +190,11 @@ class EventLoop(EngineControl):
             self.granted.add(row.id)
 
     def _uses_failed_component(self, row: OpState) -> bool:
-        """Whether an op uses a failed component."""
+        """True if an op uses a failed component."""
         return any(self.at[c].failed for c in row.usage)
 
     def _start(self, rows: list[OpState]) -> None:
-        """Start ops; ask their online backends, one call each, in the order of their first rows."""
+        """Start ops; ask their online backends, one call each, in the order of first rows."""
         asked: dict[tuple[int, int], list[OpState]] = {}
         for row in rows:
             self.granted.discard(row.id)
@@ -228,7 +230,7 @@ class EventLoop(EngineControl):
             self.over.add(row)
 
     def _next_tick(self) -> int:
-        """Tick of the next event; beyond the range for none."""
+        """Tick of the next event; beyond the range of ticks if there is none."""
         while self.timers and not self._is_still_running(*self.timers[0]):
             heapq.heappop(self.timers)
         while self.releases and not self._is_unreleased(*self.releases[0]):
@@ -246,7 +248,7 @@ class EventLoop(EngineControl):
         return row is not None and row.state == State.PENDING and row.at[place] == WAITING
 
     def _wake(self) -> None:
-        """Wake processes: ends as they happened, losses by graph, grants, thresholds, settled."""
+        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants."""
         for event, value in self.news:
             fire_in_this_turn(self.env, event, value)
         self.news = []
@@ -261,7 +263,7 @@ class EventLoop(EngineControl):
     # What happens to one op.
 
     def _await_release(self, row: OpState) -> None:
-        """Let places without open dependencies arrive, not before their op is released."""
+        """Let participants without unmet dependencies arrive, at their op's release or later."""
         for k, unmet in enumerate(row.unmet):
             if not unmet:
                 self._arrive_at_release(row, k)
@@ -293,13 +295,13 @@ class EventLoop(EngineControl):
             self.news.append((row.batch.done, None))
 
     def _leave(self, row: OpState) -> None:
-        """Withdraw an op from slots, queues and flows; its work left is kept."""
+        """Withdraw an op from slots, queues and flows; its remaining work is stored."""
         for claim in row.claims:
             self.lines.withdraw(claim, self.tick)
         self._free_slots_and_queues(row)
 
     def _free_slots_and_queues(self, row: OpState) -> None:
-        """Give an op's slots back, leave queues, free what it uses."""
+        """Release an op's slots, remove it from queues, and free the components that it uses."""
         self.granted.discard(row.id)
         self.over.discard(row)
         if row.until is not None:

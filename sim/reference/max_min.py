@@ -1,8 +1,9 @@
-"""Weighted max-min fairness in exact integers: raise all rates together, freeze what is full.
+"""Weighted max-min fairness in exact integers, by progressive filling.
 
-A flow at rate x takes ``weight * x`` of every component it uses.  Components that fill at the
-same level freeze together, which makes the answer unique whatever the order of computing
-(``docs/semantics.md``, section 2).
+All rates rise together until a component is full; its flows are then frozen. A flow at rate x uses
+``weight * x`` of every component on its route. Components that fill at the same level freeze
+together, so the result does not depend on the order of computation (``docs/semantics.md``,
+section 2).
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ F = TypeVar("F", bound=Hashable)
 
 
 def max_min_rates(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[F, int]:
-    """Max-min fair rate of every flow.
+    """Max-min fair rate of every flow, by flow id.
 
     Parameters
     ----------
-    capacity : rate units of each component
-    flows : ``{component: weight in 2^-40}`` of each flow; a flow that uses nothing gets no rate
+    capacity : rate of each component, in rate units
+    flows : ``{component: weight in 2^-40}`` of each flow; a flow that uses no component gets no
+        rate
 
     References
     ----------
@@ -54,7 +56,7 @@ def max_min_rates(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]])
 def _room_and_weight(
     capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]
 ) -> tuple[dict[C, int], dict[C, int]]:
-    """Room, and weight of all flows, of every component that is used."""
+    """Free rate, and total weight of all flows, of every component in use."""
     room: dict[C, int] = {}
     weight: dict[C, int] = {}
     for uses in flows.values():

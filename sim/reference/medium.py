@@ -1,6 +1,6 @@
-"""Max-min medium of the reference engine: flows go in, their ends come out.
+"""Max-min medium of the reference engine: flows are added, and their ends are returned.
 
-Why it is so: ``docs/decisions/0003-a-medium-decides-how-ops-in-flight-share.md``.
+Design: ``docs/decisions/0003-a-medium-decides-how-ops-in-flight-share.md``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from .max_min import max_min_rates
 
 
 class MaxMin:
-    """Weighted max-min fairness over everything a flow uses at once.
+    """Max-min medium: weighted fair rates over all components that a flow uses at once.
 
-    Rates are computed once for a turn: when ``next`` is asked after a change.
+    Rates are computed once per turn, at the first call of ``next`` after a change.
 
     Examples
     --------
@@ -40,18 +40,18 @@ class MaxMin:
             self.stale = True
 
     def stop(self, op: int) -> int:
-        """Work left of a flow, which is removed."""
+        """Remove a flow; returns its remaining work."""
         del self.flows[op], self.rate[op]
         self.stale = True
         return self.left.pop(op)
 
     def change(self, component: int, rate: int) -> None:
-        """Change a capacity; flows keep their progress."""
+        """Change the rate of a component; flows keep their progress."""
         self.capacity[component] = rate
         self.stale = True
 
     def next(self) -> int | None:
-        """Tick of the next end at the present rates; None where none is in sight."""
+        """Tick of the next flow completion at the current rates; None if no flow will complete."""
         if self.stale:
             self._compute_rates()
         ends = (-(-self.left[op] // rate) for op, rate in self.rate.items() if rate)
@@ -59,9 +59,10 @@ class MaxMin:
         return None if soonest is None else self.now + soonest
 
     def advance(self, to: int) -> list[int]:
-        """Ops whose work is done by tick ``to``, ascending; their flows are removed.
+        """Advance to tick ``to``; return the ops whose work is done, and remove their flows.
 
-        ``to`` is at most the tick that ``next`` gave: rates are constant until then.
+        ``to`` may not exceed the tick that ``next`` returned, because rates are constant until
+        then.
         """
         for op, rate in self.rate.items():
             self.left[op] -= rate * (to - self.now)
@@ -72,28 +73,28 @@ class MaxMin:
         return over
 
     def rates(self) -> dict[int, int]:
-        """Rate of every flow, ascending by op, as of the last ``next``."""
+        """Rate of every flow as of the last ``next``, by op id, ascending."""
         return dict(sorted(self.rate.items()))
 
     def rate_of(self, op: int) -> int:
-        """Rate of one flow; 0 where it is not in flight."""
+        """Rate of one flow; 0 if it is not in flight."""
         return self.rate.get(op, 0)
 
     def taken(self, component: int) -> int:
-        """Rate units taken of a component, rounded down."""
+        """Rate of a component that is in use, in rate units, rounded down."""
         used = (f.usage.get(component, 0) * self.rate[op] for op, f in self.flows.items())
         return sum(used) // ONE
 
     def usage_by_flow(self) -> dict[int, Mapping[int, int]]:
-        """(weight by component) of every flow, by op."""
+        """For each flow (by op id), the weight on each component that it uses."""
         return {op: flow.usage for op, flow in self.flows.items()}
 
     def users(self, component: int) -> int:
-        """Flows that use a component."""
+        """Number of flows in flight that use a component."""
         return sum(component in f.usage for f in self.flows.values())
 
     def _compute_rates(self) -> None:
-        """Compute all rates; a limit counts as a component of its own."""
+        """Compute all rates; the limit of a flow is treated as a component of its own."""
         capacity, uses = dict(self.capacity), {}
         for op, flow in self.flows.items():
             uses[op] = dict(flow.usage)

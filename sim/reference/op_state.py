@@ -1,4 +1,4 @@
-"""State of one op in the reference engine, of its graph, and of its components."""
+"""State of ops, graphs and components in the reference engine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WAITING, READY, QUEUED, HELD = "waiting", "ready", "queued", "held"
 
 @dataclass
 class ComponentState:
-    """State of a component: its queue and slots, its rate, or its capacity."""
+    """State of a component: its slots and queue, its rate, or its capacity."""
 
     slots: int
     rate: int
@@ -45,7 +45,7 @@ class ComponentState:
 
 
 class SubmittedGraph(GraphHandle):
-    """Graph that was handed in, and how many of its ops are open."""
+    """Submitted graph, with the number of its open ops."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class SubmittedGraph(GraphHandle):
 
 @dataclass(frozen=True)
 class PreparedGraph:
-    """Graph that was prepared: checked once."""
+    """Graph that was checked once and can be submitted many times."""
 
     lowered: EngineGraph
 
 
 class OpState:
-    """State of one op: pending, then running, then ended; or stopped, or cancelled."""
+    """State of one op: pending, running, ended, stopped or cancelled."""
 
     def __init__(self, id: int, batch: SubmittedGraph, fixed: int, release: int, online: int):
         self.id, self.batch = id, batch
@@ -99,25 +99,25 @@ class OpState:
 
     @property
     def is_online(self) -> bool:
-        """Whether its backend is asked when it starts."""
+        """True if the op's backend is asked for a timing when the op starts."""
         return self.online >= 0 or self.there is not None
 
     @property
     def left(self) -> RemainingWork:
-        """What is left of it."""
+        """Remaining fraction of the op's fixed time and work."""
         if self.asks:
             return self.share
         fixed, work = self.whole
         return RemainingWork(self.fixed_left, fixed, self.work_left, work)
 
     def set_answer(self, answer: Answer, left: RemainingWork) -> None:
-        """Take an answer of which a share is left to do."""
+        """Set the timing of the op, of which only the given fraction is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
         self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
         self.usage, self.limit = dict(answer.usage), answer.limit
 
     def move(self, there: TimingElsewhere, left: RemainingWork) -> None:
-        """Go on at another place, with a share left to do."""
+        """Continue the op on other components, with the given fraction left to do."""
         self.online = -1
         if isinstance(there, Answer):
             self.there, self.fixed, self.work = None, there.fixed, there.work
@@ -129,11 +129,11 @@ class OpState:
 
     @property
     def live(self) -> bool:
-        """Whether it may still end."""
+        """True if the op can still end."""
         return self.state not in (State.ENDED, State.CANCELLED)
 
     def add_place(self, slot: int) -> None:
-        """Add one more place that the op has to hold before it can start."""
+        """Add a slot that the op must hold before it can start."""
         self.slots.append(slot)
         self.unmet.append(0)
         self.at.append(WAITING)
@@ -141,7 +141,7 @@ class OpState:
 
 
 def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpState]:
-    """State of each op of a new graph.
+    """Create the state of each op of a new graph.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpSta
 
 
 def op_columns(rows: list[OpState]) -> EngineColumns:
-    """Times and states of ops, ascending by id."""
+    """Times and states of ops as columns, ascending by op id."""
     arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
     return EngineColumns(
         np.array([r.ready for r in rows], np.int64),
@@ -196,7 +196,7 @@ def op_columns(rows: list[OpState]) -> EngineColumns:
 
 
 def claim_times(rows: list[OpState]) -> NDArray[np.int64]:
-    """(3, claims) ticks at which each was asked for, granted and returned."""
+    """(3, claims) ticks at which each capacity claim was requested, granted and released."""
     times = [(c.asked, c.granted, c.returned) for row in rows for c in row.claims]
     return np.array(times, np.int64).reshape(-1, 3).T
 
@@ -204,7 +204,7 @@ def claim_times(rows: list[OpState]) -> NDArray[np.int64]:
 def held_op_times(
     batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]
 ) -> HeldOpTimes:
-    """Times of every place of graphs, and which ops ended since the last call."""
+    """Times of all participants of the ops of some graphs, and which ops newly ended."""
     places = [
         [*((row, a, True) for row in own for a in row.arrived[:1]),
          *((row, a, False) for row in own for a in row.arrived[1:])]
@@ -245,7 +245,7 @@ def _successors_of(row: OpState) -> list[int]:
 
 
 def cycle_error(name: str, dependents: dict[int, list[int]]) -> GraphError:
-    """Error for a graph whose dependencies form a cycle; names a shortest one.
+    """Error for a graph with a dependency cycle; it names a shortest cycle.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Max-min and the medium that is plugged in beside it, as one medium of the reference engine."""
+"""Max-min and a plugged-in medium, combined into one medium for the reference engine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .medium import MaxMin
 
 
 class TwoMedia(MaxMin):
-    """Max-min, but for flows over components of the plugged medium.
+    """Combined medium: flows over components of the plugged-in medium go there, others to max-min.
 
-    What begins in one turn reaches that medium when the turn settles, by op.
+    Flows that begin in one turn are passed to the plugged-in medium at the end of the turn, in op
+    order.
     """
 
     def __init__(self, parts: ComponentTable, medium: Medium):
@@ -24,7 +25,7 @@ class TwoMedia(MaxMin):
         self.inside: dict[int, Flow] = {}
 
     def start(self, flows: Iterable[Flow]) -> None:
-        """Add flows, each to its medium."""
+        """Add flows, each to the medium of its components."""
         for flow in flows:
             if self.parts.is_plugged(flow.usage):
                 self.began[flow.op] = flow
@@ -32,7 +33,7 @@ class TwoMedia(MaxMin):
                 super().start([flow])
 
     def stop(self, op: int) -> int:
-        """Work left of a flow, which is removed."""
+        """Remove a flow; returns its remaining work."""
         if op in self.began:
             return self.began.pop(op).work
         if op in self.inside:
@@ -41,14 +42,14 @@ class TwoMedia(MaxMin):
         return super().stop(op)
 
     def change(self, component: int, rate: int) -> None:
-        """Change a rate."""
+        """Change the rate of a component."""
         if self.parts.is_plugged([component]):
             self.plugged.change(component, rate)
         else:
             super().change(component, rate)
 
     def next(self) -> int | None:
-        """Tick at which something happens next in either; None where nothing is in sight."""
+        """Tick of the next event in either medium; None if there is none."""
         self.plugged.start([flow for _, flow in sorted(self.began.items())])
         self.inside |= self.began
         self.began = {}
@@ -56,26 +57,26 @@ class TwoMedia(MaxMin):
         return min(found, default=None)
 
     def advance(self, to: int) -> list[int]:
-        """Ops whose work is done by tick ``to``."""
+        """Advance both media to tick ``to``; returns the ops whose work is done."""
         over = self.plugged.advance(to)
         for op in over:
             del self.inside[op]
         return sorted([*super().advance(to), *over])
 
     def rates(self) -> dict[int, int]:
-        """Rate of every flow, ascending by op, where it is fastest."""
+        """Rate of every flow by op id, ascending; if it differs between components, the highest."""
         plugged = {op: self._rate(flow) for op, flow in self.inside.items()}
         return dict(sorted((super().rates() | plugged).items()))
 
     def rate_of(self, op: int) -> int:
-        """Rate of one flow, where it is fastest; 0 where it is not in flight."""
+        """Rate of one flow, the highest over its components; 0 if it is not in flight."""
         return self._rate(self.inside[op]) if op in self.inside else super().rate_of(op)
 
     def _rate(self, flow: Flow) -> int:
         return max(self.plugged.rate(flow.op, c) for c in flow.usage)
 
     def taken(self, component: int) -> int:
-        """Rate units taken of a component, rounded down."""
+        """Rate of a component that is in use, in rate units, rounded down."""
         if not self.parts.is_plugged([component]):
             return super().taken(component)
         using = [flow for flow in self.inside.values() if component in flow.usage]
@@ -83,6 +84,6 @@ class TwoMedia(MaxMin):
         return sum(used) // ONE
 
     def users(self, component: int) -> int:
-        """Flows that use a component."""
+        """Number of flows in flight that use a component."""
         there = sum(component in flow.usage for flow in self.inside.values())
         return super().users(component) + there

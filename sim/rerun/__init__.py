@@ -1,1 +1,1 @@
-"""Questions that only another run can answer: faster components, and errors of models."""
+"""Analyses that repeat a run with changes: faster components, and errors of models."""

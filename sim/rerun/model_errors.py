@@ -1,8 +1,8 @@
-"""Effect on a run of how wrong its answers may be, found by running again.
+"""Effect of model errors on a run, determined by repeating it with erroneous op timings.
 
-Held-out errors of a family of ops on a machine are mostly one shift that all share, so its ops
-are wrong together: one probability is taken for all of them, and each is multiplied by what its
-doubt says there.  Families are wrong independently of each other.
+Held-out errors of one family of ops on one machine are mostly a common shift.  So one probability
+is chosen for all ops of a family, and each time is multiplied by that quantile of its error
+distribution.  Families are independent of each other.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from ..run.simulation import Simulation
 
 
 class BackendWithErrors(Backend):
-    """Backend whose answers about some families are as wrong as their doubts say.
+    """Backend that multiplies another backend's times by a quantile of their error distribution.
 
-    Like ``ScaledBackend`` it asks a copy of the other backend, but for a device.
+    Like ``ScaledBackend`` it uses a copy of the other backend, unless that is a device.
 
     Parameters
     ----------
-    families : of ops; empty for all
-    probability : that a time is no longer than this; 0.95 for slow
-    unjudged : of families that nobody has judged
+    inner : the other backend
+    families : families of ops to change; empty for all
+    probability : quantile to use: a time is no longer with this probability; 0.95 for slow
+    unjudged : error distribution of families whose error was never measured
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class BackendWithErrors(Backend):
         self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
 
     def __copy__(self) -> BackendWithErrors:
-        """Copy, with a copy of the other backend."""
+        """Copy that uses a copy of the other backend."""
         return BackendWithErrors(self.inner, self.families, self.probability, self.unjudged)
 
     def open(self, system: System) -> None:
@@ -56,15 +57,15 @@ class BackendWithErrors(Backend):
         self.inner.open(system)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """What the other backend knows."""
+        """Boolean array: True for each op that the other backend can time."""
         return self.inner.knows(ops)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Groups of components that the other backend answers alike for."""
+        """Timing groups of components, as of the other backend."""
         return self.inner.timing_groups(system)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Answer of the other backend, each time with the error of its family."""
+        """Timings of the other backend, with the error of each op's family."""
         said = self.inner.timing(ops, now)
         if said.doubt is None:
             return said
@@ -81,7 +82,7 @@ class BackendWithErrors(Backend):
 def simulation_with_errors(
     simulation: Simulation, families: Iterable[str], probability: float, unjudged: Doubt
 ) -> Simulation:
-    """Simulation in which ops of these families are timed by a ``BackendWithErrors``.
+    """Simulation in which op times have the errors of their family; see ``BackendWithErrors``.
 
     Examples
     --------
@@ -108,13 +109,13 @@ def simulation_with_errors(
 def interval_factors(
     graph: Graph, bound: Sequence[Backend | None], unjudged: Doubt
 ) -> NDArray[np.float64]:
-    """(2, n) factors on the time of each op between which it lies with 90 %; NaN without a doubt.
+    """Factors on each op's time that bound its 90 % error interval, shape (2, n); NaN if unknown.
 
     Parameters
     ----------
-    graph : placed; of a template all is NaN
-    bound : opened backend of each component; those that are asked only when ops start are left out
-    unjudged : of families that nobody has judged
+    graph : placed graph; for an SPMD graph all factors are NaN
+    bound : opened backend of each component; online backends are left out
+    unjudged : error distribution of families whose error was never measured
     """
     found = np.full((2, len(graph)), np.nan)
     if graph.template is not None:
@@ -131,12 +132,14 @@ def interval_factors(
 def seconds_by_error_family(
     graphs: Iterable[Graph], bound: Sequence[Backend | None]
 ) -> dict[str, float]:
-    """Seconds of ops by the family of their doubt, if nothing else runs; others are left out.
+    """Uncontended time of ops in s, summed by the family of their error distribution.
+
+    Ops without an error distribution are left out.
 
     Parameters
     ----------
-    graphs : placed; of a template what its ranks and their hosts compute
-    bound : opened backend of each component; those that are asked only when ops start are left out
+    graphs : placed graphs; of an SPMD graph only ops of GPUs and hosts count
+    bound : opened backend of each component; online backends are left out
     """
     found: dict[str, float] = {}
     for graph in graphs:
@@ -154,10 +157,10 @@ def seconds_by_error_family(
 def _ops_to_time(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
-    """Backends and what they are asked, which of these each op asks, and how many such there are.
+    """Distinct ops that each backend times: (backend, distinct ops, index of each op's, ranks).
 
-    Of a template one rank of each program is asked about what it and its host compute, once about
-    ops that are alike.
+    For an SPMD graph, one rank per program is used, with the ops of its GPU and its host; the last
+    item is the number of ranks that run the program.
     """
     if graph.template is None:
         for who, rows, ops in ops_by_backend(graph, bound):

@@ -1,7 +1,7 @@
-"""Effect of faster or free components on a run, found by running again.
+"""Effect of faster or free components on a run, determined by repeating it.
 
-With mass ties, the normal case, the derivative of a makespan does not exist; a re-run always
-has an answer, and it is cheap.
+A derivative of the makespan does not exist when many ops end at the same time, which is normal.
+A repeated run always has a result, and it is cheap.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ MOST = 2**63 - 1  # of an unlimited capacity
 
 @dataclass(frozen=True)
 class SpeedupEffect:
-    """Metric of a run as it is, with some components faster, and with them infinitely fast.
+    """Value of a metric: unchanged, with a group of components faster, and infinitely fast.
 
     Parameters
     ----------
     group : str
-        What the components are called together.
+        Name of the group of components.
     base, faster, free : float
-        Makespan (s), or what else was asked for, as it is, with them ``factor`` times as fast, and
-        with them taking no time.
+        Makespan (s) or another metric: unchanged, with the group ``factor`` times as fast, and with
+        the group taking no time.
     """
 
     group: str
@@ -45,22 +45,23 @@ class SpeedupEffect:
 
     @property
     def gain(self) -> float:
-        """Relative change when faster; of a makespan, -0.014 is 1.4 % shorter."""
+        """Relative change with the group faster: -0.014 is a makespan 1.4 % shorter."""
         return self.faster / self.base - 1 if self.base else 0.0
 
     @property
     def bound(self) -> float:
-        """Relative change when free: no purchase of this part can gain more."""
+        """Relative change with the group infinitely fast: the limit of any improvement."""
         return self.free / self.base - 1 if self.base else 0.0
 
 
 class ScaledBackend(Backend):
-    """Backend of a machine on which some components take ``1 / factor`` of the time.
+    """Backend that divides the times of another backend by a factor, on selected components.
 
-    With an infinite factor their ops take no time and nobody has to share them.
+    With an infinite factor, ops on these components take no time and share no rate of them.
 
-    It asks a copy of the other backend, since several altered machines are asked at once and what
-    a backend keeps is of one; a device is itself, and never asked beside another run.
+    It uses a copy of the other backend, since several scaled machines may run at once, and a
+    backend's cached data belong to one machine.  A device is not copied, and never used by two runs
+    at once.
     """
 
     def __init__(self, inner: Backend, chosen: Sequence[int], factor: float):
@@ -69,25 +70,25 @@ class ScaledBackend(Backend):
         self.online, self.source = inner.online, inner.source
 
     def __copy__(self) -> ScaledBackend:
-        """Copy, with a copy of the altered backend."""
+        """Copy that uses a copy of the other backend."""
         return ScaledBackend(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
-        """Open the altered backend."""
+        """Open the other backend."""
         self.inner.open(system)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """What the altered backend knows."""
+        """Boolean array: True for each op that the other backend can time."""
         return self.inner.knows(ops)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Groups of components that are answered alike for, split by whether they are altered."""
+        """Timing groups of the other backend, each split into scaled and other components."""
         inner = self.inner.timing_groups(system)
         own = np.isin(np.arange(len(system.components)), self.chosen)
         return None if inner is None else 2 * inner + own
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Answer of the altered backend, with times of the chosen components divided."""
+        """Timings of the other backend, divided by the factor on the selected components."""
         said = self.inner.timing(ops, now)
         assert ops.at is not None  # noqa: S101  the simulation always says where ops run
         own = np.isin(ops.at.component, self.chosen)
@@ -113,7 +114,7 @@ class ScaledBackend(Backend):
 
 
 def _works_are_core_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
-    """(n,) whether the work of ops is a time of their own that they share a core for."""
+    """True for each op whose work is CPU time on a core that ops share."""
     assert ops.at is not None  # noqa: S101
     parts = ops.at.system.components
     cores = [c for c in np.unique(usage.component).tolist() if parts[c].kind == "core"]
@@ -124,7 +125,7 @@ def _works_are_core_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
 
 
 def _own_component_usage(component: NDArray[np.int32]) -> Usage:
-    """Usage in which each op takes only the component that was asked."""
+    """Usage in which each op uses only its own component, with weight 1."""
     n = len(component)
     return Usage(np.arange(n + 1, dtype=np.int64), component, np.ones(n))
 
@@ -138,16 +139,16 @@ def speedup_effects(
     base: float | None = None,
     metric: Callable[[Result], float] = lambda result: result.makespan,
 ) -> list[SpeedupEffect]:
-    """Change of the metric with each group of components ``factor`` times, then infinitely, faster.
+    """Effect on a metric if each group of components is ``factor`` times, or infinitely, faster.
 
     Parameters
     ----------
-    run : how to run a simulation, e.g. ``lambda s: s.run(graph)``
-    groups : numbers of components by a name for them
-    factor : 1.1 is 10 % faster
-    map_function : goes over the runs; the ``map`` of a pool of threads has several under way
-    base : the number as it is, where it is known: one run less
-    metric : number of a result that is compared; its makespan unless said
+    run : function that runs a simulation, e.g. ``lambda s: s.run(graph)``
+    groups : component numbers of each group, by the group's name
+    factor : speed-up; 1.1 is 10 % faster
+    map_function : ``map`` function over the runs; that of a thread pool does several at once
+    base : unchanged value of the metric, if known; saves one run
+    metric : metric of a result; by default its makespan
 
     Examples
     --------
@@ -182,11 +183,11 @@ def speedup_effects(
 def scale_components(
     simulation: Simulation, chosen: Sequence[int], factor: float, rates_only: bool = False
 ) -> Simulation:
-    """Simulation with some components ``factor`` times as fast; infinite is free.
+    """Simulation in which some components are ``factor`` times as fast; infinite means no time.
 
     Parameters
     ----------
-    rates_only : latencies, overheads and what backends answer of fixed times stay
+    rates_only : change only rates; keep latencies, overheads and fixed times
     """
     components = simulation.system.components.with_changed(
         chosen, lambda part: _scaled_component(part, factor, rates_only)
@@ -198,9 +199,9 @@ def scale_components(
 
 
 def _scaled_component(part: Component, factor: float, rates_only: bool) -> Component:
-    """Component with rate and capacity times ``factor``, latency and overhead divided by it.
+    """Component with rate and capacity multiplied, and latency and overhead divided, by ``factor``.
 
-    One of none of these is itself.
+    A component without any of these is returned as it is.
     """
     if part.capacity is not None:
         part = replace(part, capacity=int(min(part.capacity * factor, MOST)))

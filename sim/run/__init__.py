@@ -1,1 +1,1 @@
-"""A run: workloads become jobs, processes steer them, an engine computes the result."""
+"""Execution of a run: workloads become jobs, processes steer them, an engine runs them."""

@@ -1,7 +1,7 @@
-"""Components of a pool, handed out first come, first served.
+"""Allocation of components from a pool, first come, first served.
 
-Who asks for more than is free waits, and everybody after it.  What has failed is not handed out;
-it may be put back and is handed out again once it is restored.
+A request for more components than are free waits, and so do all requests after it.  A failed
+component is not handed out until it is restored.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from .process_actions import ProcessActions
 
 
 class Allocator:
-    """Components of a pool, given to processes first come, first served.
+    """Allocator that hands out components of a pool to processes, first come, first served.
 
     Parameters
     ----------
     sim : ProcessActions
-        Those of the process that makes it; any process of the run may use it.
-    pool : names of components
+        Interface of the process that creates the allocator; all processes of the run may use it.
+    pool : names of the components
 
     Examples
     --------
@@ -44,18 +44,18 @@ class Allocator:
 
     @property
     def free(self) -> tuple[str, ...]:
-        """Components free to be handed out, in the order of the pool."""
+        """Names of the free components, in the order of the pool."""
         return tuple(
             name for name in self.pool if name not in self._taken and not self._sim.failed(name)
         )
 
     def request(self, count: int) -> simpy.Event:
-        """Event that fires with the names of ``count`` components.
+        """Event that fires with the names of ``count`` components once they are free.
 
         Raises
         ------
         SimulationError
-            More than there are in the pool.
+            The pool has fewer components.
         """
         if not 1 <= count <= len(self.pool):
             raise SimulationError(
@@ -69,19 +69,19 @@ class Allocator:
         return event
 
     def drop(self, request: simpy.Event) -> None:
-        """Withdraw a request; components granted to it meanwhile return to the pool."""
+        """Withdraw a request; if it was granted meanwhile, its components return to the pool."""
         if request.triggered:
             self.put(request.value)  # type: ignore[arg-type]
         self._waiting = [(event, count) for event, count in self._waiting if event is not request]
         self.serve()
 
     def put(self, names: Iterable[str]) -> None:
-        """Give components back.
+        """Return components to the pool.
 
         Raises
         ------
         SimulationError
-            One that was not handed out.
+            A component was not handed out.
         """
         for name in names:
             if name not in self._taken:
@@ -94,12 +94,12 @@ class Allocator:
         self.serve()
 
     def check(self) -> None:
-        """Raise an error if the run ends while a request waits.
+        """Raise an error if a request still waits at the end of the run.
 
         Raises
         ------
         SimulationError
-            Names who holds what is waited for.
+            The message names the components that were not returned.
         """
         if self._waiting:
             held = ", ".join(name for name in self.pool if name in self._taken) or "none"
@@ -112,7 +112,7 @@ class Allocator:
             )
 
     def serve(self, _: object = None) -> None:
-        """Grant waiting requests from the free components, first come, first served."""
+        """Grant waiting requests in order, as long as enough components are free."""
         while self._waiting:
             event, count = self._waiting[0]
             given = self.free[:count]

@@ -1,4 +1,4 @@
-"""Durations of a replica: the random factors of a graph's ops, and of repeated submissions."""
+"""Random durations of a replica: factors on the times of a graph's ops."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..record.schedule import SubmittedRun
 
 @dataclass(frozen=True)
 class DurationDraws:
-    """Draws of one replica.
+    """Random draws of op durations for one replica.
 
     Parameters
     ----------
-    engine, seed : of the run
-    replica : None draws nothing
+    engine, seed : engine and random seed of the run
+    replica : number of the replica; None for typical durations
     """
 
     engine: str
@@ -34,7 +34,7 @@ class DurationDraws:
     replica: int | None
 
     def draw_function(self, run: SubmittedRun) -> Draw | None:
-        """Function that draws durations for submissions of a prepared graph; None for none."""
+        """Function that draws durations for a prepared graph's submissions; None if none vary."""
         if self.replica is None or not run.answers.spreads:
             return None
 
@@ -61,7 +61,7 @@ class DurationDraws:
         return plainly
 
     def of(self, run: SubmittedRun, draw_key: tuple[int, ...]) -> EngineGraph:
-        """Graph with the durations of this replica."""
+        """Engine graph of a submitted graph, with the drawn durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:
             return lowered
@@ -103,7 +103,7 @@ class DurationDraws:
 def _check_draw_fits(
     name: str, rows: NDArray[np.int64], beyond: NDArray[np.bool_], what: str, cure: str
 ) -> None:
-    """Raise an error for a draw beyond the range."""
+    """Raise an error if a drawn time or work exceeds the integer range."""
     for row in rows[beyond][:1].tolist():
         raise GraphError(
             "overflow",

@@ -1,4 +1,4 @@
-"""Times of a graph: placed, answered by backends, and rounded to the numbers of an engine."""
+"""Timing of a graph: place it, call the backends, and round the times to engine integers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..units import seconds
 
 @dataclass(frozen=True)
 class TimedGraph:
-    """Placed graph with the answers of all backends, common to all replicas."""
+    """Placed graph with the timings of its ops, common to all replicas."""
 
     graph: Graph
     answers: OpTimings
@@ -39,16 +39,16 @@ class TimedGraph:
 
 
 class GraphTiming:
-    """Asks the backends of a machine about graphs.
+    """Timing of graphs by the backends of a machine.
 
     Parameters
     ----------
-    machine : BoundSystem
+    machine : Machine with a backend for each component.
 
     Attributes
     ----------
     routed : System
-        The machine with the routes of now.
+        Machine with the current routes.
     """
 
     def __init__(self, machine: BoundSystem):
@@ -57,7 +57,7 @@ class GraphTiming:
         self.routed = machine.system
 
     def place(self, graph: Graph, on: Sequence[str] | None = None) -> Graph:
-        """Graph placed on this system: as it was, else on these components."""
+        """Graph placed on this machine: as placed before, or else on the given components."""
         if graph.system is None:
             graph = place(graph, self.system, on)
         if graph.system is not self.system:
@@ -69,12 +69,12 @@ class GraphTiming:
     def time_graph(
         self, graph: Graph, on: Sequence[str] | None = None, periodic: bool = True
     ) -> TimedGraph:
-        """Graph placed, timed by its backends and rounded.
+        """Place a graph, time its ops, and convert it to engine form.
 
         Parameters
         ----------
-        on : components of its ranks, where it is not placed
-        periodic : whether its ops stay in the periods that they name
+        on : GPUs of its ranks, if it is not placed yet
+        periodic : True if its ops keep their periods
         """
         graph = self.place(graph, on)
         if not periodic:
@@ -86,7 +86,7 @@ class GraphTiming:
         return TimedGraph(graph, timings, self.lower(graph, timings))
 
     def lower(self, graph: Graph, timings: OpTimings) -> EngineGraph:
-        """Engine graph of a placed graph with these answers."""
+        """Engine graph of a placed graph with the given op timings."""
         at, members = (
             timings.component,
             communication_endpoints(graph) if timings.drivers else Csr.empty(0),
@@ -112,14 +112,14 @@ class GraphTiming:
         members: Csr,
         ops: Ops | None = None,
     ) -> tuple[OpTimings, EngineGraph]:
-        """Answers for some rows of a graph, and the same as loose ops.
+        """Time some rows of a graph: their op timings, and their engine form as independent ops.
 
         Parameters
         ----------
         at : rows
-        component : that is asked about each
+        component : component whose backend times each row
         members : GPUs of each send and collective
-        ops : where they have other numbers than in the graph
+        ops : table of the rows with other numbers than in the graph; None for those of the graph
         """
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
@@ -140,11 +140,11 @@ class GraphTiming:
         component_by_row: NDArray[np.int32] | Mapping[int, int],
         members: Csr | Mapping[int, NDArray[np.int32]],
     ) -> OnlineTiming:
-        """Function that asks an online backend, from integers to SI units and back.
+        """Function that an engine calls during the run to time ops by an online backend.
 
         Parameters
         ----------
-        component_by_row : component by row
+        component_by_row : component of each row
         members : GPUs of each send and collective, by row
         """
         ops = graph.ops
@@ -165,6 +165,6 @@ class GraphTiming:
 
 
 def _without_periods(graph: Graph) -> Graph:
-    """Graph whose ops are in no period."""
+    """Graph whose ops have no period."""
     ops = graph.ops
     return graph if np.all(ops.period < 0) else graph.with_ops(ops.replace(period=-1))

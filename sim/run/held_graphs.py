@@ -1,4 +1,4 @@
-"""Graphs that a run holds in memory: how much they take, and sums of those that are given back."""
+"""Memory of submitted graphs: its size, its limit, and aggregates of graphs that were freed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ AT_ONCE = 1 << 15  # size in ops above which ended graphs are freed
 
 
 def ops_in_memory(machine: EngineControl) -> int:
-    """Number of ops in memory; a graph counts as some, too."""
+    """Memory in use by graphs, as a number of ops; each graph counts as some ops more."""
     return machine.held_ops + GRAPH_AS_OPS * machine.held_graphs
 
 
 class HeldGraphs:
-    """Account of the graphs of a run, which gives back those that have ended.
+    """Account of the graphs that a run holds in memory; it frees those that have ended.
 
     Parameters
     ----------
-    run : RunInterface
-    bound : BoundSystem
-    relocations : Relocations
+    run : Run in progress.
+    bound : Machine of the run, with its memory limit.
+    relocations : Ops that were moved to other components.
     keep : str or None
-        Detail to keep of ops that ended; None decides by their number.
+        Detail to keep of ended ops; None decides by their number.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class HeldGraphs:
         self._fold_at = AT_ONCE
 
     def note_job_graph(self, graph: Submitted) -> None:
-        """Count a graph as given to a job."""
+        """Record that a graph is a job's own workload, not a submission of a process."""
         self.given[graph.first] = graph.count
 
     def make_room(self, who: str, count: int) -> None:
-        """Account for a submission; free what ended, and refuse what does not fit even then."""
+        """Account for a submission of ``count`` ops; free ended graphs, or raise an error."""
         machine = self._run.machine
         held, most = ops_in_memory(machine), self._memory
         if held >= self._fold_at and self._drops_ended_rows(held):
@@ -69,7 +69,7 @@ class HeldGraphs:
         self.submitted[who] = ops + count, graphs + 1
 
     def _submitted_bytes(self, machine: EngineControl, more: int) -> float:
-        """Bytes of what processes submitted, with a graph of so many ops more."""
+        """Memory of all submissions of processes plus a graph of ``more`` ops, in bytes."""
         given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
         return BYTES_PER_OP * (ops_in_memory(machine) - given + more + GRAPH_AS_OPS)
 
@@ -86,11 +86,11 @@ class HeldGraphs:
         )
 
     def _drops_ended_rows(self, held: int) -> bool:
-        """Whether rows of ended ops are dropped; decided by size where ``keep`` leaves it open."""
+        """True if rows of ended ops are not kept; decided by size if ``keep`` is None."""
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
     def release_ended(self) -> int:
-        """Sum up and free what has ended; the number of ops still in memory."""
+        """Aggregate and free all ended graphs; returns the size still in memory, in ops."""
         run, machine = self._run, self._run.machine
         self.keep = self.keep or "ranks"
         held = machine.collect_ended()
@@ -110,7 +110,7 @@ class HeldGraphs:
         return left
 
     def sums_of(self, job: JobState) -> StreamingSums:
-        """Aggregates of a job's ops that were given back."""
+        """Running aggregates of a job's ops that were freed."""
         if job.number not in self.sums:
             run = self._run
             self.sums[job.number] = StreamingSums(

@@ -1,6 +1,7 @@
 """Job: a workload with a name, components and an arrival time.
 
-The same :class:`Job` describes what is to run and, in a run, is what its processes hold of it.
+A :class:`Job` describes what to run.  During a run, the same class is also the handle that
+processes use.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .workload import Workload
 
 
 class JobProgress(Protocol):
-    """What of a job goes on in a run."""
+    """Interface of the state of a job that is running."""
 
     parent: Job | None
 
@@ -29,32 +30,32 @@ class JobProgress(Protocol):
 
     @property
     def done(self) -> simpy.Event:
-        """Event that fires when all its processes and graphs are over."""
+        """Event that fires when all processes and graphs of the job have ended."""
 
     @property
     def lost(self) -> simpy.Event:
-        """Event that fires with the losses not yet reported."""
+        """Event that fires with the losses that were not reported yet."""
 
     def stop(self) -> None:
-        """End its processes and cancel what it handed in."""
+        """End the job's processes and cancel its ops."""
 
 
 class Job:
-    """A workload with a name, its components, and when it arrives.
+    """Job: a workload with a name, its components, and an arrival time.
 
-    Given to ``Simulation.run``, which may run it many times, it describes; the jobs that a process
-    sees (``sim.job``, ``sim.launch``) and a workload is started with are under way as well.
+    A job that is given to ``Simulation.run`` is only a description, and can be run many times.  The
+    jobs that a process gets (``sim.job``, ``sim.launch``), or ``start`` of a workload, are running.
 
     Parameters
     ----------
     name : str
-        Of its results, metrics and draws.
-    workload : Workload
+        Name in results, metrics and random draws.
+    workload : Work of the job.
     on : mapping or None
-        Names of components by pool; its ranks are placed on the first pool.  None: every pool that
-        the workload needs has all components of its kind.
+        Component names by pool; ranks are placed on the first pool. None: each pool that the
+        workload needs gets all components of its kind.
     arrives : Seconds
-        When it starts.
+        Arrival time, at which the job starts.
 
     Examples
     --------
@@ -81,14 +82,14 @@ class Job:
         return f"<Job {self.name!r} {type(self.workload).__name__} on {on or 'what it needs'}>"
 
     def as_started(self, progress: JobProgress, system: System) -> Job:
-        """Job under way, with its pools resolved.
+        """Copy of the job as running, with the components of its pools.
 
         Raises
         ------
         GraphError
-            A component that does not exist.
+            A component does not exist.
         SimulationError
-            Pools that are not what the workload needs.
+            The pools are not those that the workload needs.
         """
         found = Job(self.name, self.workload, _pools_of_job(self, system), self.arrives)
         found._life = progress
@@ -98,12 +99,12 @@ class Job:
 
     @property
     def parent(self) -> Job | None:
-        """Job that launched it; None for one that the run was given."""
+        """Job that launched this one; None if it was given to the run."""
         return self._under_way.parent
 
     @property
     def done(self) -> simpy.Event:
-        """Event that fires when its process has returned and all its graphs have ended."""
+        """Event that fires when the job's processes have returned and all its graphs have ended."""
         return self._under_way.done
 
     @property
@@ -112,14 +113,17 @@ class Job:
         return self._under_way.lost
 
     def stop(self) -> None:
-        """End it: its processes are over, what it handed in is cancelled in the next turn.
+        """Stop the job: end its processes, and cancel its ops in the next turn.
 
-        Jobs that it launched go on.
+        Jobs that it launched continue.
         """
         self._under_way.stop()
 
     def random(self, name: str) -> np.random.Generator:
-        """New generator for one purpose, by seed, replica, job and that name: each begins anew."""
+        """New random generator, seeded by the run's seed, replica, job and a purpose name.
+
+        Each call starts the same sequence again.
+        """
         seed, replica = self._under_way.seed
         key = zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
         return np.random.default_rng([seed, replica, *key])
@@ -135,7 +139,7 @@ class Job:
 
 
 def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
-    """Components of every pool that the workload needs: as given, or all of its kind."""
+    """Components of every pool that the workload needs: as given, or all of the pool's kind."""
     needs = job.workload.needs.pools
     unknown = [pool for pool in job.on if pool not in needs]
     if unknown:

@@ -1,4 +1,4 @@
-"""Ops that a failure stopped, in names and SI units."""
+"""Ops that a failure stopped, with component names and SI units."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .run_interface import RunInterface
 
 
 class Lost(NamedTuple):
-    """One op that a failure stopped.
+    """Op that a component's failure stopped, with its remaining time and work.
 
     Parameters
     ----------
-    op : id, as ``graph.first`` + row
-    fixed : s left
-    work : left, in the unit of what it uses; NaN where it uses nothing
-    component : name of what failed
+    op : id of the op: ``graph.first`` + row
+    fixed : remaining fixed time, in s
+    work : remaining work, in the unit of the components that it uses; NaN if it uses none
+    component : name of the failed component
     """
 
     op: int
@@ -29,11 +29,11 @@ class Lost(NamedTuple):
 
 
 def loss_event(run: RunInterface, graph: Submitted) -> simpy.Event:
-    """Event that fires with a list of :class:`Lost`, in names and SI units."""
+    """Event that fires with a list of :class:`Lost`: the losses of a graph not reported yet."""
     event = run.machine.lost(graph)
 
     def translate(event: simpy.Event) -> None:
-        """Replace engine losses by named ones, once."""
+        """Replace the engine's losses by named ones, once."""
         losses: list[Any] = event.value  # type: ignore[assignment]
         losses[:] = [x if isinstance(x, Lost) else _loss_of(run, *x) for x in losses]
 

@@ -1,4 +1,4 @@
-"""What a process sees of a running simulation, and what it may wait for."""
+"""Observations and events of a running simulation, for processes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .run_interface import RunInterface
 
 
 class Observation:
-    """Machine and ops of a run, as its last turn left them.
+    """View of the machine and ops of a run, as of the end of the last turn.
 
     Parameters
     ----------
-    run : RunInterface
+    run : Run in progress.
     """
 
     def __init__(self, run: RunInterface):
@@ -31,7 +31,7 @@ class Observation:
 
     @property
     def now(self) -> Seconds:
-        """Simulated time."""
+        """Current simulated time, in s."""
         return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
 
     def ended(self, op: int) -> simpy.Event:
@@ -39,31 +39,32 @@ class Observation:
         return self._machine.ended(op)
 
     def settled(self) -> simpy.Event:
-        """Event that fires after the turn that applies all commands so far."""
+        """Event that fires after the next turn, when all commands so far are applied."""
         return self._machine.settled()
 
     def reaches(
         self, what: str, name: str, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Event that fires when a turn leaves a quantity of a component within the bound.
+        """Event that fires when, after a turn, a quantity of a component is within bounds.
 
         Parameters
         ----------
-        what : ``queue`` (who is in line), ``held`` (slots, or an amount), or ``flows`` (in flight)
+        what : ``queue`` (queue length), ``held`` (slots or amount in use), or ``flows`` (flows in
+            flight)
         """
         return self._machine.reaches(what, self._system.number(name), at_least, at_most)
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
+        """Event that fires with a list of :class:`Lost`: ops stopped by a failure."""
         return loss_event(self._run, graph)
 
     @property
     def system(self) -> System:
-        """Machine of the run: its components, by name."""
+        """Machine of the run."""
         return self._system
 
     def queue(self, name: str) -> list[int]:
-        """Ops in the queue of a component's slots or capacity, first in line first."""
+        """Ops in the queue of a component's slots or capacity, the first to be served first."""
         c = self._system.number(name)
         line = (
             self._machine.queue
@@ -73,7 +74,7 @@ class Observation:
         return [op for op, _ in line(c) if op >= 0]
 
     def capacity(self, name: str) -> int:
-        """Whole amount of a capacity, in its unit."""
+        """Total amount of a component's capacity, in its unit."""
         return self._machine.capacity(self._store_number(name))
 
     def held(self, name: str) -> int:
@@ -81,11 +82,11 @@ class Observation:
         return self._machine.held(self._store_number(name))
 
     def free(self, name: str) -> int:
-        """Amount of a capacity that nobody holds."""
+        """Free amount of a capacity."""
         return self.capacity(name) - self.held(name)
 
     def waiting(self, name: str) -> list[int]:
-        """Amounts in the queue of a capacity, first in line first."""
+        """Amounts requested in the queue of a capacity, the first to be served first."""
         return [amount for _, amount in self._machine.waiting(self._store_number(name))]
 
     def _store_number(self, name: str) -> int:
@@ -95,7 +96,7 @@ class Observation:
         return c
 
     def utilisation(self, name: str) -> float:
-        """Share in use of a component's slots, rate or capacity."""
+        """Fraction in use of a component's slots, rate or capacity."""
         c = self._system.number(name)
         whole = self._system.components[c].slots
         if whole is None:  # a rate or a capacity
@@ -103,17 +104,17 @@ class Observation:
         return self._machine.held(c) / whole if whole else 0.0
 
     def rate(self, name: str) -> float:
-        """Rate of a component, in its unit a second."""
+        """Current rate of a component, in its unit per second."""
         c = self._system.number(name)
         unit = self._run.scale[self._system.components[c].unit]
         return self._machine.capacity(c) / (1 << unit)
 
     def failed(self, name: str) -> bool:
-        """Whether a component has failed."""
+        """True if a component has failed."""
         return self._machine.failed(self._system.number(name))
 
     def state(self, op: int) -> State:
-        """State of one op, as the last turn left it."""
+        """State of one op, as of the end of the last turn."""
         return self._machine.state(op)
 
     def flows(self) -> list[int]:

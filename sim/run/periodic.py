@@ -1,6 +1,6 @@
-"""Workloads that do the same again and again, and how long that takes: the training iteration.
+"""Base class of workloads that repeat the same step, with the metric iteration time.
 
-Periods are counted by the column of the ops; here they are called iterations, as the field does.
+The ops' column ``period`` counts the repetitions; this metric calls them iterations.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ITERATION_TIME = Metric(
 
 
 class Periodic(Workload):
-    """A workload whose ops say in which iteration they are.
+    """Base class of a workload whose ops belong to iterations, such as training.
 
     Attributes
     ----------
     warm_up : int
-        Iterations at the start that do not count.
+        Number of iterations at the start to ignore.
     counted : int or None
-        Iterations that count after that; None for all there are.
+        Number of iterations to measure after those; None for all.
 
     Examples
     --------
@@ -50,12 +50,12 @@ class Periodic(Workload):
     counted: int | None = None
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Samples of the iterations that count, and of emitted metrics.
+        """Iteration times after the warm-up, and the emitted metrics.
 
         Raises
         ------
         ValueError
-            No iteration is left to count.
+            No iteration is left to measure.
         """
         edges = counted_edges(result, self.warm_up, self.counted)
         time = seconds(np.diff(edges), result.tick)

@@ -1,7 +1,7 @@
-"""Interface of a process to a running simulation, in names and SI units.
+"""Interface of a process to a running simulation, with names and SI units.
 
-A process is a SimPy generator that is given a :class:`Running`.  It may wait, observe and act;
-what it does is applied in the machine's next turn (``docs/semantics.md``, section 5).
+A process is a SimPy generator that gets a :class:`Running`.  It may wait, observe and act; its
+commands are applied in the engine's next turn (``docs/semantics.md``, section 5).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Steps = Generator[simpy.Event, Any, Any]
 class Process(Protocol):
     """Generator function that steers a run: a policy, a fault, a controller, a workload.
 
-    A plain generator function is one.  Where it has an attribute ``touches`` (globs of
-    component names), it may alter nothing else; ``touches = ()`` is a monitor, which only
-    watches and keeps nothing alive (what it starts with ``sim.env.process`` does).  Undeclared
-    means everything.  Where it has a method ``check(system)``, that is called before a scenario is
-    run, and may refuse the machine by a SimulationError.
+    Any generator function with one argument is a process.  An attribute ``touches`` lists globs of
+    the components that it may change; by default it may change all.  ``touches = ()`` declares a
+    monitor: it only observes, and does not keep the run alive, but processes that it starts by
+    ``sim.env.process`` do.  A method ``check(system)``, if present, is called before a scenario
+    runs, and may refuse the machine by a SimulationError.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Process(Protocol):
     """
 
     def __call__(self, sim: Running) -> Steps:
-        """Generator of the process; it yields the events that it waits for."""
+        """Generator of the process; it yields the events to wait for."""
 
 
 PROCESSES: dict[str, type] = {}
@@ -55,9 +55,9 @@ P = TypeVar("P", bound=type)
 
 
 def process(name: str) -> Callable[[P], P]:
-    """Register a class of processes under the name that scenarios use.
+    """Class decorator that registers a process under the name that scenarios use.
 
-    Its keyword arguments are its settings, as a backend's are.
+    The constructor's keyword arguments are the settings, as of a backend.
 
     Raises
     ------
@@ -68,40 +68,40 @@ def process(name: str) -> Callable[[P], P]:
 
 
 class OwnJob(JobState, Protocol):
-    """Job of a process, as the process acts on it."""
+    """Interface of a process's own job."""
 
     @property
     def job(self) -> Job:
-        """The job, as described and in progress."""
+        """The running job."""
 
     @property
     def owner(self) -> int:
-        """Its number as an owner of amounts."""
+        """Owner number under which the job holds capacity amounts."""
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
-        """Start further processes of it."""
+        """Start further processes of the job."""
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
-        """Start another job on behalf of a process of this one."""
+        """Start another job, launched by this one."""
 
     def open(self) -> bool:
-        """Whether an op that it handed in has neither ended nor been cancelled."""
+        """True if some op of the job has neither ended nor been cancelled."""
 
 
 class Running(ProcessActions):
-    """Running simulation, as one process sees it.
+    """Running simulation, as seen by one process.
 
-    Ops are numbered over all graphs: row ``r`` of a submitted graph is ``graph.first + r``.
+    Op ids count over all graphs: row ``r`` of a submitted graph has the id ``graph.first + r``.
 
     Parameters
     ----------
-    run : RunInterface
+    run : Run in progress.
     job : OwnJob
-        Whose process it is.
+        Job that the process belongs to.
     who : str
-        The process, in messages.
+        Name of the process, for error messages.
     touches : globs of component names, or None
-        What it may alter; None for everything.
+        Components that the process may change; None for all.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class Running(ProcessActions):
 
     @property
     def job(self) -> Job:
-        """Job whose process this is."""
+        """Job that this process belongs to."""
         return self._job.job
 
     def wait(self, time: Seconds) -> simpy.Event:
@@ -152,7 +152,7 @@ class Running(ProcessActions):
         return self.env.timeout(ticks(time, self._run.tick))
 
     def open(self) -> bool:
-        """Whether any op of this job has neither ended nor been cancelled.
+        """True if some op of this job has neither ended nor been cancelled.
 
         ``while sim.open(): ...`` is a loop that ends with the job's work.
         """
@@ -161,14 +161,14 @@ class Running(ProcessActions):
     def prepare(
         self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
     ) -> Prepared:
-        """Prepare a graph that is submitted often: its shape and places are fixed from then on.
+        """Prepare a graph for repeated submission, with a fixed structure and placement.
 
         Parameters
         ----------
         gpus : names, or None
-            The GPU of each of its ranks; None for those that it was placed on, or the first ones.
+            GPU of each rank; None for the graph's own placement, or the first GPUs.
         rank : int or None
-            Which rank its rank 0 is, as in :meth:`submit`.
+            Number of its rank 0 within the job, as in :meth:`submit`.
 
         Examples
         --------
@@ -203,20 +203,20 @@ class Running(ProcessActions):
         flop: Values | None = None,
         bytes: Values | None = None,
     ) -> Submitted:
-        """Submit a graph; wait for its ``done``.
+        """Submit a graph; its event ``done`` fires when all its ops have ended.
 
         Parameters
         ----------
         graph : Graph or Prepared
         rank : int or None
-            Which rank its rank 0 is, the others following.  None: a GPU is one rank, whatever
-            graphs call it, numbered as they appear.  A prepared graph has said so already.
+            Number of the graph's rank 0 within the job; the other ranks follow.  None: ranks are
+            identified by their GPU, and numbered in order of appearance.  Not for a prepared graph.
         key : int or None
-            Of its random draws: equal keys draw alike.  None: how many graphs of its name came
-            before, so that each draws anew.
-        flop, bytes : of a prepared graph
-            Other numbers, by row, or one for each row with NaN where it stays.  Backends are
-            asked about numbers that they have not seen.
+            Key of its random draws; equal keys give equal draws.  None: the number of earlier
+            graphs of this name, so that each submission draws anew.
+        flop, bytes : new values for a prepared graph
+            Mapping from row to value, or one value per row with NaN for no change.  Backends are
+            called only for new combinations.
         """
         self._check_may_act("submit a graph")
         return self._run.submit(
@@ -230,26 +230,26 @@ class Running(ProcessActions):
         on: Mapping[str, Sequence[str]] | None = None,
         processes: Sequence[Process] = (),
     ) -> Job:
-        """Start another job at this time; wait for its ``done`` or ``lost``.
+        """Start another job now; wait for its event ``done`` or ``lost``.
 
         Parameters
         ----------
         name : str
-            Of its results; no other job of the run has it.
+            Name of the job in results; it must be unique in the run.
         on : mapping or None
-            Names of components by pool; see :class:`~.job.Job`.
+            Component names by pool; see :class:`~.job.Job`.
         processes : sequence of Process
-            That go on beside it, as its own.
+            Further processes of the new job.
         """
         self._check_may_act("launch a job")
         return self._job.launch(Job(name, workload, on), processes)
 
     def emit(self, metric: str, value: float, unit: str = "") -> None:
-        """Record a value of a metric of this job at this time.
+        """Record a value of a metric of this job at the current time.
 
         Parameters
         ----------
         unit : str
-            Where its workload did not declare one.
+            Unit of the metric, if its workload does not declare one.
         """
         self._run.emissions.add(self._job.number, metric, self.now, float(value), unit)

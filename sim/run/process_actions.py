@@ -1,4 +1,4 @@
-"""What a process may do to components and ops of a running simulation."""
+"""Actions of a process on components and ops of a running simulation."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .run_interface import AllocatorInterface, RunInterface
 
 
 class ProcessActions(Observation):
-    """ProcessActions on a run; each is applied in the machine's next turn.
+    """Actions of a process on a run; each is applied in the engine's next turn.
 
     Parameters
     ----------
-    run : RunInterface
+    run : Run in progress.
     owner : int
-        Who holds amounts of capacities, unless said otherwise.
+        Default owner of the capacity amounts that it acquires.
     who : str
-        The process, in messages.
+        Name of the process, for error messages.
     touches : globs of component names, or None
-        What it may alter; None for everything.
+        Components that the process may change; None for all.
     """
 
     def __init__(
@@ -38,17 +38,18 @@ class ProcessActions(Observation):
         self._owner, self._who, self._touches = owner, who, touches
 
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
-        """Request for an amount of a capacity: an event that fires when it is granted.
+        """Request an amount of a capacity; the returned event fires when it is granted.
 
-        ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
-        block, ``grant.release()`` at any other time.  A grant that nobody waits for any more (its
-        process was interrupted, or ``grant | sim.wait(1.0)`` took too long) leaves the line.
+        ``with sim.acquire("node0.kv", 8) as grant: yield grant`` releases the amount at the end of
+        the block; ``grant.release()`` releases it at any other time.  A grant that no process waits
+        for any more leaves the queue, e.g. if the process was interrupted or ``grant |
+        sim.wait(1.0)`` timed out.
 
         Parameters
         ----------
         amount : in the component's unit
-        owner : whose it is, see :meth:`release_all`; unless said the job, which gives it back at
-            its end
+        owner : number of the owner, see :meth:`release_all`; by default the job, which releases its
+            amounts when it ends
         """
         return self._machine.acquire(
             self._may_touch(name),
@@ -57,7 +58,10 @@ class ProcessActions(Observation):
         )
 
     def take(self, name: str, amount: int, owner: int | None = None) -> bool:
-        """Whether an amount was free, and nobody waiting: then it is held from now on."""
+        """Acquire an amount of a capacity at once, without waiting; returns True on success.
+
+        It fails if too little is free, or if anyone waits for the capacity.
+        """
         return self._machine.take(
             self._may_touch(name),
             _integer_amount(name, amount),
@@ -65,7 +69,7 @@ class ProcessActions(Observation):
         )
 
     def release(self, name: str, amount: int, owner: int | None = None) -> None:
-        """Give an amount of a capacity back; not more than its owner holds."""
+        """Release an amount of a capacity, at most what its owner holds."""
         self._machine.release(
             self._may_touch(name),
             _integer_amount(name, amount),
@@ -73,12 +77,12 @@ class ProcessActions(Observation):
         )
 
     def release_all(self, owner: int) -> None:
-        """Give back all that an owner acquired and took, and withdraw its requests."""
+        """Release all amounts that an owner holds, and withdraw its requests."""
         self._check_may_act("release what an owner holds")
         self._machine.release_all(owner)
 
     def set_rate(self, name: str, rate: float) -> None:
-        """Change a rate, in the component's unit a second; flows keep their progress."""
+        """Change the rate of a component, in its unit per second; flows keep their progress."""
         c = self._may_touch(name)
         part = self._system.components[c]
         if part.rate is None:
@@ -94,52 +98,52 @@ class ProcessActions(Observation):
         self._run.rate_log.append((int(self.env.now), c, units))
 
     def fail(self, name: str) -> None:
-        """Fail a component: ops that run on it, use it, or hold a slot of it stop; see ``lost``.
+        """Fail a component: ops that run on it, use it, or hold its slots stop; see ``lost``.
 
-        Of a node (``node1``): on every component of it.
+        The name of a machine (``node1``) fails all its components.
         """
         for c in self._components_named(name):
             self._machine.fail(c)
 
     def restore(self, name: str) -> None:
-        """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
+        """Restore a component, or all of a machine: queues move again; stopped ops stay stopped."""
         for c in self._components_named(name):
             self._machine.restore(c)
         for allocator in self._run.allocators:
             cast(list[Any], self.settled().callbacks).append(allocator.serve)
 
     def register_allocator(self, allocator: AllocatorInterface) -> None:
-        """Register an allocator that looks again whenever components are restored."""
+        """Register an allocator, to serve its requests again whenever components are restored."""
         self._run.allocators.append(allocator)
 
     def _components_named(self, name: str) -> list[int]:
-        """Components of a name: itself, or all of a node."""
+        """Number of the component with a name, or numbers of all components of a machine."""
         nodes = {c.node for c in self._system.components if c.node}
         is_node = name in nodes and name not in self._system.index
         names = self._system.select(node=name) if is_node else (name,)
         return [self._may_touch(n) for n in names]
 
     def route_around(self, names: Sequence[str]) -> None:
-        """Lead data around some components from now on, as routing does that knows them to be down.
+        """Route data around some components, like a routing protocol that detected a failure.
 
-        Open sends and collectives whose way changes go on by the new one with what is left of
-        them, and new ones take it.
+        Open sends and collectives whose route changes continue on the new route with their
+        remaining work.  New ones use it too.
 
         Raises
         ------
         GraphError
-            One that nothing leads around.
+            No other route exists around a component.
         """
         down = {self._may_touch(name) for name in names}
         self._run.relocations.set_avoided(self._run.relocations.down | down)
 
     def route_over_again(self, names: Sequence[str]) -> None:
-        """Lead data over components again that :meth:`route_around` named."""
+        """Route data over components again that :meth:`route_around` avoided."""
         up = {self._may_touch(name) for name in names}
         self._run.relocations.set_avoided(self._run.relocations.down - up)
 
     def stop(self, op: int) -> None:
-        """Take an op out of its queue, places and components."""
+        """Stop an op: remove it from its queue, slots and shared components."""
         self._check_may_act("stop an op")
         self._machine.stop(op)
 
@@ -151,17 +155,17 @@ class ProcessActions(Observation):
         usage: Mapping[str, float] | None = None,
         instead: Mapping[str, str] | None = None,
     ) -> None:
-        """Let a stopped op, or several, queue again, here or elsewhere.
+        """Let one or several stopped ops queue again, on the same or on other components.
 
-        Elsewhere the backend of that place is asked how long it takes, and the fabric about its
-        route; with ``keep`` the share that is left of it is left there too.
+        On other components, their backends time the op, and the fabric its new route.  With
+        ``keep``, the remaining fraction of the op is kept.
 
         Parameters
         ----------
-        keep : keep the progress; else from zero, asking an online backend again
-        slots : components to queue for, one for each place; the same as before unless said
-        usage : ``{component: weight}`` instead of what it uses
-        instead : the GPU that stands in for another of its ranks; slots and routes follow
+        keep : True to keep the progress; False to start again, with a new call of an online backend
+        slots : component to queue for, one per member rank; by default the same as before
+        usage : ``{component: weight}`` to use instead of its present usage
+        instead : GPU that replaces each of the op's GPUs; slots and routes follow
         """
         self._check_may_act("resume an op")
         if slots is not None and instead is not None:
@@ -186,7 +190,7 @@ class ProcessActions(Observation):
         return self._machine.state(op) in (State.ENDED, State.CANCELLED)
 
     def cancel(self, what: int | Submitted) -> None:
-        """Remove an op or a whole graph, with all that depends on it."""
+        """Remove an op or all ops of a graph, with all ops that depend on them."""
         self._check_may_act("cancel an op")
         if isinstance(what, SupportsIndex):
             self._machine.cancel([int(what)])
@@ -194,7 +198,7 @@ class ProcessActions(Observation):
             self._machine.cancel(range(what.first, what.first + what.count))
 
     def _check_may_act(self, what: str) -> None:
-        """Refuse an action of a process that declared to touch nothing (``touches = ()``)."""
+        """Raise an error if the process declared that it only observes (``touches = ()``)."""
         if self._touches is not None and not len(self._touches):
             raise SimulationError(
                 "action",
@@ -212,12 +216,12 @@ class ProcessActions(Observation):
         return c
 
     def _glob_fits(self, glob: str, name: str) -> bool:
-        """Whether a glob fits a component; a name of one is no glob."""
+        """True if a glob matches a component name; a glob that is a name matches only itself."""
         return glob == name or (glob not in self._system.index and fnmatchcase(name, glob))
 
 
 def _fixed_point_weight(name: str, weight: float) -> int:
-    """Weight of a use in 2^-40."""
+    """Weight of a usage in units of 2^-40."""
     units = int(weight_units(np.array(weight)))
     if not units:
         raise SimulationError("action", why_weight_refused(name, weight))
@@ -225,12 +229,12 @@ def _fixed_point_weight(name: str, weight: float) -> int:
 
 
 def _integer_amount(name: str, amount: int) -> int:
-    """Amount as an integer.
+    """Amount of a capacity as an integer.
 
     Raises
     ------
     SimulationError
-        It is none.
+        It is not an integer.
     """
     try:
         return index(amount)

@@ -1,7 +1,7 @@
-"""Numbers of the ranks of a job: one for each place on a component, by first appearance.
+"""Rank numbers of a job: one per GPU and rank on it, in order of first appearance.
 
-A graph counts its own ranks from 0.  Where a job submits several graphs, the same number may
-stand for different GPUs; here every GPU (and every further rank on it) has one number.
+A graph counts its own ranks from 0.  If a job submits several graphs, one number may stand for
+different GPUs.  Within the job, every GPU (and every further rank on it) has one number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Place = tuple[int, int]  # component, and index of the rank on it
 
 
 class Ranks:
-    """Numbering of a job's ranks: the placement (GPU) of each, numbered by first appearance.
+    """Numbering of a job's ranks by GPU, in order of first appearance.
 
     Examples
     --------
@@ -30,12 +30,12 @@ class Ranks:
     def number(
         self, gpus: NDArray[np.integer], first: int | None = None
     ) -> NDArray[np.int32] | None:
-        """(ranks,) job's number of each rank of a graph; None where they are the graph's own.
+        """Job's number of each rank of a graph; None if they equal the graph's numbers.
 
         Parameters
         ----------
-        gpus : (ranks,) component of each rank
-        first : the job's number of the graph's rank 0, the others following; None finds them
+        gpus : (ranks,) GPU component of each rank
+        first : job's number of the graph's rank 0, the others following; None to number by GPU
         """
         if first is not None:
             found = np.arange(first, first + len(gpus), dtype=np.int32)
@@ -58,7 +58,7 @@ class Ranks:
 
 
 def _places_of_gpus(gpus: NDArray[np.integer]) -> list[Place]:
-    """(GPU, number of earlier ranks on that GPU) of each rank."""
+    """For each rank, its GPU and the number of earlier ranks on that GPU."""
     there: dict[int, int] = {}
     found = []
     for gpu in gpus.tolist():

@@ -1,10 +1,7 @@
-"""Ops that go on elsewhere: where that is, what backends say about them there, and the tables.
+"""Relocation of ops: move them to another GPU, slot or route, and update timings and tables.
 
-Elsewhere is another GPU or slot, or another route between the same.
-
-A rank is moved by naming the GPU that stands in for another: slots follow as at placement, and
-routes as well.  An op is moved by naming the slots of its places: the GPU of a place is then the
-one that has this slot.
+A rank is moved by naming the GPU that replaces its own; slots and routes follow as at placement.
+An op is moved by naming its new slots; the GPU of a slot is then the one that has it as a part.
 """
 
 from __future__ import annotations
@@ -32,13 +29,13 @@ from .run_interface import RunInterface
 
 
 class OpPlace(NamedTuple):
-    """Where an op is.
+    """Location of an op: its slots, its GPUs, and the component whose backend times it.
 
     Parameters
     ----------
-    slots : component of each of its places; -1 for none
-    gpus : GPU of each of its places, and of the other end of a send or recv
-    component : that is asked about it; -1 for none
+    slots : slot component on each member rank; -1 for none
+    gpus : GPU of each member rank, and of the other end of a send or recv
+    component : component whose backend times it; -1 for none
     """
 
     slots: tuple[int, ...]
@@ -47,7 +44,7 @@ class OpPlace(NamedTuple):
 
 
 class MovedOp(NamedTuple):
-    """Op that goes on elsewhere, with what was said about it there, before any draw."""
+    """Op that was moved, with its new location and its timing there, before random draws."""
 
     place: OpPlace
     timing: RowTiming
@@ -55,7 +52,7 @@ class MovedOp(NamedTuple):
 
 
 def original_place(run: SubmittedRun, row: int) -> OpPlace:
-    """Where an op was placed."""
+    """Location at which an op was placed originally."""
     block, gpus = run.graph.explicit, run.graph.gpus
     assert gpus is not None  # noqa: S101  submitted graphs are placed
     places = place_numbers(run, row)
@@ -69,7 +66,7 @@ def original_place(run: SubmittedRun, row: int) -> OpPlace:
 
 
 def place_numbers(run: SubmittedRun, row: int) -> NDArray[np.int64]:
-    """Numbers of all places of an op."""
+    """Place numbers of an op: one per member rank."""
     further = run.lowered.further
     a, b = np.searchsorted(further, [row, row + 1])
     return np.array([row, *range(len(run.lowered) + a, len(run.lowered) + b)], np.int64)
@@ -78,7 +75,7 @@ def place_numbers(run: SubmittedRun, row: int) -> NDArray[np.int64]:
 def place_on_other_gpus(
     run: SubmittedRun, row: int, now: OpPlace, instead: Mapping[int, int], system: System
 ) -> OpPlace:
-    """Place of an op once other GPUs stand in for those of its ranks."""
+    """Location of an op after some GPUs are replaced by others."""
     block, kind = run.graph.explicit, Kind(run.graph.ops.kind[row])
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
     for k, p in enumerate(place_numbers(run, row).tolist()):
@@ -99,7 +96,7 @@ def place_on_other_gpus(
 def place_in_slots(
     run: SubmittedRun, row: int, now: OpPlace, slots: Sequence[int], system: System
 ) -> OpPlace:
-    """Place of an op in other slots."""
+    """Location of an op after it is moved to other slots."""
     kind = Kind(run.graph.ops.kind[row])
     if len(slots) != len(now.slots):
         raise SimulationError(
@@ -119,13 +116,13 @@ def place_in_slots(
 
 
 def _component_in_role(system: System, gpu: int, role: str) -> int:
-    """Component that plays a role for a GPU: the GPU itself where there is none."""
+    """Component in a role of a GPU; the GPU itself if it has none."""
     found = system.part(gpu, role) if role != GPU else -1
     return gpu if found < 0 else found
 
 
 def _gpu_of_slot(system: System, slot: int, before: int) -> int:
-    """GPU that has a slot: itself, the one that had it before, else the first that has it."""
+    """GPU that a slot belongs to: itself, the previous GPU, or the first that has it as a part."""
     if slot in system.numbers:
         return slot
     roles = ROLES.keys() - {GPU}
@@ -134,7 +131,7 @@ def _gpu_of_slot(system: System, slot: int, before: int) -> int:
 
 
 class Relocations:
-    """Moves of a run: asks backends about them, and puts them into its tables."""
+    """Relocations of a run: they time moved ops at their new location and update the tables."""
 
     def __init__(self, run: RunInterface, timing: GraphTiming, draws: DurationDraws):
         # A weak reference: a reference cycle would keep both in memory until Python collects it.
@@ -147,12 +144,12 @@ class Relocations:
         self._systems = {self.down: run.system}
 
     def set_avoided(self, down: frozenset[int]) -> None:
-        """Lead data around these components from now on, and around no others.
+        """Route data around exactly these components from now on.
 
         Raises
         ------
         GraphError
-            One that nothing leads around.
+            No other route exists around a component.
         """
         if down not in self._systems:
             self._systems[down] = self.run.system.avoiding(down)
@@ -161,7 +158,7 @@ class Relocations:
             self.reroute(run)
 
     def reroute(self, run: SubmittedRun) -> None:
-        """Let open sends and collectives of a graph go on by the routes of now."""
+        """Move the open sends and collectives of a graph to the current routes."""
         machine, over = self.run.machine, (State.ENDED, State.CANCELLED)
         kinds = run.graph.ops.kind
         rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
@@ -184,12 +181,12 @@ class Relocations:
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
     ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
-        """Slots of ops from now on, and what they take there; None where the place is the same.
+        """Move ops to other slots or GPUs; returns slots and timing, None if it stays the same.
 
         Raises
         ------
         SimulationError
-            An op that would hold other amounts of capacities than before.
+            An op would hold other amounts of capacities than before.
         """
         found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         runs, system = self.run.runs, self.run.system
@@ -220,11 +217,11 @@ class Relocations:
         places: Sequence[OpPlace],
         before: Sequence[RowTiming] = (),
     ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
-        """What backends say about rows at other places.
+        """Time rows of a graph at new locations.
 
         Parameters
         ----------
-        before : what they said of each row of the graph; who says the same stays where it is
+        before : previous timing of each row of the graph; an op with the same timing does not move
         """
         timing, kinds = self.timing, run.graph.ops.kind
         at = np.array(rows, np.int64)
@@ -262,13 +259,13 @@ class Relocations:
         return found
 
     def _is_unaffected(self, op: int, moved: MovedOp, before: RowTiming) -> bool:
-        """Whether an op is not concerned by a change of routes."""
+        """True if a change of routes does not affect an op."""
         if moved.online:  # timed at its start; a started op may use a failed component
             return self.down.isdisjoint(self.run.machine.usage(op))
         return moved.timing.uses_same(before)
 
     def with_final_places(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
-        """Graphs of the run, with what was moved where it ran last."""
+        """Submitted graphs, with moved ops at the location where they ran last."""
         by_run: dict[int, dict[int, MovedOp]] = {}
         for op in sorted(self.unsettled):
             k = bisect_right(runs, op, key=lambda run: run.first) - 1
@@ -280,7 +277,7 @@ class Relocations:
         ]
 
     def forget_freed(self, runs: Sequence[SubmittedRun]) -> None:
-        """Keep what is known of moves in these graphs alone: others are held no more."""
+        """Forget moved ops of all graphs that are no longer in memory."""
         held = {run.first: run.first + len(run) for run in runs}
         firsts = list(held)
         for op in list(self.moved):
@@ -308,13 +305,13 @@ class Relocations:
 
 
 def _with_graph_rows(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
-    """Answer from a table of some rows, with the ops that it holds until by their row."""
+    """Row timing with hold rows translated from a table of some rows to rows of the graph."""
     holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
     return timings._replace(structure=timings.structure._replace(holds=holds))
 
 
 def _engine_timing(lowered: EngineGraph, row: int) -> Answer:
-    """Answer about a row, in the numbers of an engine."""
+    """Timing of one row, in engine integers."""
     flows, fixed = lowered.flows, int(lowered.fixed[row])
     at = int(np.searchsorted(flows.op, row))
     if at < len(flows) and flows.op[at] == row:
@@ -323,7 +320,7 @@ def _engine_timing(lowered: EngineGraph, row: int) -> Answer:
 
 
 def _check_holds(run: SubmittedRun, row: int, timings: RowTiming, names: Sequence[str]) -> None:
-    """Raise an error for an op that would hold something else at its new place."""
+    """Raise an error if an op would hold other amounts at its new location."""
     claims = run.lowered.claims
     at = np.flatnonzero(claims.op == row).tolist()
     held = [(int(claims.component[k]), int(claims.amount[k]), int(claims.until[k])) for k in at]

@@ -1,4 +1,4 @@
-"""Result of a run, with the questions that people ask of it as methods."""
+"""Result of a run, with analyses as methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Difference(NamedTuple):
-    """Number in two results: this one's, the other's, and other / this - 1."""
+    """Number of two results: this one's, the other's, and the relative change."""
 
     this: float
     other: float
@@ -42,9 +42,9 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Result(RunRecord):
-    """Result of a run: its record, and the analyses (blame, utilization, frames) as methods.
+    """Result of a run: its record, with analyses (blame, utilization, frames) as methods.
 
-    Times are answered whatever was kept; what needs one row per op says so, or is asked of
+    Times are available at any level of detail.  Methods that need one row per op say so; they use
     :attr:`detail`.
     """
 
@@ -52,7 +52,7 @@ class Result(RunRecord):
         return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
 
     def _repr_html_(self) -> str:
-        """HTML table for notebooks: first numbers, and the largest charges of the critical path."""
+        """HTML table for notebooks: main numbers, and the largest charges of the critical path."""
         # Displaying a result repeats no run: charges are shown only if rows were kept.
         blamed = {} if self.written is None else self.blame().seconds
         charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
@@ -66,11 +66,12 @@ class Result(RunRecord):
         return html_table(repr(self), rows)
 
     def without_rows(self, keep: str, repeat_run: Callable[[], Result] | str) -> Result:
-        """Result with aggregates in place of one row per op, job by job.
+        """Result with aggregates instead of one row per op, for each job.
 
         Parameters
         ----------
-        repeat_run : runs the same with one row per op, or why nothing does
+        repeat_run : function that repeats the run and keeps one row per op, or the reason why it
+            cannot
         """
         several = self.jobs if len(self.jobs) > 1 else ()
         by_job = tuple(self.of(name).without_rows(keep, repeat_run) for name in several)
@@ -81,9 +82,10 @@ class Result(RunRecord):
 
     @cached_property
     def detail(self) -> Result:
-        """Result with one row per op; the run is repeated, with a log line, where none were kept.
+        """Result with one row per op; if rows were not kept, the run is repeated, with a log line.
 
-        Identical ranks of a template stay folded: there is one of each, under its own number.
+        Identical ranks of an SPMD graph stay folded: one rank represents each class, under its own
+        number.
 
         Raises
         ------
@@ -99,35 +101,35 @@ class Result(RunRecord):
 
     @cached_property
     def kept(self) -> RunAggregates:
-        """Aggregates by rank, period, component and kind of op, whatever was kept."""
+        """Aggregates by rank, period, component and kind of op, at any level of detail."""
         return stored_or_summed_aggregates(self)
 
     @property
     def metrics(self) -> tuple[tuple[str, float, float], ...]:
-        """Emitted values of processes: (name, time in s, value), in order."""
+        """Metric values that processes emitted: (name, time in s, value), in order of time."""
         return tuple(self.emitted)
 
     @cached_property
     def periods(self) -> NDArray[np.float64]:
-        """(k,) s, wall time of each period, in order; (0,) without any.
+        """Wall time of each period in s, in order, shape (k,); (0,) without periods.
 
-        A period lasts from the end of the one before it (the first: from its own first start, or
-        from the end of what was under way then and is in no period) to the last end of its ops on
-        any rank.
+        A period lasts from the end of the previous one to the last end of its ops on any rank.  The
+        first begins at its first start, or at the end of earlier ops without a period that overlap
+        with it.
         """
         edges = period_edges(self)
         return seconds(np.diff(edges) if edges is not None else np.empty(0, np.int64), self.tick)
 
     @property
     def period_time(self) -> Seconds:
-        """Median wall time of one period, s; NaN without any."""
+        """Median wall time of a period, in s; NaN without periods."""
         return float(np.median(self.periods)) if len(self.periods) else float("nan")
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
-        """Seconds of work of each component by kind of op: of all slots, at full rate or all held.
+        """Busy time of each component by kind of op, in s: slots, work at full rate, or capacity.
 
-        What processes hold of a capacity is of no kind.
+        Amounts that processes hold are not included.
         """
         found: dict[tuple[str, str], float] = {}
         whole = seconds(self.kept.busy, self.tick) + self.kept.moved
@@ -137,26 +139,26 @@ class Result(RunRecord):
 
     @cached_property
     def busy(self) -> dict[str, Seconds]:
-        """Seconds of work that each component did: of all its slots together, or at full rate.
+        """Busy time of each component, in s: sum over its slots, or its work at full rate.
 
-        Of a capacity, seconds at which all of it was held would come to the same.  Charged where
-        an op ran last.  Names of idle components are left out.
+        For a capacity, it is the time for which holding all of it would give the same amount x
+        time.  A moved op counts where it ran last.  Idle components are left out.
         """
         whole = self._busy_seconds
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     @cached_property
     def _busy_seconds(self) -> NDArray[np.float64]:
-        """(components,) seconds of work of each, as ``busy`` says."""
+        """Busy time of each component, in s, shape (components,)."""
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
         return np.asarray(held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self))
 
     def utilization(self) -> dict[str, float]:
-        """Share of wall time in which each component works, of those that did anything.
+        """Fraction of wall time in which each component works; idle components are left out.
 
-        A GPU works while a kernel runs on any of its streams, one of communication too, and is left
-        out where the run kept too little to tell; of a host it is cores in work over cores (left
-        out where nobody said how many it has), of others the mean use.
+        A GPU works while a kernel runs on any of its streams, communication kernels included; it is
+        left out if the run kept too little detail.  For a host it is busy cores over all cores
+        (left out if their number is unknown), for other components the mean use.
         """
         wall, apart = self.makespan or 1.0, may_ops_overlap(self)
         slots = self.system.components.column(lambda part: part.slots or 1, np.int64)
@@ -166,7 +168,7 @@ class Result(RunRecord):
         return dict(sorted((found | self._overlapping(apart, wall)).items()))
 
     def _overlapping(self, chosen: NDArray[np.bool_], wall: Seconds) -> dict[str, float]:
-        """Share of wall time in which any slot of chosen components was taken."""
+        """Fraction of wall time in which at least one slot of each chosen component is in use."""
         names = self.parts.names
         if self.written is None:
             windows = self.aggregates.windows
@@ -185,7 +187,7 @@ class Result(RunRecord):
         Raises
         ------
         ForetraceError
-            The installation does not say who draws.
+            The installation registers no plots.
         """
         from importlib.metadata import entry_points
 
@@ -194,9 +196,11 @@ class Result(RunRecord):
         raise ForetraceError("plot: the installation registers no plots; install foretrace again")
 
     def compare(self, other: Result) -> dict[str, Difference]:
-        """Differences in makespan, period time and busy times; equal numbers are left out.
+        """Differences to another result in makespan, period time and busy times.
 
-        Works whatever either result kept.
+        Equal numbers are left out.
+
+        It works at any level of detail of both results.
         """
         mine, others = self._numbers_by_name(), other._numbers_by_name()
         found = {}
@@ -207,7 +211,7 @@ class Result(RunRecord):
         return found
 
     def _numbers_by_name(self) -> dict[str, float]:
-        """Makespan, period time and busy times in seconds, by name."""
+        """Makespan, period time and busy times in s, by name."""
         found = {"makespan": self.makespan}
         if len(self.periods):
             found["period_time"] = self.period_time
@@ -218,13 +222,13 @@ class Result(RunRecord):
         return blame(self.detail)
 
     def critical_path(self) -> list[Charge]:
-        """The chain of ops and waits that made the run as long as it was, first to last."""
+        """Chain of ops and waits that determines the makespan, from first to last."""
         return list(self.blame().path)
 
     def frame(self) -> pd.DataFrame:
-        """One row per op: name, kind, rank, stream, period, component, ready/start/end in µs.
+        """Data frame, one row per op: name, kind, rank, stream, period, component, times in µs.
 
-        The job before them where there are several, no period where there are none.
+        With several jobs, the first column is the job; without periods, there is no period column.
 
         Raises
         ------
@@ -234,9 +238,9 @@ class Result(RunRecord):
         return op_frame(self.detail)
 
     def rank_frame(self) -> pd.DataFrame:
-        """One row for each period of each rank: first start, last end, exposed communication.
+        """Data frame, one row per rank and period: first start, last end, exposed communication.
 
-        One for each rank where there are no periods; the job first where there are several.
+        Without periods there is one row per rank; with several jobs, the first column is the job.
 
         Raises
         ------
@@ -247,6 +251,6 @@ class Result(RunRecord):
 
     @property
     def sources(self) -> dict[str, Seconds]:
-        """Seconds of ops by where their time comes from, largest first."""
+        """Time of ops in s by the source of their timing, largest first."""
         found = {text: float(seconds(t, self.tick)) for text, t in self.kept.sources.items()}
         return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -1,6 +1,6 @@
-"""Interface of a run in progress: what its processes, jobs and moves know of it, and it of them.
+"""Interfaces between a run in progress and its processes, jobs and relocations.
 
-The files of this folder that act while a run goes on know these protocols in place of each other.
+The modules of this folder use these protocols instead of importing each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ranks import Ranks
 
 
 class JobState(Protocol):
-    """Job in progress, as its run knows it."""
+    """Interface of a job in progress, for its run."""
 
     number: int
     arrived: int
@@ -34,42 +34,42 @@ class JobState(Protocol):
 
     @property
     def placement(self) -> tuple[str, ...] | None:
-        """Components of its ranks."""
+        """GPUs of the job's ranks; None for those of the graph."""
 
     @property
     def periodic(self) -> bool:
-        """Whether its ops say in which period they are."""
+        """True if the job's ops belong to periods."""
 
     @property
     def edit(self) -> Callable[[Graph], Graph] | None:
-        """What becomes of each graph that it submits or prepares."""
+        """Function that changes each graph before the job submits or prepares it; None for none."""
 
     def next_submission(self, name: str, key: int | None = None) -> int:
-        """Number of earlier graphs of a name in this job, or the key."""
+        """Number of earlier submissions of a graph name in this job, or ``key`` if given."""
 
     def note_submitted(self, graph: Submitted) -> None:
-        """Count a submitted graph as open until all its ops are over."""
+        """Record a submitted graph as open until all its ops have ended."""
 
 
 class AllocatorInterface(Protocol):
-    """Queue outside the machine: of components that are handed out."""
+    """Interface of an allocator of components, which has its own queue."""
 
     def check(self) -> None:
-        """Raise an error if the run ends while a request waits."""
+        """Raise an error if a request still waits at the end of the run."""
 
     def serve(self, _: object = None) -> None:
-        """Grant what can be granted."""
+        """Grant waiting requests as far as possible."""
 
 
 class RelocationInterface(Protocol):
-    """Moves of ops to other places and routes."""
+    """Interface for moving ops to other components and routes."""
 
     @property
     def down(self) -> frozenset[int]:
-        """Components that routes lead around."""
+        """Components that routes avoid."""
 
     def set_avoided(self, down: frozenset[int]) -> None:
-        """Lead data around these components from now on, and around no others."""
+        """Route data around exactly these components from now on."""
 
     def move(
         self,
@@ -77,11 +77,11 @@ class RelocationInterface(Protocol):
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
     ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
-        """Slots of ops from now on, and what they take there."""
+        """Move ops to other slots or GPUs; returns the new slots and timing of each."""
 
 
 class RunInterface(Protocol):
-    """Run in progress: its machine, its graphs, and what may be handed to it."""
+    """Interface of a run in progress: its engine, its graphs, and methods to submit more."""
 
     system: System
     tick: Seconds
@@ -96,15 +96,15 @@ class RunInterface(Protocol):
 
     @property
     def parts(self) -> ComponentTable:
-        """Components as the engine reads them."""
+        """Component table in the engine's integer units."""
 
     @property
     def scale(self) -> Mapping[str, int]:
-        """Scale K of each unit: rates of that unit are in 2^-K."""
+        """Scale exponent K of each unit: rates in that unit are integers in 2^-K."""
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+        """Seed of the run, and replica number + 1 (0 for typical durations)."""
 
     @property
     def jobs(self) -> Sequence[JobState]:
@@ -112,10 +112,10 @@ class RunInterface(Protocol):
 
     @property
     def relocations(self) -> RelocationInterface:
-        """Moves of its ops."""
+        """Relocations of ops in this run."""
 
     def ticks(self, at: Seconds) -> int:
-        """Ticks of a time in s."""
+        """Convert a time in s to ticks."""
 
     def prepare(
         self,
@@ -124,7 +124,7 @@ class RunInterface(Protocol):
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
     ) -> Prepared:
-        """Place, time and check a graph that is submitted often."""
+        """Place, time and check a graph for repeated submission."""
 
     def submit(
         self,
@@ -137,7 +137,7 @@ class RunInterface(Protocol):
         flop: Values | None = None,
         bytes: Values | None = None,
     ) -> Submitted:
-        """Place, time and hand in a graph of a process."""
+        """Place, time and submit a graph of a process."""
 
     def note_job_graph(self, graph: Submitted) -> None:
-        """Count a graph as given to a job, not submitted by a process."""
+        """Record that a graph is a job's own workload, not a submission of a process."""

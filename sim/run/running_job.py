@@ -1,6 +1,6 @@
-"""State of a job in one run: its number there, its ranks, what of it goes on.
+"""State of a job in one run: its number, its ranks, its open graphs and processes.
 
-A job goes on while a process of it has not returned or a graph that it handed in has not ended.
+A job is running while one of its processes has not returned or one of its graphs has not ended.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ STOPPED = "its job was stopped"
 
 
 class RunOfJobs(RunInterface, Protocol):
-    """Run in progress that further jobs may join."""
+    """Interface of a run to which further jobs may be added."""
 
     def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
         """Add a job to the run."""
 
 
 class RunningJob:
-    """Job of a run: its number, its ranks, its open graphs and processes.
+    """Job in progress: its number, its ranks, its open graphs and processes.
 
     Parameters
     ----------
-    session : RunOfJobs
+    session : Run that the job belongs to.
     number : int
-        Jobs that the run had before.
+        Number of jobs added to the run before.
     job : Job
-        As described; :attr:`job` is the same under way.
+        Description of the job; the attribute :attr:`job` is the running job.
     parent : Job or None
-        Who launched it.
+        Job that launched it; None if it was given to the run.
     """
 
     def __init__(self, session: RunOfJobs, number: int, job: Job, parent: Job | None = None):
@@ -71,31 +71,31 @@ class RunningJob:
 
     @property
     def seed(self) -> tuple[int, int]:
-        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+        """Seed of the run, and replica number + 1 (0 for typical durations)."""
         return self.session.seeds
 
     @property
     def periodic(self) -> bool:
-        """Whether its ops say in which period they are."""
+        """True if its ops belong to periods."""
         return self.job.workload.periodic
 
     @property
     def edit(self) -> Callable[[Graph], Graph] | None:
-        """What becomes of each graph that it submits or prepares."""
+        """Function that changes each graph before the job submits or prepares it; None for none."""
         return self.job.workload.edit
 
     @property
     def placement(self) -> tuple[str, ...] | None:
-        """Components of its ranks: its first pool."""
+        """GPUs of its ranks: the components of its first pool."""
         return next(iter(self.job.on.values()), None)
 
     @cached_property
     def what(self) -> Graph | Process:
-        """Graph or process that its workload starts in this run."""
+        """Graph or process that its workload returns for this run."""
         return check_start_result(self.job.workload.start(self.job), f"job {self.name}")
 
     def begin(self, processes: Sequence[Process] = ()) -> None:
-        """Arrive: begin at once, or when it has what it holds of capacities."""
+        """Start the job at its arrival: at once, or when it has its amounts of capacities."""
         self.arrived = int(self.session.machine.env.now)
         amounts = self.holds
         if amounts:
@@ -113,15 +113,15 @@ class RunningJob:
 
     @cached_property
     def holds(self) -> Mapping[str, int]:
-        """Amounts of capacities that it has from its start to its end, by component."""
+        """Amounts of capacities that the job holds from its start to its end, by component."""
         return self.job.workload.holds(self.job, self.session.system)
 
     def _begin_with(
         self, amounts: Mapping[str, int], processes: Sequence[Process], sim: Running
     ) -> Steps:
-        """Begin once it has all amounts.
+        """Start the job once it holds all its amounts.
 
-        They are asked for at one instant, so that of two jobs one is ahead in every line.
+        All are requested at one instant, so that of two jobs the same one is ahead in every queue.
         """
         if self.job.workload.waits:
             yield sim.env.all_of([sim.acquire(c, n) for c, n in amounts.items()])
@@ -130,12 +130,12 @@ class RunningJob:
         self._begin(processes)
 
     def _take(self, amounts: Mapping[str, int], sim: Running) -> None:
-        """Take amounts that are free.
+        """Acquire the job's amounts at once.
 
         Raises
         ------
         SimulationError
-            One is not.
+            An amount is not free.
         """
         for component, amount in amounts.items():
             if not sim.take(component, amount):
@@ -147,7 +147,7 @@ class RunningJob:
                 )
 
     def _begin(self, processes: Sequence[Process]) -> None:
-        """Submit its graph or start its process, then those beside it."""
+        """Submit the job's graph or start its process, then its further processes."""
         if isinstance(self.what, Graph):
             self.given = len(self.what)
             handle = self.session.submit(self.what, self)
@@ -158,7 +158,7 @@ class RunningJob:
         self.start(processes)
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
-        """Start another job on behalf of a process of this one."""
+        """Start another job, launched by this one."""
         entered = self.session.add_job(job, self.job)
         entered.begin(processes)
         return entered.job
@@ -180,18 +180,21 @@ class RunningJob:
         return found
 
     def _process_label(self, process: Process) -> str:
-        """Name of a process, in messages."""
+        """Name of a process for error messages."""
         own = str(getattr(process, "__name__", type(process).__name__))
         return own if self.name == MAIN else f"{self.name}: {own}"
 
     def next_submission(self, name: str, key: int | None = None) -> int:
-        """Number of earlier graphs of a name in this job (one more from now on), or the key."""
+        """Number of earlier submissions of a graph name in this job, or ``key`` if given.
+
+        The call counts as a submission.
+        """
         number = self.times.get(name, 0)
         self.times[name] = number + 1
         return number if key is None else key
 
     def note_submitted(self, graph: Submitted) -> None:
-        """Count a submitted graph of this job as open until all its ops are over."""
+        """Record a submitted graph as open until all its ops have ended."""
         self.count += graph.count
         self._graphs[graph.index] = graph
         cast(list[Any], graph.done.callbacks).append(lambda _: self._note_graph_ended(graph.index))
@@ -199,12 +202,12 @@ class RunningJob:
             self._listen_to_graph(graph)
 
     def open(self) -> bool:
-        """Whether an op that it handed in has neither ended nor been cancelled."""
+        """True if some op of the job has neither ended nor been cancelled."""
         return any(g.count and not g.done.triggered for g in self._graphs.values())
 
     @property
     def done(self) -> simpy.Event:
-        """Event that fires when all its processes and graphs are over."""
+        """Event that fires when all processes and graphs of the job have ended."""
         if self._done is None:
             self._done = simpy.Event(self.session.machine.env)
             self._finish_if_over()
@@ -212,7 +215,7 @@ class RunningJob:
 
     @property
     def lost(self) -> simpy.Event:
-        """Event that fires with the losses not yet reported."""
+        """Event that fires with the losses that were not reported yet."""
         if self._lost is None or self._lost.triggered:
             self._lost = simpy.Event(self.session.machine.env)
             if self._untold:
@@ -223,7 +226,7 @@ class RunningJob:
         return self._lost
 
     def stop(self) -> None:
-        """End its processes and cancel what it handed in."""
+        """End the job's processes and cancel its ops."""
         env, machine = self.session.machine.env, self.session.machine
         if env.active_process in self.processes:
             raise SimulationError(
@@ -249,7 +252,7 @@ class RunningJob:
         self._fire_losses()
 
     def _fire_losses(self) -> None:
-        """Fire the event of losses with all so far."""
+        """Fire the event of losses with all unreported losses."""
         if self._lost is not None and not self._lost.triggered:
             self._lost.succeed(self._untold)
             cast(list[Any], self._lost.callbacks).append(self._mark_reported)
@@ -267,9 +270,9 @@ class RunningJob:
         self._finish_if_over()
 
     def _finish_if_over(self) -> None:
-        """Finish the job if no process or graph of it is left.
+        """Finish the job if none of its processes and graphs is left.
 
-        Fires ``done``, releases its capacities and disarms the timer that would stop it.
+        It fires ``done``, releases the job's capacities and cancels the timer that would stop it.
         """
         if self._going or self._graphs:
             return
@@ -281,17 +284,17 @@ class RunningJob:
 
     @property
     def owner(self) -> int:
-        """Its number as an owner of amounts; those from 0 on are for processes to choose."""
+        """Owner number under which the job holds capacity amounts; it is negative."""
         return -1 - self.number
 
     def _give_back(self) -> None:
-        """Give back its amounts of capacities, and withdraw its requests."""
+        """Release the job's amounts of capacities, and withdraw its requests."""
         if len(self.session.parts.capacity):
             self.session.machine.release_all(self.owner)
 
 
 def _end_process(process: simpy.Process) -> None:
-    """End a waiting process: its ``finally`` runs, and whoever awaits it goes on."""
+    """End a waiting process: its ``finally`` blocks run, and its waiters continue."""
     if process.target.callbacks is not None:
         process.target.callbacks.remove(process._resume)
     process._generator.close()

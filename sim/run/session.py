@@ -1,4 +1,4 @@
-"""Session: one run, from graphs and backends to an engine and back to a result."""
+"""Session: one run, from graphs and backends through an engine to a result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class Session:
-    """One run under way: its jobs, its submitted graphs and its engine."""
+    """One run in progress: its jobs, its submitted graphs and its engine."""
 
     def __init__(self, simulation: BoundSystem, replica: int | None, keep: str | None = "ops"):
         self.simulation, self.replica = simulation, replica
@@ -69,20 +69,20 @@ class Session:
 
     @cached_property
     def machine(self) -> EngineControl:
-        """Engine of the run, at tick 0."""
+        """Engine of the run; created at tick 0 on first use."""
         return self.new_machine(self.parts)
 
     def new_machine(self, of: ComponentTable) -> EngineControl:
-        """Engine of these components, at tick 0."""
+        """New engine for a table of components, at tick 0."""
         return _make_engine(self.simulation.engine, of, ticks_per_second(self.tick))
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+        """Seed of the run, and replica number + 1 (0 for typical durations)."""
         return self.simulation.seed, 0 if self.replica is None else self.replica + 1
 
     def ticks(self, at: Seconds) -> int:
-        """Ticks of a time in s."""
+        """Convert a time in s to ticks."""
         return round(at * ticks_per_second(self.tick))
 
     def add_job(self, job: Job, parent: Job | None = None) -> RunningJob:
@@ -91,7 +91,7 @@ class Session:
         Raises
         ------
         SimulationError
-            There is one of that name; its pools are not what its workload needs.
+            Another job has this name, or its pools are not those that its workload needs.
         """
         if any(job.name == other.name for other in self.jobs):
             raise SimulationError(
@@ -105,12 +105,12 @@ class Session:
 
     @property
     def main(self) -> RunningJob:
-        """Job of processes and graphs that belong to no other."""
+        """Job ``main``, to which processes and graphs without another job belong."""
         found = next((job for job in self.jobs if job.name == MAIN), None)
         return found or self.add_job(Job(MAIN, GivenGraphWorkload()))
 
     def only_graph(self) -> Graph | None:
-        """Graph that is all of this run; None where there is more to it."""
+        """The single graph that makes up this run; None if the run is more than one graph."""
         if len(self.jobs) != 1:
             return None
         only = self.jobs[0]
@@ -119,10 +119,10 @@ class Session:
         return only.what if isinstance(only.what, Graph) else None
 
     def finish(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
-        """Result of the run, and the end of the session.
+        """Result of the run; ends the session.
 
-        A job knows its session, and the session its jobs: the engine and the graphs go here, since
-        they would stay until cycles are collected; of runs side by side, those of many.
+        It drops the engine and the graphs, since jobs and session refer to each other and would
+        otherwise stay in memory until Python collects cycles.
         """
         result = self.result(keep, repeat_run)
         self.runs, self.columns = [], None
@@ -132,12 +132,12 @@ class Session:
     def run_jobs(
         self, processes: Sequence[Process], until: Seconds | None, keep: str | None
     ) -> Result:
-        """Result of all jobs, run as they arrive, with processes of ``main``.
+        """Run all jobs as they arrive, together with processes of ``main``, and return the result.
 
         Raises
         ------
         SimulationError
-            As the machine's; and where somebody still waits for components.
+            The engine cannot go on, or a process still waits for components of an allocator.
         """
         for job in self.jobs:
             self._begin_job(job)
@@ -154,7 +154,7 @@ class Session:
         return self.finish(keep, "it was stopped" if until is not None else "processes steered it")
 
     def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
-        """Graph of a job placed, timed by its backends and rounded."""
+        """Place a graph of a job, time its ops, and convert it to engine form."""
         if job is None:
             return self.timing.time_graph(graph)
         return self.timing.time_graph(graph, job.placement, job.periodic)
@@ -166,13 +166,13 @@ class Session:
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
     ) -> Prepared:
-        """Prepare a graph that will be submitted often.
+        """Prepare a graph for repeated submission.
 
         Parameters
         ----------
-        job : whose it is; None for ``main``
-        gpus : of its ranks; None for those that it was placed on, or the first ones
-        rank : the job's number of its rank 0; None for the numbers of its GPUs
+        job : job that it belongs to; None for ``main``
+        gpus : GPU of each rank; None for the graph's own placement, or the first GPUs
+        rank : number of its rank 0 within the job; None to number by GPU
         """
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
@@ -212,11 +212,11 @@ class Session:
 
         Parameters
         ----------
-        job : that the graph is part of; None for ``main``
+        job : job that the graph belongs to; None for ``main``
         who : name of the process that submits it; empty for none
-        rank : number in the job of the graph's rank 0; None for the numbers of its GPUs
-        key : seeds the draws of durations; None for how often a graph of its name came before
-        flop, bytes : new values, by row, of a prepared graph
+        rank : number of the graph's rank 0 within the job; None to number by GPU
+        key : key of the random draws; None for the number of earlier submissions of this graph name
+        flop, bytes : new values of a prepared graph, by row
 
         Raises
         ------
@@ -251,12 +251,12 @@ class Session:
         return handle
 
     def note_job_graph(self, graph: Submitted) -> None:
-        """Count a graph as given to a job, not submitted by a process."""
+        """Record that a graph is a job's own workload, not a submission of a process."""
         self.held.note_job_graph(graph)
 
     @property
     def _acting_process(self) -> str:
-        """Name of the process that acts now; "" for none."""
+        """Name of the process that is running now; "" for none."""
         acts = self.machine.env.active_process
         return "" if acts is None else str(acts.name)
 
@@ -294,7 +294,7 @@ class Session:
         rank: int | None = None,
         key: int | None = None,
     ) -> SubmittedRun:
-        """Graph of a job with its ranks numbered and its durations drawn."""
+        """Submitted graph of a job, with ranks numbered within the job and durations drawn."""
         graph = timed_graph.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, timed_graph.answers, timed_graph.lowered, 0, ranks, job.number)
@@ -302,7 +302,7 @@ class Session:
         return replace(run, lowered=self.draws.of(run, draw_key), draw_key=draw_key)
 
     def _begin_job(self, job: RunningJob) -> None:
-        """Begin a job at its arrival time."""
+        """Start a job at its arrival time."""
         if not job.job.arrives:
             job.begin()
             return
@@ -310,12 +310,13 @@ class Session:
         cast(list[Any], event.callbacks).append(lambda _: job.begin())
 
     def result(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
-        """Result of the run, with or without one row per op.
+        """Result of the run, with one row per op or with aggregates.
 
         Parameters
         ----------
-        keep : None decides by size
-        repeat_run : runs the same with one row per op, or why nothing does
+        keep : level of detail; None decides by size
+        repeat_run : function that repeats the run and keeps one row per op, or the reason why it
+            cannot
         """
         if self.held.sums:
             return self._aggregated_result(repeat_run)
@@ -333,7 +334,7 @@ class Session:
         return found.without_rows(keep, repeat_run)
 
     def _aggregated_result(self, repeat_run: Callable[[], Result] | str) -> Result:
-        """Result of a run of which graphs were given back."""
+        """Result of a run in which graphs were freed, from the aggregates."""
         self.held.release_ended()
         found = replace(self.result_without_times(), repeat_run=repeat_run)
         self.__dict__.pop("machine", None)
@@ -348,7 +349,7 @@ class Session:
         return replace(found, summary=merge_job_aggregates(sums, kept), by_job=by_job)
 
     def result_without_times(self) -> Result:
-        """Result without times of ops, nor sums of them."""
+        """Result without schedule and aggregates."""
         holds = len(self.parts.capacity) and "machine" in self.__dict__
         return Result(
             self.system,
@@ -365,7 +366,7 @@ class Session:
 
 
 def _graph_edited_by_job(graph: Graph, job: JobState) -> Graph:
-    """Graph as its job wants it."""
+    """Graph after its job's edit function."""
     return graph if job.edit is None else job.edit(graph)
 
 

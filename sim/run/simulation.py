@@ -1,4 +1,4 @@
-"""Simulation: a system with backends, which runs graphs and workloads to results."""
+"""Simulation: a system with backends, which runs graphs and workloads and returns results."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ Work = Graph | Workload | Sequence[Job] | None
 
 @dataclass(frozen=True)
 class Simulation:
-    """Machine whose components are bound to backends.
+    """Machine with a backend for each component; its ``run`` simulates graphs and workloads.
 
     Parameters
     ----------
-    system : System
+    system : Components of the machine and their routes.
     backends : mapping
-        Backend by component name or glob; the exact name wins over a glob.
+        Backend by component name or glob; an exact name takes precedence over a glob.
     engine : str
-        ``core`` (compiled) or ``reference`` (SimPy, the meaning of the other).
+        ``core`` (compiled) or ``reference`` (plain SimPy, which defines the meaning of both).
     tick : Seconds
-        1 ps; 1 ns for runs longer than 106 days.
+        Length of a tick: 1 ps, or 1 ns for runs longer than 106 days.
     seed : int
-        Of the random factors of durations; 0 replicas draw nothing.
+        Seed of the random factors on durations; not used without replicas.
     memory : Bytes or None
-        What the graphs that are held may fill where processes submit: those under way, and with
-        ``keep="ops"`` those that ended too; and a template that has to be written out.  None for
-        no bound.
+        Memory limit for the graphs that processes submit: open ones, and with ``keep="ops"`` ended
+        ones too; and for an SPMD graph that has to be expanded. None for no limit.
     media : mapping
-        Medium by component name or glob: who shares what is in flight there.  Max-min elsewhere.
+        Medium by component name or glob, which shares the rates there. Other components use max-min
+        sharing.
 
     Examples
     --------
@@ -92,38 +92,38 @@ class Simulation:
 
     @cached_property
     def distinct_backends(self) -> tuple[Backend, ...]:
-        """Backends, each once."""
+        """The distinct backends."""
         return self.bound.backends
 
     @cached_property
     def timing_groups(self) -> NDArray[np.int64]:
-        """(components,) number of each component's group of equally timed components; or -1."""
+        """Group number per component: equal ops on one group take equal times; -1 if unknown."""
         from ..spmd.query import equal_timing_groups
 
         return equal_timing_groups(self)
 
     @cached_property
     def scale(self) -> dict[str, int]:
-        """K of each unit: rates of that unit are in 2^-K."""
+        """Scale exponent K of each unit: rates in that unit are integers in 2^-K."""
         return scale_exponents_by_unit(self.system)
 
     @cached_property
     def parts(self) -> ComponentTable:
-        """The components as an engine reads them."""
+        """Component table in the engine's integer units."""
         return component_table(self.system, self.scale, self.media)
 
     def with_other_backends(
         self, system: System, function: Callable[[Backend], Backend]
     ) -> Simulation:
-        """The same simulation with other answers, on a machine of the same parts.
+        """Copy of the simulation with other backends, on a machine with the same components.
 
-        What does not change with them is not looked up again: who answers for whom, and, where the
-        machine is the same, its parts as an engine reads them.
+        Cached data that do not change are kept: which backend belongs to which component, and, on
+        the same machine, the component table.
 
         Parameters
         ----------
-        system : of components of the same names, in the same order
-        function : the backend in place of each, asked once for each
+        system : system whose components have the same names and order
+        function : function from each backend to its replacement; called once per distinct backend
         """
         made = {id(b): function(b) for b in self.backends.values()}
         backends = map_backends(self.backends, lambda b: made[id(b)])
@@ -142,32 +142,32 @@ class Simulation:
         until: Seconds | None = None,
         keep: str | None = None,
     ) -> Result:
-        """Run a graph, a workload or several jobs, with the processes that steer them.
+        """Run a graph, a workload or several jobs, together with processes that steer them.
 
         Parameters
         ----------
         work : Graph, Workload, sequence of Job, or None
-            A graph, placed on this system or placed here with rank r on the r-th GPU, and a
-            workload are the job ``main``; None is no work but that of the processes.
+            A graph or a workload becomes the job ``main``. A graph that is not placed is placed
+            with rank r on the r-th GPU. None: only the processes submit work.
         processes : Process
-            SimPy generators that are given the running simulation; they belong to ``main``.
+            SimPy generators that get the running simulation; they belong to ``main``.
         replica : int or None
-            Which seeded draw of the durations; None for the typical ones.
+            Number of the random draw of durations; None for typical durations.
         until : Seconds or None
-            Stop there, whatever is open.
+            Time at which to stop, even if ops are open.
         keep : str or None
-            ``ops`` keeps one row per op, ``ranks`` what each rank did in each period, ``none``
-            less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond (where processes steer, a
-            graph that is held counts as 30 more).  A template runs as one only where no row an
-            op is kept.
+            ``ops`` keeps one row per op, ``ranks`` the time breakdown of each rank and period,
+            ``none`` less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond (with processes, a
+            graph in memory counts as 30 more).  An SPMD graph runs without expansion only if no row
+            per op is kept.
 
         Raises
         ------
         GraphError, BackendError
-            What cannot be scheduled or timed.
+            An op cannot be scheduled or timed.
         SimulationError
-            Deadlock, starvation, lost ops, a zero-time loop, time overflow; processes that have
-            more under way than fits into ``memory``, or kept of what ended.
+            Deadlock, starvation, lost ops, a zero-time loop or time overflow; or graphs of
+            processes do not fit into ``memory``.
         """
         _check_keep(keep)
         session = Session(self, replica, keep)
@@ -181,17 +181,16 @@ class Simulation:
     def replicas(
         self, work: Work, *processes: Process, count: int, keep: str | None = None
     ) -> list[Result]:
-        """Independent seeded draws of the same run; replica k alone is ``run(replica=k)``."""
+        """Results of ``count`` independent random draws of a run; draw k is ``run(replica=k)``."""
         run = self.draws(work, *processes, keep=keep)
         return [run(k) for k in range(count)]
 
     def draws(
         self, work: Work, *processes: Process, keep: str | None = None
     ) -> Callable[[int], Result]:
-        """Function that runs replica k as ``run(replica=k)`` does; backends are asked only once.
+        """Function from k to the result of ``run(replica=k)``; backends time the graph only once.
 
-        Not so where a process or a workload says what is done, or a template runs as one: there it
-        is ``run``.
+        With processes, a workload, or an SPMD graph that is not expanded, it simply calls ``run``.
         """
         _check_keep(keep)
         if processes or not isinstance(work, Graph) or runs_as_spmd(work, keep):
@@ -213,7 +212,7 @@ def _check_keep(keep: str | None) -> None:
 
 
 def _jobs_of_work(work: Work) -> Sequence[Job]:
-    """Jobs of a run: a graph or a workload as the one job ``main``."""
+    """Jobs of a run; a graph or a workload becomes the single job ``main``."""
     if work is None:
         return ()
     if isinstance(work, Graph):

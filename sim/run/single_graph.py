@@ -1,4 +1,4 @@
-"""Run of one graph that nobody steers: as a template, folded, or op by op."""
+"""Run of a single graph without processes: as an SPMD graph, folded, or op by op."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ MOST_WRITTEN = 20_000_000  # largest SPMD graph that is expanded to find an op a
 
 
 def runs_as_spmd(graph: Graph, keep: str | None) -> bool:
-    """Whether a graph is an SPMD graph of which one row per op is not to be kept."""
+    """True if a graph is an SPMD graph and no row per op is kept: it need not be expanded."""
     return graph.template is not None and detail_by_size(keep, graph) != "ops"
 
 
 def detail_by_size(keep: str | None, graph: Graph) -> str:
-    """Detail to keep of a graph's run: as asked, else by the number of its ops."""
+    """Level of detail to keep of a run: as requested, or else by the number of ops."""
     return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
 
 
 def run_graph(
     session: Session, graph: Graph, keep: str | None, repeat_run: Callable[[], Result]
 ) -> Result:
-    """Result of one graph without processes; run as an SPMD graph where possible."""
+    """Run a single graph without processes, if possible as an SPMD graph, and return the result."""
     if runs_as_spmd(graph, keep):
         assert graph.template is not None  # noqa: S101
         found = _run_as_spmd(
@@ -59,7 +59,7 @@ def run_graph(
 def _run_as_spmd(
     session: Session, graph: Graph, template: SpmdGraph, keep: str, repeat_run: Callable[[], Result]
 ) -> Result | None:
-    """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
+    """Run an SPMD graph without expanding it; None, with a log line, if it must be expanded."""
     from ..spmd.query import NotUniform
     from ..spmd.spmd_run import SpmdRun
 
@@ -94,7 +94,7 @@ def _run_as_spmd(
 
 
 def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
-    """Refuse a template that has to be written out and does not fit into memory so."""
+    """Raise an error if an SPMD graph must be expanded but does not fit into memory."""
     most, needed = session.simulation.memory, BYTES_PER_OP_RUN * len(graph)
     if most is not None and needed > most:
         raise SimulationError(
@@ -106,7 +106,7 @@ def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
 
 
 def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
-    """Result with one row per op of one rank of each class."""
+    """Result of an SPMD graph with one row per op, for one rank of each class."""
     repeat_run = Session(session.simulation, session.replica)
     repeat_run.add_job(session.jobs[0].job)
     graph, said, lowered = spmd.expand_representatives()
@@ -117,14 +117,14 @@ def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
 
 
 def run_timed(session: Session, timed_graph: TimedGraph, job: RunningJob) -> None:
-    """Run one graph that nobody steers."""
+    """Run one timed graph without processes."""
     run = session.with_ranks_and_draws(timed_graph, job)
     session.runs.append(run)
     _run_lowered(session, run.lowered)
 
 
 def _run_lowered(session: Session, lowered: EngineGraph) -> None:
-    """Run an engine graph; identical ops once, where they share rates."""
+    """Run an engine graph; if ops share rates, identical ops are run once."""
     folded = fold_graph(session, lowered)
     if folded is not None:
         machine = session.new_machine(folded.parts)
@@ -141,10 +141,10 @@ def _run_lowered(session: Session, lowered: EngineGraph) -> None:
 
 
 def fold_graph(session: Session, lowered: EngineGraph) -> Quotient | None:
-    """Quotient of a graph: each group of ops that do the same at the same ticks as one op.
+    """Folded graph, in which each group of identical ops is one op; None if not useful.
 
-    None where it is not much smaller, for the reference engine, and where fewer than one op in
-    four moves work over shared rates: then looking for groups costs more than it saves.
+    It is not used if the graph hardly shrinks, with the reference engine, or if fewer than one op
+    in four shares a rate, since the search for groups would then cost more than it saves.
     """
     works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
     if session.simulation.engine != "core" or SHARING * works < len(lowered):

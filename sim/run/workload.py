@@ -1,8 +1,8 @@
-"""Workload: what a job does, what it needs, and which metrics it measures.
+"""Workload: what a job does, which components it needs, and which metrics it measures.
 
-A :class:`Workload` is a class registered by name whose constructor is its schema, as a backend's
-is.  It says before any file is read what it measures and needs; :meth:`Workload.start` says what is
-to be done, anew for every variant, replica and re-run.
+A :class:`Workload` is a class registered by name whose constructor is its schema, like a backend.
+Its metrics and needs are known before any file is read.  :meth:`Workload.start` returns the work;
+it is called for every variant, replica and repetition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Samples = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Need:
-    """Components of one pool: their kind, and how many; None for all there are."""
+    """Components of one pool: their kind, and their number; None for all of that kind."""
 
     kind: str = "gpu"
     count: int | None = None
@@ -42,8 +42,8 @@ class Needs:
 
     Parameters
     ----------
-    pools : :class:`Need` by name; its ranks are placed on the first one
-    files : that it reads
+    pools : :class:`Need` of each pool, by name; ranks are placed on the first one
+    files : files that it reads
     """
 
     pools: Mapping[str, Need] = field(default_factory=lambda: {"gpu": Need()})
@@ -51,7 +51,7 @@ class Needs:
 
 
 class Size(NamedTuple):
-    """Size of a workload, for a plan."""
+    """Size of a workload, for estimates before a run: ranks, ops and periods."""
 
     ranks: int
     ops: int
@@ -59,27 +59,28 @@ class Size(NamedTuple):
 
 
 class Workload:
-    """Base class of what a job does; its constructor is the schema. Write ``start``.
+    """Base class of a job's work; its constructor is the schema. Subclass it and write ``start``.
 
-    Building one reads and runs nothing.  It is shared by all runs of it, so it changes nothing of
-    itself: what a run remembers lives in what ``start`` returns.
+    The constructor must not read files or run anything.  One object is shared by all runs, so it
+    must not change; the state of a run belongs to what ``start`` returns.
 
     Attributes
     ----------
     metrics : tuple of Metric
-        What it measures beyond :data:`~foretrace.sim.facts.metric.COMMON`.
+        Metrics that it measures in addition to :data:`~foretrace.sim.facts.metric.COMMON`.
     headline : str
-        The answer: a metric, and its statistic where it has several (``ttft.p99``).
+        Main metric, with a statistic if it has several (``ttft.p99``).
     period : str
-        What it calls one of its repetitions, whose time is its headline; "" where it has none.
+        Name of one repetition, if the headline is its time, e.g. ``iteration``; "" for none.
     until : Seconds or None
-        It is stopped so long after its arrival; None lets it end by itself.
+        Time after its arrival at which it is stopped; None to let it end by itself.
     periodic : bool
-        Whether its ops say in which period they are; else they are in none.
+        True if its ops belong to periods.
     edit : function or None
-        What becomes of each graph that its processes submit or prepare.
+        Function that changes each graph before it is submitted or prepared; None for none.
     waits : bool
-        Whether it waits for what it ``holds``, or ends the run where that is not free.
+        True if the job waits for the amounts that it ``holds``; False to end the run with an error
+        if they are not free.
     renamed_settings : mapping
         Old names of its settings, and the dotted paths that replace them.
 
@@ -116,43 +117,46 @@ class Workload:
 
     @property
     def needs(self) -> Needs:
-        """Pools of components and files; one pool ``gpu`` with every GPU unless said."""
+        """Pools of components and files that it needs; by default a pool ``gpu`` of all GPUs."""
         return Needs()
 
     def size(self) -> Size | None:
-        """Size for a plan; it may read files. None where only starting it tells."""
+        """Size of the workload for estimates; None if it is known only after the start.
+
+        It may read files.
+        """
         return None
 
     def start(self, job: Job) -> Graph | Process:
-        """Graph of this job, or a process that submits graphs."""
+        """Graph of this job, or a process that submits graphs; subclasses must write it."""
         raise TypeError(
             f"{type(self).__name__}: start() is missing; write it, to return a graph or a process"
         )
 
     def holds(self, job: Job, system: System) -> Mapping[str, int]:
-        """Amounts of capacities, by component, that a job has from its start to its end.
+        """Amounts of capacities that a job holds from its start to its end, by component.
 
-        It starts once it has all of them, and gives them back when it is over.
+        The job starts once it has all of them, and releases them when it ends.
         """
         return {}
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterable[Mapping[str, Any]]:
-        """Parallel plans of its work, as values of its own settings; none where it has no plans.
+        """Parallel plans for this work, as values of its settings; empty if it has no plans.
 
         Parameters
         ----------
-        gpus, node : that it runs on, and how many of them are in a machine
-        kept : names of settings that stay as they are
+        gpus, node : number of GPUs in all, and per machine
+        kept : names of settings that must not change
         """
         return ()
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Samples of each metric, from the result of one job: the values that it emitted."""
+        """Samples of each metric from a job's result; by default the values that it emitted."""
         return result.emitted.samples
 
 
 class GivenGraphWorkload(Workload):
-    """Workload of one given graph; of None for processes that belong to no other job."""
+    """Workload that consists of one given graph; None for processes without another job."""
 
     periodic = True
 
@@ -161,11 +165,11 @@ class GivenGraphWorkload(Workload):
 
     @property
     def needs(self) -> Needs:
-        """No pool: its ranks are on the GPUs of the machine, or where it was placed."""
+        """No pool: ranks are placed on the GPUs of the machine, or where the graph was placed."""
         return Needs({})
 
     def start(self, job: Job) -> Graph | Process:
-        """Graph as given."""
+        """The given graph."""
         assert self.graph is not None  # noqa: S101  what only has processes is not started
         return self.graph
 
@@ -175,7 +179,7 @@ W = TypeVar("W", bound=type[Workload])
 
 
 def workload(name: str) -> Callable[[W], W]:
-    """Register a workload under the name that scenarios use.
+    """Class decorator that registers a workload under the name that scenarios use.
 
     Raises
     ------

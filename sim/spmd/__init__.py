@@ -1,1 +1,1 @@
-"""Programs stored once for each class of ranks: asked, folded and run without being written out."""
+"""SPMD graphs: one program per class of ranks is timed, folded and run without expansion."""

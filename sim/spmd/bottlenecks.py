@@ -1,8 +1,8 @@
-"""Components that can hold a flow back: the others of a template are left out before it runs.
+"""Removal of components that can never be the bottleneck of an SPMD graph's flows.
 
-That changes no rate.  A component that the flows of one thread use alone, which are never in flight
-together, is nothing but a limit of each; and of several that the very same flows use with the same
-weights, the slowest always has the lowest level.
+This changes no rate. A component that only the flows of one thread use is just a rate limit of
+each flow, because these flows are never in flight together. If several components have the same
+flows with the same weights, only the slowest can be the bottleneck.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MOST = 2**62 - 1  # no flow reaches this rate
 
 
 def flows_over_bottlenecks(flows: Flows, thread: Numbers, parts: ComponentTable) -> Flows:
-    """Flows of a template with the components that can hold them back.
+    """Flows of an SPMD graph, reduced to the components that can limit their rates.
 
     Parameters
     ----------
-    thread : (flows,) whose op each is; those of one thread are never in flight together
+    thread : (flows,) thread of each flow; flows of one thread are never in flight together
 
     Examples
     --------
@@ -57,7 +57,7 @@ def flows_over_bottlenecks(flows: Flows, thread: Numbers, parts: ComponentTable)
 def _is_slowest_of_its_users(
     component: Numbers, row: Numbers, weight: Numbers, rate: Numbers
 ) -> NDArray[np.bool_]:
-    """(components,) whether no slower one, or one before it, has the very same users."""
+    """(components,) True if no slower component has exactly the same users; ties keep the first."""
     hashes = np.zeros(len(rate), np.uint64)
     np.add.at(hashes, component, random_bits(row, weight))
     order = np.lexsort((np.arange(len(rate)), rate, hashes))
@@ -77,7 +77,7 @@ def _is_slowest_of_its_users(
 
 
 def _lowest_limits(limit: Numbers, row: Numbers, rate: Numbers, weight: Numbers) -> Numbers:
-    """(flows,) limits, no higher than what components that they use alone allow."""
+    """(flows,) rate limit of each flow, lowered by the components that only its thread uses."""
     pairs, which = np.unique(np.column_stack([rate, weight]), axis=0, return_inverse=True)
     bounds = np.array([min(int(r) * ONE // int(w), MOST) for r, w in pairs.tolist()], np.int64)
     found = np.where(limit == NO_LIMIT, MOST, limit)

@@ -1,4 +1,4 @@
-"""Questions of an SPMD graph to backends: collected, asked in one call each, and answered."""
+"""Timing queries of an SPMD graph: collected, then sent to each backend in one call."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PLAYED = OUR_ROLES  # by number; 3 means no component; graphs with other roles a
 
 
 class NotUniform(Exception):  # noqa: N818  a reason, not an error
-    """Reason why an SPMD graph cannot be run without writing it out."""
+    """Reason why an SPMD graph must be expanded to a graph of single ops before it runs."""
 
 
 class RankAnswers(NamedTuple):
-    """Answer of every question, and a number for equal answers; which of them share rates."""
+    """Timings of all queries of an SPMD graph, numbers of equal timings, and their flows."""
 
     ticks: Numbers
     spread: Numbers
@@ -41,14 +41,14 @@ class RankAnswers(NamedTuple):
 
     @classmethod
     def of(cls, answers: OpTimings, simulation: BoundSystem, name: str) -> RankAnswers:
-        """Answers to all questions about a graph of this name.
+        """Convert backend timings of all queries to ticks and flows; ``name`` is the graph's name.
 
         Raises
         ------
         NotUniform
-            Ops that hold of a capacity, are asked during the run, or share in a plugged medium.
+            Ops hold amounts of a capacity, are timed during the run, or use a plugged-in medium.
         GraphError, BackendError
-            Impossible answers.
+            A backend returned an invalid timing.
         """
         if answers.drivers:
             raise NotUniform("a backend times its ops only during the run")
@@ -71,7 +71,7 @@ class RankAnswers(NamedTuple):
 def _flows_of_questions(
     answers: OpTimings, simulation: BoundSystem, name: str, fixed: Numbers
 ) -> tuple[Flows, Numbers]:
-    """Flows of the questions whose ops have work, and the flow of each question; -1 for none."""
+    """Flows of the queries whose ops have work, and the flow of each query (-1 for none)."""
     timing, parts = answers.timing, simulation.parts
     number = np.full(len(fixed), -1, np.int64)
     if timing.work is None or not np.any(timing.work > 0):
@@ -89,11 +89,12 @@ def _flows_of_questions(
 
 
 class QuestionTable:
-    """Table of timing questions of an SPMD graph, collected first, then answered in one call.
+    """Table of the timing queries of an SPMD graph, collected first and then sent in one call.
 
     Parameters
     ----------
-    ask_every_rank : whether every rank is asked about its own ops, not one of those that look alike
+    ask_every_rank : True to query every rank's own ops separately, even for ranks with equally
+        timed components
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class QuestionTable:
         self._n = 0
 
     def gpus_of_groups(self, family: int) -> Csr:
-        """GPUs of each group of a family."""
+        """GPUs of each communication group of a family."""
         if family not in self._groups:
             groups = self.template.groups[family]
             order = np.argsort(groups, kind="stable")
@@ -140,12 +141,12 @@ class QuestionTable:
         component: NDArray[np.int32],
         members: Csr | None = None,
     ) -> Numbers:
-        """(ranks, questions) row in the table of each question, added for each of these ranks.
+        """Add timing queries for some ops of the given ranks; returns their rows, (ranks, queries).
 
         Parameters
         ----------
-        component : (ranks,) who is asked
-        members : (ranks,) GPUs of each, of sends and collectives
+        component : (ranks,) index of the component whose backend times the ops
+        members : (ranks,) GPUs of the participants, for sends and collectives
         """
         n, m = len(ops), len(ranks)
         table = ops.take(np.tile(np.arange(n), m))
@@ -157,7 +158,7 @@ class QuestionTable:
         return self._n - n * m + np.arange(n * m).reshape(m, n)
 
     def ask(self) -> OpTimings:
-        """Answers of every backend to all questions of the table, in one call each."""
+        """Send all queries to their backends, one call per backend, and return the timings."""
         ops = Ops.concat(self._tables)
         counts = np.concatenate([m.counts for m in self._members])
         members = Csr(
@@ -168,7 +169,7 @@ class QuestionTable:
 
 
 def equal_timing_groups(simulation: BoundSystem) -> Numbers:
-    """(components,) number of each component's group of equally timed components; or -1."""
+    """(components,) number of the group of equally timed components; -1 if timed individually."""
     bound = simulation.bound
     found = np.full(len(bound), -1, np.int64)
     used = 0
@@ -189,7 +190,7 @@ def equal_timing_groups(simulation: BoundSystem) -> Numbers:
 
 
 def reason_to_ask_every_op(backend: Backend | None) -> str:
-    """Sentence on why the answers of a backend cannot be shared by components that look alike."""
+    """Reason, as a sentence, why timings of a backend cannot be shared between equal components."""
     who = type(backend).__name__
     if backend is not None and backend.online:
         return f"{who} times its ops only during the run"

@@ -1,7 +1,7 @@
-"""Classes of ranks with the same program and the same answers: one question for all of a class.
+"""Classes of ranks with the same program and the same op timings.
 
-An op of a class is asked about once, on one of its GPUs; a collective once a group, a message once
-a sender, since their members differ.
+Each op of a class is timed once, on one of its GPUs. Collectives are timed once per group and
+messages once per sender, because their members differ.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
 
 @dataclass(frozen=True)
 class RankClasses:
-    """Partition of the ranks of an SPMD graph by program and answers.
+    """Partition of the ranks of an SPMD graph into classes of equal program and equal timings.
 
     Parameters
     ----------
-    template : a program a class; ``program`` is the class of every rank
-    answers : of each class, (q, 2) ticks; and number of the spread + 1, column << 8
-    source : (32, classes) index into ``sources`` by column of the tally, -1 for none, ``SEVERAL``
-    source_of : of each class, (q,) index into ``sources`` of each answer, -1 for none
-    sources : texts
-    component : (4, ranks) whom each role is played by; -1 for nobody
-    spreads : by their numbers
-    flows : of the questions whose ops share rates, each asked of one rank
-    flow : of each rank, (q,) number in ``flows`` of what its program asks, of a collective where
-        it leads; -1 for none
+    template : SPMD graph with one program per class; its ``program`` is the class of every rank
+    answers : for each class, (q, 2): ticks of each query; distribution number + 1 and tally column
+        << 8
+    source : (32, classes) index into ``sources`` per tally column; -1 for none, ``SEVERAL`` for
+        several
+    source_of : for each class, (q,) index into ``sources`` of each query, -1 for none
+    sources : descriptions of where timings come from
+    component : (4, ranks) index of the component that plays each role for each rank; -1 for none
+    spreads : distributions of durations, by number
+    flows : flow of each timing query whose op shares a rate
+    flow : for each rank, (q,) index into ``flows`` of each query, -1 for none; a collective's flow
+        is listed only at its lead rank
     """
 
     template: SpmdGraph
@@ -68,19 +70,19 @@ class RankClasses:
 def classify(
     simulation: BoundSystem, graph: Graph, template: SpmdGraph, ask_every_rank: bool = False
 ) -> RankClasses:
-    """Classes of the ranks of an SPMD graph, after asking backends about its ops.
+    """Ask backends to time the ops of an SPMD graph, and classify its ranks by program and timings.
 
     Parameters
     ----------
-    ask_every_rank : whether every rank is asked about its own ops; what
-        looks alike takes equal times, but shares rates of its own
+    ask_every_rank : True to query every rank's own ops separately; equal components take equal
+        times, but each shares its own rates
 
     Raises
     ------
     NotUniform
-        The answers do not hold for all of a class at once, or not for the whole run.
+        A timing does not hold for all ranks of a class, or not for the complete run.
     GraphError, BackendError
-        What cannot be scheduled or timed.
+        The graph cannot be scheduled, or an op cannot be timed.
     """
     template.check()
     _refuse_other_roles(graph, template)
@@ -124,7 +126,7 @@ def classify(
 
 
 def _refuse_other_roles(graph: Graph, template: SpmdGraph) -> None:
-    """Refuse ops of kinds and roles that plug-ins registered: they have no column here."""
+    """Raise NotUniform for kinds and roles that plug-ins registered: they have no column."""
     for program in template.programs:
         theirs = np.flatnonzero(program.ops.kind >= len(OUR_KINDS))
         if len(theirs):
@@ -136,13 +138,13 @@ def _refuse_other_roles(graph: Graph, template: SpmdGraph) -> None:
 
 
 class _ProgramQuestions(NamedTuple):
-    """Timing questions of one program that are asked for some of its ranks.
+    """Timing queries for some ops of one program, sent for some of its ranks.
 
     Parameters
     ----------
-    of : (q',) numbers of the questions
-    rows : (asked, q') their numbers in the table
-    who : (ranks,) which of the rows speaks for each rank; -1 for none
+    of : (q',) which queries of the program these are
+    rows : (asked ranks, q') their rows in the query table
+    who : (ranks,) row of ``rows`` that holds the timing for each rank; -1 for none
     """
 
     of: Numbers
@@ -151,7 +153,7 @@ class _ProgramQuestions(NamedTuple):
 
 
 class _ProgramClasses:
-    """Classes of the ranks of one program."""
+    """Classification of the ranks that run one program, by the timings of its ops."""
 
     def __init__(self, question_table: QuestionTable, p: int):
         self.question_table, self.template = question_table, question_table.template
@@ -175,7 +177,10 @@ class _ProgramClasses:
         ]
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
-        """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
+        """Group ranks by roles of their streams; also the role that holds each communication op.
+
+        Returns the group of each rank, and a table of roles, (groups, queries).
+        """
         graph, network = self.question_table.graph, np.isin(self.kind, NETWORK)
         nobody = np.where(network, NOBODY, 0)
         if not graph.streams or not network.any():
@@ -194,7 +199,7 @@ class _ProgramClasses:
         return np.array(which, np.int64), found
 
     def _own_op_questions(self) -> list[_ProgramQuestions]:
-        """Questions about ops that a component of the rank itself runs."""
+        """Queries about ops that run on a component of the rank itself."""
         found = []
         for kind in kinds_with_role():
             of = np.flatnonzero(self.kind == kind)
@@ -214,7 +219,7 @@ class _ProgramClasses:
         return found
 
     def _recorded_questions(self) -> list[_ProgramQuestions]:
-        """Delays and gaps, which last as recorded."""
+        """Queries about delays and gaps, which last as long as recorded."""
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
             return []
@@ -222,7 +227,7 @@ class _ProgramClasses:
         return [_ProgramQuestions(of, rows, np.zeros(len(self.ranks), np.int64))]
 
     def _collective_questions(self) -> list[_ProgramQuestions]:
-        """Questions about collectives, each as the first member of its group has them."""
+        """Queries about collectives, one per group, with the op of its lead member."""
         found = []
         for f, (groups, leads) in enumerate(
             zip(self.template.groups, self.template.group_leaders, strict=True)
@@ -241,7 +246,7 @@ class _ProgramClasses:
         return found
 
     def _message_questions(self) -> list[_ProgramQuestions]:
-        """Questions about sends, by pair of GPUs, and recvs, by one."""
+        """Queries about messages: sends by pair of GPUs, receives by one GPU."""
         found, every = [], np.arange(len(self.ranks))
         for f, to in enumerate(self.template.peers):
             for kind in (Kind.SEND, Kind.RECV):
@@ -263,14 +268,14 @@ class _ProgramClasses:
     def _fabric_questions(
         self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers
     ) -> _ProgramQuestions:
-        """Questions to the fabric, for some of the ranks."""
+        """Queries to the fabric's backend for some ops of some ranks."""
         fabric = np.full(len(ranks), self.question_table.fabric, np.int32)
         return _ProgramQuestions(
             of, self.question_table.add(self.ops.take(of), ranks, fabric, members), who
         )
 
     def shares_rates_for_other_ranks(self, rank_answers: RankAnswers) -> bool:
-        """Whether an op shares rates whose answer was that of another rank, which looks alike."""
+        """True if an op shares a rate but its timing was queried for another, equal rank."""
         return any(
             len(a.rows) < len(self.ranks) and np.any(rank_answers.flow[a.rows] >= 0)
             for a in self.questions
@@ -278,7 +283,7 @@ class _ProgramClasses:
         )
 
     def flows(self, rank_answers: RankAnswers) -> NDArray[np.int32]:
-        """(ranks, q) number of the flow of each rank's question, of collectives where it leads."""
+        """(ranks, q) flow of each rank's query; a collective's only at its lead rank."""
         found = np.full((len(self.ranks), len(self.kind)), -1, np.int32)
         for a in self.questions:
             asks = np.flatnonzero(a.who >= 0)
@@ -292,7 +297,7 @@ class _ProgramClasses:
     def classes(
         self, rank_answers: RankAnswers
     ) -> tuple[Numbers, list[Numbers], list[Numbers], list[Numbers]]:
-        """Class of each rank; answers, sources by column and by answer, of each class."""
+        """Class of each rank; per class: timings, sources by tally column, sources by query."""
         labels = [self.streams]
         for a in self.questions:
             label, _ = number_rows(rank_answers.same[a.rows])
@@ -304,7 +309,7 @@ class _ProgramClasses:
     def _answers_of_rank(
         self, rank_answers: RankAnswers, i: int
     ) -> tuple[Numbers, Numbers, Numbers]:
-        """Answers, sources by column and sources by answer of the ``i``-th rank."""
+        """Timings, sources by tally column and sources by query of the ``i``-th rank."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]
         what = np.array([WHAT.get(k, 0) for k in Kind], np.int64)[self.kind]
@@ -340,7 +345,7 @@ def _check_slots(
     component: NDArray[np.int32],
     parts: ComponentTable,
 ) -> None:
-    """Refuse ranks whose ops may need more slots at once than there are."""
+    """Raise NotUniform if the ops of some rank may need more slots at once than there are."""
     slots = parts.slots
     if not np.any(slots[component[:3]] >= 0):
         return

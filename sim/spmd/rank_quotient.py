@@ -1,10 +1,10 @@
-"""Exact quotient of an SPMD graph: of ranks that do the same at the same ticks, one is kept.
+"""Exact folding of an SPMD graph: of ranks that do the same at the same ticks, one is simulated.
 
-Ranks are coloured by their program; a colour splits while two of its ranks meet different
-colours in a group, send to different colours, or hear from different ones.  When nothing
-splits, every rank of a colour sees the same colours everywhere, so all of them do the same at
-the same ticks: one of each colour is enough (an equitable partition; Weisfeiler and Leman 1968;
-for networks of flows see Godsil and Royle, Algebraic Graph Theory, 9.3).
+Ranks are first coloured by their program. A colour splits if two of its ranks meet different
+colours in a group, send to different colours, or receive from different colours. When nothing
+splits any more, all ranks of a colour do the same at the same ticks, so one rank of each colour is
+enough (an equitable partition; Weisfeiler and Leman 1968; for networks of flows see Godsil and
+Royle, Algebraic Graph Theory, 9.3).
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class RankQuotient:
-    """SPMD graph with one rank of each colour.
+    """Folded SPMD graph, with one rank for each class (colour) of identical ranks.
 
     Parameters
     ----------
-    template : its ranks are the colours
-    colour : (ranks,) of every rank
-    first : (colours,) the rank that stands for each
-    flows : of its ranks, each with the weight of all that it stands for; None where none share
+    template : SPMD graph whose ranks are the colours
+    colour : (ranks,) colour of every original rank
+    first : (colours,) original rank that represents each colour
+    flows : flows of the representatives, weighted by all flows of their class; None if no op shares
+        a rate
     """
 
     template: SpmdGraph
@@ -44,10 +45,10 @@ class RankQuotient:
 
 
 def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
-    """Quotient with one rank of each class of identical ranks.
+    """Fold an SPMD graph without shared rates to one rank of each class of identical ranks.
 
-    Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
-    keep their numbers of members in the durations of their collectives.
+    Ranks with the same program have equal op timings. The durations of collectives already reflect
+    the original group sizes.
 
     Examples
     --------
@@ -67,7 +68,7 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
 def fold_ranks_that_share(
     template: SpmdGraph, template_flows: TemplateFlows, parts: ComponentTable
 ) -> RankQuotient | None:
-    """Quotient of a template whose ops share rates; None where no two ranks do the same.
+    """Fold an SPMD graph whose ops share rates; None if no two ranks are identical.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def fold_ranks_that_share(
 
 
 def _quotient(template: SpmdGraph, colour: Numbers, first: Numbers) -> RankQuotient:
-    """Quotient of ranks by their colours."""
+    """Build the folded graph from the colours of the ranks."""
     groups, leads = _quotient_groups(template, colour, first)
     peers = np.array(
         [np.where(to >= 0, colour[to], -1)[first] for to in template.peers], np.int32
@@ -101,9 +102,9 @@ def _quotient(template: SpmdGraph, colour: Numbers, first: Numbers) -> RankQuoti
 def _refine_colours(
     template: SpmdGraph, links: SharedLinks | None
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each.
+    """Refine the colours of ranks until none splits; returns colours and one rank of each.
 
-    With links, whose flows are coloured alike too; and the colours of the links.
+    With links, flows and links are coloured too, and the colours of links are also returned.
     """
     colour, first = number_by_first_appearance(template.program)
     link_colour, link = number_by_first_appearance(_NONE if links is None else links.rate)
@@ -130,7 +131,7 @@ def _refine_colours(
 
 @dataclass(frozen=True)
 class _GroupFamily:
-    """Groups of one family, with their members in order."""
+    """Communication groups of one family, with their members in order."""
 
     group: Numbers
     lead: Numbers
@@ -148,13 +149,13 @@ class _GroupFamily:
         )
 
     def group_classes(self, colour: Numbers, flows: Numbers | None = None) -> Numbers:
-        """(ranks,) class of the group of each rank.
+        """Class of the group of each rank, shape (ranks,).
 
-        Groups are of one class if their members and their lead have the same colours.
+        Two groups are of one class if their members and their lead rank have the same colours.
 
         Parameters
         ----------
-        flows : (groups,) hash of the flows of each, where its collectives share rates
+        flows : (groups,) hash of each group's flows, if its collectives share rates
         """
         hashes = np.add.reduceat(random_bits(colour)[self.order], self.begins[self.filled])
         kind, first = number_pairs(
@@ -173,7 +174,7 @@ class _GroupFamily:
 def _quotient_groups(
     template: SpmdGraph, colour: Numbers, first: Numbers
 ) -> tuple[NDArray[np.int32], tuple[NDArray[np.int32], ...]]:
-    """Groups of the quotient, one for each class of groups, and their leads."""
+    """Groups of the folded graph, one for each class of groups, and their lead ranks."""
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
     for f, (of, lead) in enumerate(zip(template.groups, template.group_leaders, strict=True)):

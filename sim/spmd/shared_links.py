@@ -1,10 +1,10 @@
-"""Flows of all ranks on the links that they share, for the refinement of colours.
+"""Flows of all ranks on shared links, for colour refinement of SPMD graphs.
 
-Flows and links are coloured beside ranks: a flow by whose it is, its work and the colours of its
-links, a link by its rate and the colours of its flows, a rank and a group by those of their flows.
-Where nothing splits any more, every link of a colour is taken by as many flows of each colour, so
-that max-min fairness gives all flows of one colour one rate.  One of each is then enough: what the
-others take of a link is added to its weight there.
+Flows and links are coloured together with ranks. A flow's colour depends on its rank, its work and
+the colours of its links; a link's colour on its rate and the colours of its flows. Ranks and
+groups are coloured by their flows. When nothing splits any more, every link of a colour carries
+equally many flows of each colour, so max-min fairness gives all flows of a colour the same rate.
+One flow of each colour is then enough, with the weight of all others added to its own.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class SharedLinks:
 
     Parameters
     ----------
-    template : whose they are
-    template_flows : flows over the components that can hold them back
-    family : (flows,) of groups, of a collective; -1 of a rank's own op
-    facts : (flows,) number, the same for equal work and limit
-    flow, link, weight : (uses,) number of the flow and of the link, and its weight there
-    component, rate : (links,) number and rate of each
+    template : SPMD graph that the flows belong to
+    template_flows : flows, reduced to the components that can limit them
+    family : (flows,) group family of a collective's flow; -1 for flows of other ops
+    facts : (flows,) number of each distinct pair of work and limit
+    flow, link, weight : (uses,) index of the flow, index of the link, and the flow's weight on it
+    component, rate : (links,) component index and rate of each link
     """
 
     template: SpmdGraph
@@ -60,10 +60,10 @@ class SharedLinks:
     def of(
         cls, template: SpmdGraph, template_flows: TemplateFlows, parts: ComponentTable
     ) -> SharedLinks:
-        """Links that can hold a template's flows back.
+        """Collect the flows of an SPMD graph and the links that can limit them.
 
-        A collective counts as a thread of its own, whoever leads it, so that what is left out is
-        the same for ranks that are alike.
+        Each collective counts as a thread of its own, whichever rank leads it. So components are
+        left out in the same way for identical ranks.
         """
         family = _families(template, template_flows)
         thread = number_pairs(template_flows.thread, family)[0]
@@ -84,34 +84,33 @@ class SharedLinks:
         )
 
     def flow_hashes(self, colour: Numbers, link_colour: Numbers) -> Hashes:
-        """(flows,) hash of each, by colours of ranks and of links."""
+        """(flows,) hash of each flow, from the colours of its rank and its links."""
         over = _sums(random_bits(link_colour[self.link], self.weight), self.flow, len(self.facts))
         return random_bits(
             colour[self.template_flows.rank], self.template_flows.pair, self.facts, over
         )
 
     def of_ranks(self, hashes: Hashes) -> Numbers:
-        """(ranks,) sum of the hashes of each rank's own flows."""
+        """(ranks,) sum of the hashes of each rank's non-collective flows."""
         own = self.family < 0
         return _sums(hashes[own], self.template_flows.rank[own], self.template.ranks)
 
     def of_groups(self, family: int, hashes: Hashes) -> Numbers:
-        """(groups,) sum of the hashes of the collectives of each group of a family."""
+        """(groups,) sum of the hashes of the collective flows of each group of a family."""
         theirs, group = self.family == family, self.template.groups[family]
         return _sums(hashes[theirs], group[self.template_flows.rank[theirs]], int(group.max()) + 1)
 
     def refine_link_colours(self, link_colour: Numbers, hashes: Hashes) -> tuple[Numbers, Numbers]:
-        """(links,) colours by their own and those of their flows; and a link of each."""
+        """(links,) link colours, refined by flow hashes; and one link of each colour."""
         on = _sums(random_bits(hashes[self.flow], self.weight), self.link, len(self.rate))
         return number_pairs(link_colour, on)
 
     def fold(
         self, quotient: SpmdGraph, colour: Numbers, link_colour: Numbers
     ) -> TemplateFlows | None:
-        """Flows of a quotient of the ranks, by the colours that refinement left.
+        """Flows of the folded graph, from the final colours of ranks and links.
 
-        None where hashes made colours equal that are not, or a class weighs more on a link than
-        there are bits for.
+        None after a hash collision, or if a weight exceeds its integer range.
         """
         which, first = number_pairs(colour[self.template_flows.rank], self.template_flows.pair)
         one = number_by_first_appearance(link_colour)[1]
@@ -125,12 +124,12 @@ class SharedLinks:
     def _is_equitable(
         self, colour: Numbers, link_colour: Numbers, which: Numbers, first: Numbers, one: Numbers
     ) -> bool:
-        """Whether flows and links of one colour agree in all that decides rates.
+        """True if flows of a class, and links of a colour, agree in all that decides rates.
 
         Parameters
         ----------
-        which, first : (flows,) class of each flow; a flow of each class
-        one : a link of each shade
+        which, first : (flows,) class of each flow; (classes,) one flow of each class
+        one : one link of each colour
         """
         ranks = np.bincount(colour)
         led = [
@@ -166,7 +165,7 @@ class SharedLinks:
     def _representative_flows(
         self, link_colour: Numbers, which: Numbers, first: Numbers, one: Numbers
     ) -> Flows | None:
-        """A flow of each class on a link of each shade, with the weight of its whole class."""
+        """One flow of each class on one link per colour, with the weight of the class."""
         seen = np.zeros(len(link_colour), bool)
         seen[one] = True
         at = np.flatnonzero(seen[self.link])
@@ -191,7 +190,7 @@ class SharedLinks:
 
 
 def _families(template: SpmdGraph, template_flows: TemplateFlows) -> Numbers:
-    """(flows,) family of groups of each flow that is a collective's; -1 of the others."""
+    """(flows,) group family of each collective's flow; -1 for flows of other ops."""
     of = [
         p.family[p.encoded.first][t.pairs.question].astype(np.int64)
         for p, t in zip(template.programs, template_flows.threads, strict=True)
@@ -202,7 +201,7 @@ def _families(template: SpmdGraph, template_flows: TemplateFlows) -> Numbers:
 
 
 def _sums(hashes: Hashes, at: NDArray[Any], n: int) -> Numbers:
-    """(n,) sums of hashes, the same in any order."""
+    """(n,) sum of the hashes at each index; the order does not matter."""
     found = np.zeros(n, np.uint64)
     np.add.at(found, at, hashes)
     return found.view(np.int64)

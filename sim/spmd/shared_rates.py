@@ -1,4 +1,4 @@
-"""Flows of an SPMD graph: one for each thread of a rank and each question about shared rates."""
+"""Flows of an SPMD graph: one for each thread of a rank and each timing query that shares rates."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TemplateFlows:
-    """Threads of all ranks with the flows of their ops.
+    """Threads of all ranks of an SPMD graph, with the flows of their ops.
 
-    A thread has one op under way, so a flow serves all of its ops that ask the same: it is as often
-    in flight as they are.
+    A thread runs one op at a time. So one flow serves all its ops with the same timing query, and
+    is in flight once for each of them.
 
     Parameters
     ----------
-    threads : of each program
-    of : flow of each pair of a thread and a question, one rank after the other; -1 for none
-    flows : Flows
-    count : (flows,) how often each is in flight
-    kind : (flows,) of its ops
-    rank : (flows,) whose program asks; of a collective the lead
-    pair : (flows,) of thread and question, which of those of its rank
-    thread : (flows,) number of its thread among those of all ranks
-    total : number of threads
+    threads : threads of each program
+    of : flow of each pair of a thread and a query, rank after rank; -1 for none
+    flows : usage and work of each flow
+    count : (flows,) number of ops that use each flow
+    kind : (flows,) kind of the ops that use each flow
+    rank : (flows,) rank of each flow; for a collective, its lead rank
+    pair : (flows,) index of the thread and query pair within its rank
+    thread : (flows,) index of the thread among the threads of all ranks
+    total : number of threads of all ranks
     """
 
     threads: tuple[ProgramThreads, ...]
@@ -50,11 +50,11 @@ class TemplateFlows:
     def of_ranks(
         cls, template: SpmdGraph, flow: Sequence[NDArray[np.int32]], flows: Flows
     ) -> TemplateFlows:
-        """Flows of all ranks.
+        """Collect the flows of all ranks.
 
         Parameters
         ----------
-        flow : of each rank, (q,) number in ``flows`` of what its program asks; -1 for none
+        flow : for each rank, (q,) index in ``flows`` of each query of its program; -1 for none
         """
         once = {id(p): p for p in template.programs}
         made = {key: ProgramThreads.of(p, p.encoded.question) for key, p in once.items()}
@@ -71,11 +71,11 @@ class TemplateFlows:
         flow: NDArray[np.integer],
         flows: Flows,
     ) -> TemplateFlows:
-        """Flows of pairs of a thread and a question.
+        """Collect the flows of all pairs of a thread and a timing query.
 
         Parameters
         ----------
-        flow : (pairs,) number in ``flows`` of each, one rank after the other; -1 for none
+        flow : (pairs,) index in ``flows`` of each pair, rank after rank; -1 for none
         """
         mine = [threads[p] for p in template.program.tolist()]
         there = flow >= 0
@@ -101,13 +101,13 @@ class TemplateFlows:
     def of_representatives(
         self, quotient: SpmdGraph, colour: NDArray[np.integer], first: Numbers, flows: Flows
     ) -> TemplateFlows:
-        """Flows of a quotient of the ranks.
+        """Flows of a folded graph, with one rank for each class of ranks.
 
         Parameters
         ----------
-        colour : (ranks,) rank of the quotient that stands for each
-        first : (classes,) a flow of each class of flows
-        flows : of the classes
+        colour : (ranks,) rank of the folded graph that represents each rank
+        first : (classes,) one flow of each class of flows
+        flows : flow of each class
         """
         asking = [len(self.threads[p].pairs.thread) for p in quotient.program.tolist()]
         begins = np.concatenate([[0], np.cumsum(asking)])
@@ -116,14 +116,17 @@ class TemplateFlows:
         return TemplateFlows.of_pairs(quotient, self.threads, flow, flows)
 
     def own_flow_offsets(self) -> Numbers:
-        """(threads + 1,) where the ends of each thread's flows lie, collectives left out."""
+        """(threads + 1,) offset of each thread's flow ends, without collectives."""
         own = self.kind != Kind.COLLECTIVE
         counts = np.zeros(self.total, np.int64)
         np.add.at(counts, self.thread[own], self.count[own])
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
     def seconds_at_full_rate(self, parts: ComponentTable, per_second: int) -> NDArray[np.float64]:
-        """(components, kinds) s of work at the full rate, as typical and not as drawn."""
+        """Work of all flows as seconds at the full rate of each component, (components, kinds).
+
+        Typical work is used, without random factors.
+        """
         flows, found = self.flows, np.zeros((len(parts), len(Kind)))
         row = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
         work = flows.work_hi * 2.0**64 + flows.work_lo

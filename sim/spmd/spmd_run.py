@@ -1,8 +1,9 @@
-"""Run of an SPMD graph without writing it out: asked and run by class of ranks.
+"""Run of an SPMD graph without expanding it: ops are timed and run per class of ranks.
 
-That is right where no op waits for a slot, holds of a capacity or is asked during the run, and no
-process looks on.  Everything else is written out, and the log says why.  Ops that share rates are
-flows of the max-min medium, and begin in the order of time (``core/thread_executor.py``).
+This is exact if no op waits for a slot, holds an amount of a capacity or is timed during the run,
+and if no process observes the run. All other graphs are expanded, and the log says why. Ops that
+share rates are flows of the max-min medium and begin in order of time
+(``core/thread_executor.py``).
 """
 
 from __future__ import annotations
@@ -47,13 +48,14 @@ HOLDER = np.array([0, 1, 2, 3, 3, 3, 3, 3, *[0, 1, 2, 3, 3, 3, 3, 3] * 3])  # ro
 
 @dataclass(frozen=True)
 class SpmdRun:
-    """SPMD graph with its answers, ready to run.
+    """SPMD graph with its op timings, ready to run.
 
     Parameters
     ----------
-    graph : placed
-    classes : of all its ranks
-    folded : one of each, where nothing is drawn and some are alike; else None
+    graph : the graph, placed on a system
+    classes : classes of all its ranks
+    folded : graph with one rank per class of identical ranks; None if durations are random or all
+        ranks differ
     """
 
     simulation: BoundSystem
@@ -66,14 +68,14 @@ class SpmdRun:
     def of(
         cls, simulation: BoundSystem, graph: Graph, template: SpmdGraph, replica: int | None
     ) -> SpmdRun:
-        """Ask backends about a graph, and fold identical ranks.
+        """Ask backends to time a graph's ops, and fold identical ranks.
 
         Raises
         ------
         NotUniform
-            It has to be written out.
+            The graph must be expanded to single ops.
         GraphError, BackendError
-            What cannot be scheduled or timed.
+            The graph cannot be scheduled, or an op cannot be timed.
         """
         classes = classify(simulation, graph, template)
         if replica is not None and classes.spreads:
@@ -86,16 +88,16 @@ class SpmdRun:
 
     @property
     def template(self) -> SpmdGraph:
-        """SPMD graph that is run: all ranks, or one of each class."""
+        """SPMD graph that is executed: all ranks, or one rank of each class."""
         return self.classes.template if self.folded is None else self.folded.template
 
     def aggregates(self, keep: str) -> RunAggregates:
-        """Aggregates of a run of the graph, as far as ``keep`` keeps them.
+        """Run the graph and return its aggregates, at the detail level ``keep``.
 
         Raises
         ------
         SimulationError
-            Ranks that wait for each other, or a time beyond the range.
+            Ranks wait for each other, or a time is beyond the range of ticks.
         """
         if self.shares_rates:
             return self._thread_aggregates(keep)
@@ -117,11 +119,11 @@ class SpmdRun:
 
     @property
     def shares_rates(self) -> bool:
-        """Whether any op of it shares a rate."""
+        """True if any op of the graph shares a rate."""
         return len(self.classes.flows) > 0
 
     def _draws(self) -> ReplicaDraws:
-        """Factors of the replica's durations."""
+        """Random factors of the durations in this replica."""
         if self.folded is not None or self.replica is None:
             return ReplicaDraws.none()
         seed = self.simulation.seed
@@ -165,7 +167,7 @@ class SpmdRun:
     def _ticks_of_threads_by_source(
         self, run_times: ThreadTimes, partners: Partners
     ) -> dict[str, int]:
-        """Ticks by source; a collective counts once."""
+        """Total duration of ops by source of their timing, in ticks; a collective counts once."""
         whole = self.classes.template
         colour = self._spread_to_ranks(np.arange(self.template.ranks))
         group = [
@@ -179,7 +181,7 @@ class SpmdRun:
         return dict(zip(self.classes.sources, found.tolist(), strict=True))
 
     def _refuse_overflow(self) -> None:
-        """Refuse times whose sums, or draws, could exceed the range of ticks; work likewise."""
+        """Raise NotUniform if summed or drawn durations or work could exceed their range."""
         most = 1.0
         if self.replica is not None:
             most = max((_highest_factor(s) for s in self.classes.spreads), default=1.0)
@@ -194,11 +196,11 @@ class SpmdRun:
                 )
 
     def _spread_to_ranks(self, of_classes: Numbers) -> Numbers:
-        """Table with one column per rank, from one with one column per class."""
+        """Expand a table with one column per class to a table with one column per rank."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
     def _sum_aggregates(self, run_times: ProgramTimes | ThreadTimes) -> RunAggregates:
-        """Aggregates by component, kind and source, from the times of ranks."""
+        """Aggregates by component, kind and source, from the times of all ranks."""
         tally = self._spread_to_ranks(run_times.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
@@ -222,7 +224,7 @@ class SpmdRun:
         )
 
     def _ticks_by_source(self, run_times: ProgramTimes, tally: Numbers) -> dict[str, int]:
-        """Ticks by source; a collective counts once, at its lead."""
+        """Ticks of ops by source of their timing; a collective counts once, at its lead."""
         classes = self.classes
         found: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
         led = tally[LED] if self.folded is None else self._collective_ticks_at_leads()
@@ -237,14 +239,14 @@ class SpmdRun:
         return dict(zip(classes.sources, found.tolist(), strict=True))
 
     def _add_shares(self, found: NDArray[Any], c: int, k: int, ticks: Numbers) -> NDArray[Any]:
-        """Ticks by source with those of a column of one class, whose answers have several.
+        """Distribute the ticks of a class's tally column to the several sources of its timings.
 
-        Each source gets its share of undrawn ticks: what it has, where nothing is drawn.
+        Each source gets its share of the typical ticks; without random durations this is exact.
 
         Parameters
         ----------
-        c, k : column and class
-        ticks : of each rank of the class in that column
+        c, k : index of the tally column and of the class
+        ticks : ticks of each rank of the class in that column
         """
         table, program = self.classes.answers[k], self.classes.template.programs[k]
         mine = (table[:, 1] >> 8 == c) & (self.classes.source_of[k] >= 0)
@@ -262,7 +264,7 @@ class SpmdRun:
         return add_ticks(found, (np.full(len(left), last),), left)
 
     def _collective_ticks_at_leads(self) -> Numbers:
-        """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
+        """(ranks,) ticks of collectives, each counted once, at the lead rank of its group."""
         template = self.classes.template
         ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
         for c, (program, table) in enumerate(
@@ -278,9 +280,10 @@ class SpmdRun:
         return found
 
     def reason_not_expanded(self) -> str:
-        """Reason why one rank of each class cannot be written out; "" where it can.
+        """Reason why one rank of each class cannot be expanded to op rows; "" if it can.
 
-        Where rates are shared, every rank can: who was slowed by whom is not one rank's affair.
+        If rates are shared, all ranks are expanded: which op slowed which does not concern one rank
+        alone.
         """
         if self.shares_rates:
             return f"it has {len(self.graph):,} ops" if len(self.graph) > MOST_OPS else ""
@@ -291,7 +294,7 @@ class SpmdRun:
         return ""
 
     def expand_representatives(self) -> tuple[Graph, OpTimings, EngineGraph]:
-        """Graph with one rank of each class written out, under its own number."""
+        """Expand one rank of each class to single ops, under its original rank number."""
         assert self.folded is not None  # noqa: S101  see reason_not_expanded
         made = Expansion(self.template)
         block = made.block()
@@ -306,14 +309,14 @@ class SpmdRun:
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
     def ranks_represented(self) -> Numbers:
-        """(ranks,) how many ranks each one stands for that is written out; 0 for the others."""
+        """(ranks,) number of ranks that each expanded rank represents; 0 for the others."""
         assert self.folded is not None  # noqa: S101
         found = np.zeros(int(self.folded.first.max()) + 1, np.int64)
         found[self.folded.first] = np.bincount(self.folded.colour)
         return found
 
     def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, OpTimings]:
-        """Ticks and answers of each op that was written out."""
+        """Ticks and timings of each op of the expanded graph."""
         classes, template = self.classes, self.template
         assert self.folded is not None  # noqa: S101
         ticks, component, source = np.zeros(n, np.int64), np.full(n, -1), np.full(n, -1)
@@ -338,13 +341,13 @@ class SpmdRun:
 
 
 def _highest_factor(spread: Spread) -> float:
-    """Highest factor that may be drawn."""
+    """Highest random factor that a distribution can give."""
     each = (spread.step, spread.op, spread.start)
     return float(np.prod([max(factors.max(), 1.0) for factors in each if len(factors)]))
 
 
 def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph:
-    """Block with other numbers for its ranks."""
+    """Copy of a graph block with other rank numbers."""
     ops, places, peer = block.ops, block.places, block.peer
     return replace(
         block,
@@ -355,7 +358,7 @@ def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph
 
 
 def _boxes_of_chains(run_times: ThreadTimes, edges: Numbers) -> Numbers:
-    """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
+    """Time breakdown, (7, 2, ranks), of ranks with one op at a time, in one iteration."""
     tally = run_times.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)
     boxes[0, 1], boxes[3, 1], boxes[5, 1] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]

@@ -1,4 +1,4 @@
-"""Who has inputs of ASTRA-sim begins with them, and gets its answer."""
+"""ASTRA-sim inputs are converted to scenarios that give ASTRA-sim's result."""
 
 import json
 
@@ -34,7 +34,7 @@ def inputs(tmp_path):
 
 
 def steps(folder):
-    """Four times 1 ms of computing and an all-reduce of 64 MiB, on eight ranks."""
+    """Four times 1 ms of compute and an all-reduce of 64 MiB, on eight ranks."""
     build, before = Builder("steps"), [()] * 8
     for _ in range(4):
         work = [build.op(Kind.COMPUTE, rank=r, duration=1e-3, after=before[r]) for r in range(8)]
@@ -45,7 +45,7 @@ def steps(folder):
 
 
 def test_the_makespan_equals_that_of_astra_sim(inputs, tmp_path):
-    """12.7787 ms is what ASTRA-sim (518bd51, analytical backend, both kinds) says of this case."""
+    """12.7787 ms is the result of ASTRA-sim (518bd51, both analytical backends) for this case."""
     network, system, workload = inputs()
     steps(tmp_path)
     command = ["--network", network, "--system", system, "--workload", workload]

@@ -1,4 +1,4 @@
-"""Galvatron's profiles of layers, as they are published, behind the backend of layer profiles."""
+"""Published Galvatron layer profiles in the layer-profile backend."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def seconds(made, *ops):
 @pytest.mark.skipif(not LLAMA.exists(), reason="FORETRACE_DATA has no galvatron-profiles")
 @pytest.mark.parametrize("batch", range(1, 13))
 def test_two_and_four_layers_match_their_measured_times(batch):
-    """``layernum[n]`` rows are whole forward passes, from which a layer and the rest were made."""
+    """Rows ``layernum[n]`` are complete forward passes, from which layer times were derived."""
     rows = json.loads(LLAMA.read_text())
     dense, rest = seconds(
         backend(LLAMA), ("forward", "dense", 1, batch), ("forward", "output", 1, batch)

@@ -1,4 +1,4 @@
-"""gloo in a scenario: what ranks over links take, as the benchmark of the lab has it."""
+"""The gloo backend in a scenario: all-reduce times of ranks over links."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_the_gloo_backend_by_name_gives_the_same_times():
 
 
 def bound(**settings):
-    """Backend of a fabric whose library gives some settings."""
+    """Backend of a fabric whose library provides some settings."""
     named = ", ".join(f"{key}: {value}" for key, value in settings.items())
     scenario = loads(told(2, 1 << 20, library=f"{{{named}}}"))
     return build_variant(scenario).simulation.backends["fabric"]

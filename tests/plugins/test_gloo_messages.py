@@ -1,4 +1,4 @@
-"""gloo's messages on ports that send in order of arrival; measured runs are in test_lab.py."""
+"""gloo's messages on ports that send in arrival order; test_lab.py compares with measured runs."""
 
 from math import ceil
 
@@ -22,18 +22,18 @@ def lan(n, message=0.0, processors=0):
 
 
 def took(n, size, late=0.0, **known):
-    """From the last rank's call to the last rank's end."""
+    """Time from the last rank's call to the last rank's end."""
     call_times = [[0.0]] * (n - 1) + [[late]]
     return max(max(row) for row in all_reduce_end_times(lan(n, **known), size, call_times)) - late
 
 
 def wire(size):
-    """Seconds that a burst keeps a port busy."""
+    """Seconds that a burst occupies a port."""
     return (size + AROUND * max(1, ceil(size / PAYLOAD))) / RATE
 
 
 def bound(n, size):
-    """What the headers and bytes alone take of the busiest port."""
+    """Lower bound: time of all headers and bytes at the busiest port."""
     return 2 * (n - 1) / n * size * (PAYLOAD + AROUND) / PAYLOAD / RATE
 
 
@@ -59,7 +59,7 @@ def test_ranks_that_share_a_processor_handle_one_message_at_a_time():
 
 
 def test_two_ranks_match_a_hand_calculation():
-    """Two segments a lap, each one burst; the word for the next one comes with the one before."""
+    """Two segments per lap, one burst each; each notification travels with the segment before."""
     size, segment = 4 * 1000, PREAMBLE + 1000
     asked = DELAY + 3 * wire(PREAMBLE)  # the second word is the third message of its port
     both = asked + DELAY + wire(PREAMBLE) + 2 * wire(segment)
@@ -69,7 +69,7 @@ def test_two_ranks_match_a_hand_calculation():
 
 
 def test_every_port_carries_its_share_and_nothing_twice(monkeypatch):
-    """Each rank gets 2(n-1)/n of the bytes, a preamble with every segment."""
+    """Each rank receives 2(n-1)/n of the bytes, and a preamble with every segment."""
     carried = {}
     send = Lan.send
 
@@ -95,7 +95,7 @@ def test_no_ring_beats_its_bandwidth_bound(n, size, late):
 
 @pytest.mark.parametrize("n", [3, 4, 8])
 def test_a_late_rank_keeps_a_link_of_the_ring_idle(n):
-    """With two ranks there is no other neighbour's data to wait behind."""
+    """With two ranks there is no data of another neighbour to wait behind."""
     size = 4 * MIB
     assert took(n, size) < 1.05 * bound(n, size)
     assert took(n, size, late=DELAY / 2) < 1.05 * bound(n, size)
@@ -104,7 +104,7 @@ def test_a_late_rank_keeps_a_link_of_the_ring_idle(n):
 
 
 def test_notifications_that_overtake_data_cost_a_late_ring_nothing(monkeypatch):
-    """The cause, taken away: notifications that pass the data cost a late ring nothing."""
+    """Control experiment: without the delayed notifications, a late ring loses no time."""
     assert took(4, 4 * MIB, late=40e-6) > 1.15 * bound(4, 4 * MIB)
     send = Lan.send
 
@@ -119,7 +119,7 @@ def test_notifications_that_overtake_data_cost_a_late_ring_nothing(monkeypatch):
 
 
 def test_more_messages_than_threads_wait():
-    """Two at once share the ports; the third begins when one has ended."""
+    """Two all-reduces at once share the ports; the third begins when one has ended."""
     one = took(2, MIB)
     ends = all_reduce_end_times(lan(2), MIB, [[0.0, 0.0, 0.0]] * 2)
     assert messages.THREADS == 2

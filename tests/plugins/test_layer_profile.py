@@ -1,4 +1,4 @@
-"""Profiles of layers: exact where measured, between neighbours, refused elsewhere."""
+"""Layer profiles: exact at measured sizes, interpolated between, refused elsewhere."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One small study, run once: two ranks that compute and reduce, and a variant."""
+"""A small study, run once: two ranks that compute and all-reduce, and one variant."""
 
 import json
 
@@ -28,7 +28,7 @@ run: {{seed: 3, replicas: 10}}
 
 
 def events(rank):
-    """Four steps: two kernels on a stream, an all-reduce of 4 MB on another."""
+    """Four steps with two kernels on one stream and a 4 MB all-reduce on another."""
     found, correlation = [], 0
     for step in range(4):
         at = 1000.0 * step
@@ -70,7 +70,7 @@ def event(kind, name, at, took, pid=1, tid=1, **args):
 
 @pytest.fixture(scope="session")
 def described(tmp_path_factory):
-    """The scenario as text, its traces written."""
+    """Text of the scenario, with its traces written."""
     folder = tmp_path_factory.mktemp("reports")
     for rank in range(2):
         document = {
@@ -84,5 +84,5 @@ def described(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small(described):
-    """The study."""
+    """The study of two ranks."""
     return study(loads(described, file="small.yaml"))

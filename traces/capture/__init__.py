@@ -1,1 +1,1 @@
-"""Recording of an unchanged training script by torch.profiler."""
+"""Capture: record a training script with torch.profiler, or its ops without running it."""

@@ -1,7 +1,7 @@
 """Launcher that records an unchanged training script with torch.profiler.
 
-A start-up hook on ``PYTHONPATH`` reaches every Python that the command starts (torchrun's workers
-too) and loads `training_hook` there.
+A start-up hook on ``PYTHONPATH`` is loaded by every Python process that the command starts,
+including torchrun's workers. It loads `training_hook` there.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ def capture(
     stack: bool = False,
     memory: bool = False,
 ) -> list[Path]:
-    """Run `command` and return its traces, one Kineto file per rank.
+    """Run `command` under the profiler and return its traces, one Kineto file per rank.
 
-    Beside each ``rankK.json.gz`` lies ``rankK.steps.csv``: the time of *every* step, traced or
-    not: tracing slows a step down (by up to half), so predictions are compared with the others.
+    Next to each ``rankK.json.gz`` is ``rankK.steps.csv``, the time of *every* step, traced or not.
+    Tracing slows a step down (by up to half), so predictions are compared with untraced steps.
 
     Parameters
     ----------
     command : (n,)
-        What the shell would run, e.g. ``["torchrun", "--nproc-per-node=2", "train.py"]``.
+        Command as typed in a shell, such as ``["torchrun", "--nproc-per-node=2", "train.py"]``.
     out :
-        Folder to write to; it may not hold a recording yet.
+        Folder to write to; it must not contain a recording.
     steps :
-        Traced steps.
+        Number of traced steps.
     warm_up :
-        First steps, neither traced nor used.
+        Number of first steps that are neither traced nor used.
     untraced :
-        Steps timed without a profiler before the traced ones; the rest of the script's
-        steps, after them, are timed as well.
+        Number of steps timed without the profiler before the traced ones. Steps after the traced
+        ones are timed as well.
     stack :
-        Record Python stacks (module names; slower).
+        True to record Python stacks (for module names; slower).
     memory :
-        Record allocations.
+        True to record memory allocations.
 
     Raises
     ------
@@ -101,7 +101,9 @@ def capture(
 
 
 def profiler_slowdown(table: Path) -> float:
-    r"""Median traced step over median untraced step of a ``rankK.steps.csv``; nan without both.
+    r"""Median traced step time over median untraced step time, from a ``rankK.steps.csv``.
+
+    NaN if either kind of step is missing.
 
     Examples
     --------
@@ -207,7 +209,7 @@ def _rank_of_file(path: Path) -> int:
 
 
 def _too_few_steps_message(table: Path, settings: dict[str, Any]) -> str:
-    """Message that a script made fewer steps than tracing needs."""
+    """Error message: the script made fewer steps than tracing needs."""
     # the header stands for the step that starts the clock
     steps = len(table.read_text().splitlines())
     phases = [settings["warm_up"], settings["untraced"], training_hook.PREPARE, settings["steps"]]

@@ -1,4 +1,4 @@
-"""Recording of a training step without running it: no GPU, no memory, no times."""
+"""Record the ops of a training step without running it: no GPU, no memory, no times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOOK = Path(__file__).with_name("meta_hook.py")
 
 
 class CaptureTarget(NamedTuple):
-    """What is recorded: a Python, and a script with its arguments or a function of a module."""
+    """What to record: a Python interpreter, and a script with arguments or a function."""
 
     python: str
     words: list[str]
@@ -27,12 +27,12 @@ class CaptureTarget(NamedTuple):
 
 
 def parse_target(command: Sequence[str]) -> CaptureTarget:
-    """CaptureTarget that a command line names.
+    """Parse a command line into the target to record.
 
     Raises
     ------
     TraceError
-        It starts neither a script nor names a function.
+        The command neither starts a script nor names a function.
 
     Examples
     --------
@@ -59,27 +59,31 @@ def parse_target(command: Sequence[str]) -> CaptureTarget:
 def capture_meta(
     command: Sequence[str], out: Path, *, steps: int = 1, warm_up: int = 1
 ) -> tuple[Path, dict[str, Any]]:
-    """Ops of a step that is not run, as ``rank0.json.gz``, and what is known of its sizes.
+    """Record the ops of a training step without running it.
+
+    The ops are written as ``rank0.json.gz``. Sizes of parameters and memory are returned as facts.
 
     Parameters
     ----------
     command : (n,)
-        A script as the shell would run it, or ``net.py:function`` of a function that returns a
-        step (called without arguments), or a module and a tuple of its inputs.
-    out : folder to write to; it may not hold a recording yet
-    steps : written steps
-    warm_up : first steps, not written; an optimizer makes its states in its first
+        A script as typed in a shell, or ``net.py:function``. The function returns a step (called
+        without arguments), or a module and a tuple of its inputs.
+    out : folder to write to; it must not contain a recording
+    steps : number of recorded steps
+    warm_up : number of first steps that are not recorded; an optimizer creates its states in the
+        first
 
     Returns
     -------
     path, facts
-        Facts are ``parameters``, ``parameter_bytes``, ``kept_bytes`` (from forward to backward),
-        ``peak_bytes``, and ``guessed``: how often a place asked for a value, and got 0.
+        Facts are ``parameters``, ``parameter_bytes``, ``kept_bytes`` (kept from forward to
+        backward), ``peak_bytes``, and ``guessed``: how often each place in the script read a value
+        and got 0.
 
     Raises
     ------
     TraceError
-        It failed, torch is missing, or what it computes depends on values.
+        The script failed, torch is missing, or the computation depends on values.
     """
     target = parse_target(command)
     make_recording_folder(out)

@@ -1,8 +1,8 @@
-"""Runner that makes a training step's ops without computing them, in a Python that has torch.
+"""Runner that records a training step's ops without computing them, in a Python that has torch.
 
-Started by path, so it needs torch and the standard library only.  Everything the target makes is a
-fake tensor (shapes and element types, no memory); a dispatch mode above them writes each op that
-reaches a backend as the profiler would, one nominal microsecond long, in Kineto's JSON.
+It is started by path, so it needs only torch and the standard library. All tensors are fake tensors
+(shapes and element types, no memory). A dispatch mode above them writes each op that reaches a
+backend in Kineto's JSON, as the profiler would; each op has a nominal duration of 1 us.
 """
 
 from __future__ import annotations
@@ -57,15 +57,19 @@ PROCESS = {"pid": 1, "tid": 1}
 
 
 class StepsDone(BaseException):
-    """End of the steps that are wanted; no error, so that no script catches it."""
+    """Exception that ends the script after the recorded steps.
+
+    Scripts do not catch a BaseException.
+    """
 
 
 class OpWriter(TorchDispatchMode):
-    """Dispatch mode that writes ops and the memory that they take, beside fake tensors.
+    """Dispatch mode that records ops and the memory they use, on top of fake tensors.
 
-    Scalars whose value follows from Python numbers alone (an optimizer's count of steps) keep it;
-    any other value that is asked for is 0, and ``guessed`` holds where.  ``events`` are written so
-    far, in order, and ``time`` is theirs, in us.
+    Scalars that follow from Python numbers alone (such as an optimizer's step count) keep their
+    value. Any other value that the script reads is 0, and ``guessed`` counts these reads by place
+    in the script. ``events`` are the events recorded so far, in order, and ``time`` is the current
+    time in us.
     """
 
     def __init__(self) -> None:
@@ -82,20 +86,20 @@ class OpWriter(TorchDispatchMode):
         # to them cannot be moved, which torch does with the parameters of fake modules
 
     def begin_step(self) -> None:
-        """Forget what was written, but not what is held."""
+        """Forget the events recorded so far, but not the memory in use."""
         self.events.clear()
         self.time = self.kept = 0
         self.peak = self.held
         self.first_backward = True
 
     def _lasting_bytes(self) -> int:
-        """Bytes of parameters, their gradients, and what the optimizer keeps of them."""
+        """Bytes of the parameters, their gradients and their optimizer states."""
         states = _tensors(dict(self.states or {}))
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         return sum(map(_bytes, [*self.parameters, *gradients, *states]))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Do what an op does to shapes, and write it."""
+        """Execute an op on shapes only, and record it."""
         kwargs = kwargs or {}
         if func.namespace in ("prim", "profiler"):
             return func(*args, **kwargs)
@@ -125,11 +129,11 @@ class OpWriter(TorchDispatchMode):
         self.time += lasts
 
     def gradient(self, parameter: torch.Tensor) -> None:
-        """Write that the gradient of a parameter is done."""
+        """Record that the gradient of a parameter is complete."""
         self._operator(GRADIENT, [parameter.grad], 0)
 
     def _hold(self, tensor: torch.Tensor) -> None:
-        """Count a storage from here on, until nobody holds it."""
+        """Count a storage as memory in use until it is freed."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._storages or not storage.nbytes():
@@ -153,7 +157,10 @@ class OpWriter(TorchDispatchMode):
         )  # fmt: skip
 
     def _keep_values(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Compute scalars whose inputs are all known; forget those that are written otherwise."""
+        """Compute scalars whose inputs are all known.
+
+        Forget scalars that are overwritten otherwise.
+        """
         written = _written_tensors(func, args)
         made, inputs = _tensors(result), _tensors((args, kwargs))
         alone = all(_is_scalar_storage(t) for t in (*made, *written))
@@ -177,7 +184,7 @@ class OpWriter(TorchDispatchMode):
         return tensor.numel() == 1 if real else _key(tensor) in self._values
 
     def _value(self, tensor: torch.Tensor) -> Any:
-        """Value of a scalar; 0 where only computing would tell it."""
+        """Value of a scalar; 0 if only real computation would give it."""
         if _key(tensor) in self._values:
             with _disable_current_modes():
                 return self._values[_key(tensor)].item()
@@ -188,7 +195,7 @@ class OpWriter(TorchDispatchMode):
 
 
 def is_work(func: Any) -> bool:
-    """Whether an overload of an op touches numbers: no view, no allocation.
+    """True if an op overload computes on numbers; False for views and allocations.
 
     >>> is_work(torch.ops.aten.mm.default), is_work(torch.ops.aten.t.default)
     (True, False)
@@ -211,7 +218,7 @@ def _key(tensor: torch.Tensor) -> int:
 
 
 def _is_scalar_storage(tensor: torch.Tensor) -> bool:
-    """Whether a storage holds one number."""
+    """True if a tensor's storage holds a single number."""
     whole = tensor.untyped_storage().nbytes() == tensor.element_size()
     return bool(whole and tensor.numel() == 1)
 
@@ -223,7 +230,7 @@ def _written_tensors(func: Any, args: Any) -> list[torch.Tensor]:
 
 
 def _place_in_script() -> str:
-    """File and line of the innermost frame that is neither torch's nor ours."""
+    """File and line of the innermost stack frame that is neither in torch nor in this file."""
     frames = [f for f in traceback.extract_stack() if not _is_library(f.filename)]
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "torch"
 
@@ -233,7 +240,7 @@ def _is_library(file: str) -> bool:
 
 
 def _all_arguments(func: Any, args: Any, kwargs: Any) -> list[Any]:
-    """Arguments of an op in the order of its schema, defaults among them."""
+    """Arguments of an op in the order of its schema, defaults included."""
     given = dict(enumerate(args))
     values = [
         (str(spec.type), given.get(i, kwargs.get(spec.name, spec.default_value)))
@@ -243,14 +250,17 @@ def _all_arguments(func: Any, args: Any, kwargs: Any) -> list[Any]:
 
 
 def _as_tensor(value: Any) -> Any:
-    """A number in place of a tensor as the tensor that it becomes; a list of no tensors as one."""
+    """Argument in the form that is recorded: a number in place of a tensor becomes a 0-d tensor.
+
+    A list without tensors, in place of a list of tensors, becomes ``NoTensors``.
+    """
     if isinstance(value, list | tuple):
         return value if _is_list(value) else NoTensors()
     return WRAPPED.get(type(value), value)
 
 
 class NoTensors:
-    """A list of tensors that has none."""
+    """Empty list of tensors."""
 
 
 def _is_list(value: Any) -> bool:
@@ -264,7 +274,10 @@ def _dims(value: Any) -> list[Any]:
 
 
 def _type(value: Any) -> str:
-    """Element type as the profiler writes it; of a list, which it leaves out, in brackets."""
+    """Element type as the profiler writes it.
+
+    For a list, the type of its tensors is added in brackets.
+    """
     if _is_list(value):
         return f"TensorList[{_type(next(v for v in value if v is not None))}]"
     if isinstance(value, NoTensors):
@@ -288,12 +301,13 @@ def _scalar(value: Any) -> str:
 
 
 class MetaRecorder:
-    """Recorder of the steps that are made while it is entered.
+    """Context manager that records the steps made inside it.
 
     Parameters
     ----------
-    warm_up : first steps, not written (an optimizer makes its states in its first)
-    steps : written ones
+    warm_up : number of first steps that are not recorded (an optimizer creates its states in the
+        first)
+    steps : number of recorded steps
     """
 
     def __init__(self, warm_up: int = 1, steps: int = 1):
@@ -321,13 +335,16 @@ class MetaRecorder:
         self._handle.remove()
 
     def watch(self, parameters: Iterable[torch.Tensor]) -> None:
-        """Write when the gradients of these are done, from here on."""
+        """From now on, record when the gradients of these parameters are complete."""
         self.writer.parameters = [p for p in parameters if p.requires_grad]
         for parameter in self.writer.parameters:
             parameter.register_post_accumulate_grad_hook(self.writer.gradient)
 
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """End of an iteration, at the first optimizer's step; a second one is ignored."""
+        """End an iteration at the step of the first optimizer.
+
+        Steps of a second one are ignored.
+        """
         if self.optimizer is None:
             self.optimizer = weakref.ref(optimizer)
             self.writer.states = optimizer.state
@@ -336,12 +353,12 @@ class MetaRecorder:
             self.end_step()
 
     def end_step(self) -> None:
-        """Close a step; raise once all are made.
+        """End a step.
 
         Raises
         ------
         StepsDone
-            There is nothing left to write.
+            All steps are recorded.
         """
         number, writer = self.done - self.warm_up, self.writer
         self.done += 1
@@ -369,27 +386,30 @@ class MetaRecorder:
         }
 
     def document(self) -> dict[str, Any]:
-        """What was written, as Kineto's JSON."""
+        """Recorded events as Kineto's JSON document."""
         own = {"meta": self.facts, "torch": torch.__version__}
         return {"schemaVersion": 1, "foretrace": own, "traceEvents": self.written}
 
     def save(self, path: Path) -> None:
-        """Write it, gzipped."""
+        """Write the recorded events as gzipped JSON."""
         with gzip.open(path, "wt", encoding="ascii", compresslevel=6) as out:
             json.dump(self.document(), out)
 
 
 def _swap_fakes(first: torch.Tensor, second: torch.Tensor) -> None:
-    """Exchange of what two fake tensors are, as ``module.to`` does with parameters.
+    """Swap the contents of two fake tensors, as ``module.to`` does with parameters.
 
-    That of torch refuses tensors with weak references to them, and its fake mode keeps one.
+    Torch's own swap refuses tensors that have weak references, and its fake mode keeps one.
     """
     torch._C._swap_tensor_impl(first, second)
     first.__dict__, second.__dict__ = second.__dict__, first.__dict__
 
 
 def step_function(made: Any) -> Callable[[], object]:
-    """A step: what was made, where it can be called; of (module, inputs), forward and backward."""
+    """Step function of what a target returned.
+
+    A callable is the step itself. For (module, inputs) the step is a forward and a backward pass.
+    """
     if not isinstance(made, tuple):
         if not callable(made) or isinstance(made, torch.nn.Module):
             raise TypeError(
@@ -411,7 +431,7 @@ def step_function(made: Any) -> Callable[[], object]:
 
 
 def record_step(make: Callable[[], Any], warm_up: int = 1, steps: int = 1) -> MetaRecorder:
-    """Recorder of steps of what ``make`` returns: a step, or a module and its inputs."""
+    """Record steps of what ``make`` returns: a step function, or a module and its inputs."""
     recorder = MetaRecorder(warm_up, steps)
     with recorder:
         made = make()
@@ -431,7 +451,7 @@ def record_step(make: Callable[[], Any], warm_up: int = 1, steps: int = 1) -> Me
 
 
 def record_script(target: list[str], warm_up: int, steps: int) -> MetaRecorder:
-    """Recorder of steps of a script, or of a module (``-m``), as its command line runs it."""
+    """Record steps of a script, or of a module (``-m``), run with its command line."""
     recorder = MetaRecorder(warm_up, steps)
     with recorder:
         try:
@@ -450,7 +470,7 @@ def record_script(target: list[str], warm_up: int, steps: int) -> MetaRecorder:
 
 
 def _function(target: str) -> Callable[[], Any]:
-    """Function that ``FILE.py:NAME`` or ``package.module:NAME`` names."""
+    """Function named by ``FILE.py:NAME`` or ``package.module:NAME``."""
     where, _, name = target.rpartition(":")
     if where.endswith(".py"):
         sys.path[0] = str(Path(where).resolve().parent)
@@ -465,7 +485,7 @@ def _function(target: str) -> Callable[[], Any]:
 
 
 def _reason(error: BaseException) -> str:
-    """Why a step cannot be made without values, in words."""
+    """Explanation of why a step cannot be recorded without values."""
     if isinstance(error, DynamicOutputShapeException | DataDependentOutputException):
         frames = [
             f for f in traceback.extract_tb(error.__traceback__) if not _is_library(f.filename)
@@ -479,7 +499,7 @@ def _reason(error: BaseException) -> str:
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Record what the settings say; a file ``failed`` says why not."""
+    """Record what the settings describe; a failure is reported in a file ``failed``."""
     target, warm_up, steps = settings["target"], settings["warm_up"], settings["steps"]
     failed = Path(settings["failed"])
     sys.path.insert(0, "")

@@ -1,8 +1,8 @@
 """Hook in the training process that times every optimizer step and profiles some of them.
 
-Loaded by path into every Python that `capture` starts, so it needs the standard library only
-and the training environment need not have foretrace.  It waits for torch's optimizers to be
-imported, and from then on an iteration lasts from one end of ``optimizer.step()`` to the next.
+It is loaded by path into every Python process that `capture` starts, so it needs only the standard
+library, and the training environment does not need foretrace. It waits until torch's optimizers are
+imported. From then on an iteration lasts from the end of one ``optimizer.step()`` to the next.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ TORCH_MISSING = "torch-missing"  # marker file, beside the hook's sitecustomize
 
 
 def step_phase(step: int, settings: dict[str, Any]) -> str:
-    """Phase of iteration `step`; only ``untraced`` and ``traced`` ones are free of start-up work.
+    """Phase of iteration `step`.
+
+    Only ``untraced`` and ``traced`` iterations are free of start-up work.
 
     >>> plan = {"warm_up": 1, "untraced": 1, "steps": 2}
     >>> [step_phase(step, plan) for step in range(7)]
@@ -47,9 +49,9 @@ def step_phase(step: int, settings: dict[str, Any]) -> str:
 
 
 class StepRecorder:
-    """Timer of all steps of one process, and profiler of some.
+    """Recorder that times all steps of one process and profiles some of them.
 
-    Iterations are those of the first optimizer that steps; a second one (a GAN's) is ignored.
+    Iterations are those of the first optimizer that steps; a second one (as in a GAN) is ignored.
     """
 
     def __init__(self, settings: dict[str, Any]):
@@ -59,11 +61,14 @@ class StepRecorder:
         self.profiler: Any = None
 
     def attach(self, optimizers: Any) -> None:
-        """Register for the steps of every optimizer; `optimizers` is ``torch.optim.optimizer``."""
+        """Register for the steps of every optimizer.
+
+        `optimizers` is the module ``torch.optim.optimizer``.
+        """
         optimizers.register_optimizer_step_post_hook(self.after_step)
 
     def after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Close the iteration that ends here and open the next."""
+        """End the current iteration and begin the next."""
         wall, cpu = time.perf_counter_ns(), time.process_time_ns()
         if self.done < 0:
             self._begin_step(optimizer)
@@ -117,7 +122,7 @@ class StepRecorder:
         }
 
     def _export(self, profiler: Any) -> None:
-        """Write the trace whole or not at all."""
+        """Write the trace atomically: the complete file or none."""
         self._write_steps()
         part = self.trace.with_suffix(".part")
         profiler.export_chrome_trace(str(part))
@@ -151,7 +156,7 @@ def _make_profiler(settings: dict[str, Any], ready: Any) -> Any:
 
 
 def _rank_and_world() -> tuple[int, int]:
-    """Rank and number of ranks: of the process group, else of the launcher's environment."""
+    """Rank and number of ranks, from the process group or the launcher's environment."""
     from torch import distributed
 
     if distributed.is_available() and distributed.is_initialized():
@@ -168,7 +173,7 @@ class TorchImportHook(importlib.abc.MetaPathFinder):
         self.settings, self.notes = settings, notes
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Wrap the loader of ``torch.optim.optimizer``; leave all other modules to the rest."""
+        """Wrap the loader of ``torch.optim.optimizer``; other modules are left to other finders."""
         if name not in ("torch", self.TARGET):
             return None
         sys.meta_path.remove(self)
@@ -192,5 +197,8 @@ class TorchImportHook(importlib.abc.MetaPathFinder):
 
 
 def install(settings: dict[str, Any], notes: str) -> None:
-    """Record once torch is imported in this process; `notes` is a folder for marker files."""
+    """Start recording once torch is imported in this process.
+
+    `notes` is a folder for marker files.
+    """
     sys.meta_path.insert(0, TorchImportHook(settings, Path(notes)))

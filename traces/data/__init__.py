@@ -1,1 +1,1 @@
-"""Recordings of our own: traces, step times, and what was measured beside them."""
+"""Bundled recordings: traces, step times, and further measurements of the same runs."""

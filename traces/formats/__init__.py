@@ -1,1 +1,1 @@
-"""Trace formats, read and written: one module or folder per format."""
+"""Trace formats to read and write: one module or folder per format."""

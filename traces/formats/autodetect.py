@@ -1,4 +1,4 @@
-"""Reading a trace of any format that has recorded events: native or Kineto."""
+"""Read a trace of any format with recorded events: native or Kineto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import kineto, native
 
 
 def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = None) -> Trace:
-    """Read a native trace folder, a profiler file, or the files of several ranks (globs too).
+    """Read a native trace folder, a profiler file, or the files of several ranks (globs allowed).
 
     Raises
     ------

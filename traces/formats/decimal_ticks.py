@@ -1,8 +1,8 @@
-"""Decimal times read as exact integers, many at once, never through a float.
+"""Parser of decimal times into exact integers, many at once, without going through a float.
 
-A float64 near 1.7e15 µs (the year 2024) is good to 0.25 µs only, so times are read from
-their digits: texts of one layout are a matrix of characters, and a matrix product with powers
-of ten gives their values in int64.
+A float64 near 1.7e15 us (the year 2024) has a resolution of only 0.25 us, so times are parsed from
+their digits. Texts of equal layout form a matrix of characters. A matrix product with powers of ten
+gives their values as int64.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LARGEST = 10**18  # µs
 
 
 class Micros(NamedTuple):
-    """Times as whole microseconds and the picoseconds beyond them.
+    """Times as whole microseconds plus the remaining picoseconds.
 
     Parameters
     ----------
-    whole : (n,) µs, rounded down
-    pico : (n,) ps, 0 to 999,999
+    whole : whole microseconds, rounded down, shape (n,)
+    pico : remaining picoseconds, 0 to 999,999, shape (n,)
     rounded : int
-        How many texts had more digits than a picosecond needs and were rounded, half to even.
+        Number of texts with more digits than a picosecond, which were rounded half to even.
     """
 
     whole: NDArray[np.int64]
@@ -73,7 +73,7 @@ def _empty_micros(n: int) -> Micros:
 def _decimal_point_positions(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Position of the decimal point of each text; its end where it has none."""
+    """Position of the decimal point of each text; the text's end if it has none."""
     dots = np.concatenate([np.flatnonzero(flat == 46), [len(flat)]])
     return np.asarray(np.minimum(dots[np.searchsorted(dots, starts)], ends), np.int64)
 
@@ -86,7 +86,10 @@ def _parse_same_layout(
     rows: NDArray[np.int64],
     out: Micros,
 ) -> NDArray[np.bool_]:
-    """Parse texts of one length and one position of the point into `out`; False where it fails."""
+    """Parse texts of equal length and equal position of the point into `out`.
+
+    False where this fails.
+    """
     decimals = max(length - dot - 1, 0)
     if not 0 < dot <= 18 or decimals > PLACES:
         return np.zeros(len(rows), np.bool_)
@@ -99,7 +102,7 @@ def _parse_same_layout(
 def _parse_digits(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], length: int, ok: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Integers of `length` digits at `starts`; clears `ok` where a character is no digit."""
+    """Integers of `length` digits at `starts`; clears `ok` where a character is not a digit."""
     value = np.zeros(len(starts), np.int64)
     for place in range(length):
         digit = flat[starts + place] - np.uint8(48)  # anything else wraps to above 9
@@ -109,7 +112,7 @@ def _parse_digits(
 
 
 def _parse_one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micros:
-    """Parse texts with signs, exponents, quotes or many digits: rare, so one at a time."""
+    """Parse rare texts with signs, exponents, quotes or many digits, one at a time."""
     rounded = 0
     for row in rows:
         exact, was_rounded = _picoseconds(bytes(texts[row]).decode("utf-8", "replace"), row)
@@ -119,7 +122,7 @@ def _parse_one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) ->
 
 
 def _picoseconds(text: str, row: int) -> tuple[int, bool]:
-    """Picoseconds of one text, and whether it had to be rounded."""
+    """Picoseconds of one text, and True if it had to be rounded."""
     try:
         value = _WIDE.multiply(_WIDE.create_decimal(text.strip('"')), _WIDE.create_decimal(_UNIT))
         if not value.is_finite() or abs(value) > _LARGEST * _UNIT:

@@ -1,8 +1,8 @@
-"""PyTorch execution traces (ET): operators' inputs that the Kineto file of the same run lacks.
+"""PyTorch execution traces (ET): inputs of operators that the Kineto file of the same run lacks.
 
-An execution trace has no times, so it is not read alone.  It holds the shapes, element types and
-values of every operator's inputs, also where the profiler ran without ``record_shapes``; both
-files number operators alike (``rf_id``, ``Record function id``).
+An execution trace has no times, so it cannot be read alone. It holds the shapes, element types and
+values of every operator's inputs, even if the profiler ran without ``record_shapes``. Both files
+use the same numbers for operators (``rf_id``, ``Record function id``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Inputs(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """One operator; up to schema 1.0.1 its inputs lie flat, later in a group."""
+    """One operator; up to schema 1.0.1 its inputs are fields of its own, later they are grouped."""
 
     name: str
     rf_id: int | None = None
@@ -48,14 +48,14 @@ class _Node(msgspec.Struct):
 
     @property
     def function(self) -> int:
-        """Number that joins it to the profiler's record of the operator; 0 for none."""
+        """Number that links it to the profiler's record of the operator; 0 if there is none."""
         attributes = [a.value for a in self.attrs if a.name == "rf_id"]
         number = attributes[0] if attributes else self.rf_id
         return number if isinstance(number, int) else 0
 
     @property
     def all_inputs(self) -> _Inputs:
-        """The inputs, whichever of the two forms they were written in."""
+        """Inputs of the operator, from either of the two forms."""
         if isinstance(self.inputs, _Inputs):
             return self.inputs
         return _Inputs(self.inputs, self.input_shapes, self.input_types)
@@ -68,7 +68,7 @@ class _ExecutionTraceFile(msgspec.Struct):
 
 
 class OperatorTexts(NamedTuple):
-    """Inputs of an operator as Kineto writes them: JSON lists."""
+    """Inputs of an operator in the form that Kineto writes: JSON lists."""
 
     shapes: str
     dtypes: str
@@ -76,7 +76,7 @@ class OperatorTexts(NamedTuple):
 
 
 def add_execution_traces(trace: Trace, paths: Iterable[str | Path]) -> Trace:
-    """Add to a trace the shapes, element types and values that the profiler did not record.
+    """Add shapes, element types and values that the profiler did not record to a trace.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _fill_absent_cells(
     columns: dict[str, NDArray[Any]],
     texts: dict[str, int],
 ) -> None:
-    """Fill the absent cells of `columns` in the rows of one rank from its execution trace."""
+    """Fill the missing cells of `columns`, in the rows of one rank, from its execution trace."""
     nodes = {node.function: node for node in document.nodes if node.function}
     events, matched = trace.events, 0
     for row in np.flatnonzero((events["rank"] == rank) & (events["function"] > 0)).tolist():
@@ -153,7 +153,7 @@ def _operator_texts(node: _Node) -> OperatorTexts:
 
 
 def _element_type(text: str) -> str:
-    """Element type of a tensor; "" for anything else.
+    """Element type of a tensor; "" for other inputs.
 
     >>> _element_type("Tensor(c10::Half)"), _element_type("Int")
     ('c10::Half', '')
@@ -162,7 +162,7 @@ def _element_type(text: str) -> str:
 
 
 def _rank_of_process(trace: Trace, pid: int, path: Path) -> int:
-    """The one rank of the trace whose process has this number."""
+    """The one rank of the trace with this process id."""
     ranks = {track.rank for track in trace.tracks if track.process == str(pid)}
     if len(ranks) != 1:
         known = sorted({track.process for track in trace.tracks if track.process.isdigit()})

@@ -8,13 +8,13 @@ from typing import IO
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether a file's content is gzip."""
+    """True if the content of a file is gzip."""
     with path.open("rb") as raw:
         return raw.read(2) == b"\x1f\x8b"
 
 
 def open_maybe_gzipped(path: Path) -> IO[bytes]:
-    """A file opened for reading, decompressed if its content is gzip.
+    """Open a file for reading; it is decompressed if its content is gzip.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The JSON text of a trace file, whole or, where it is large, in chunks of whole events.
+"""JSON text of a trace file; a large file is cut into chunks of complete events.
 
-A chunk is cut before ``{"ph":``, which can stand in no JSON text (its quotes would be
-escaped), so no parser is needed to find a place to cut.
+A chunk is cut before ``{"ph":``. This cannot occur inside a JSON string, whose quotes would be
+escaped, so no parser is needed to find a place to cut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRIES = 8
 
 
 class JsonChunk(NamedTuple):
-    """Text that is a whole JSON document; byte and line of the file at which it began."""
+    """Text of a complete JSON document, and the byte offset and line where it begins."""
 
     text: bytes
     offset: int
@@ -39,7 +39,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
     Raises
     ------
     TraceError
-        It is empty, truncated, or needs more than `memory`.
+        The file is empty, truncated, or needs more than `memory`.
     """
     if file.is_dir() or not file.stat().st_size:
         what = "is a folder" if file.is_dir() else "is empty"
@@ -56,7 +56,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
 
 
 def _read_blocks(file: Path, size: int) -> Iterator[bytes]:
-    """The decompressed text, in blocks of at least `size` bytes."""
+    """Yield the decompressed text in blocks of at least `size` bytes."""
     packed = is_gzipped(file)
     with file.open("rb") as raw:
         stream = _inflate_blocks(raw, size) if packed else iter(lambda: raw.read(size), b"")
@@ -71,7 +71,7 @@ def _read_blocks(file: Path, size: int) -> Iterator[bytes]:
 
 
 def _inflate_blocks(raw: IO[bytes], size: int) -> Iterator[bytes]:
-    """Decompressed blocks of all gzip members (three times as fast as the gzip module)."""
+    """Yield decompressed blocks of all gzip members (three times as fast as the gzip module)."""
     inflate, rest = zlib.decompressobj(31), b""
     while packed := rest or raw.read(_BLOCK):
         if inflate.eof:
@@ -83,12 +83,12 @@ def _inflate_blocks(raw: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
-    """Chunks of a text: one where it is one block, else several.
+    """Yield the chunks of a text: one chunk if it is a single block, otherwise several.
 
     Parameters
     ----------
-    size : least length of a block
-    memory : bytes that all of the file may take, decoded; one that takes more is refused
+    size : minimum length of a block, in B
+    memory : maximum memory of the decoded file, in B; larger files are refused
     """
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:
@@ -101,7 +101,10 @@ def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> 
 def _cut_between_events(
     text: bytes, more: bytes, blocks: Iterator[bytes], file: Path, memory: int
 ) -> Iterator[JsonChunk]:
-    """Chunks cut before the last event of each block; that event begins the next chunk."""
+    """Yield chunks that end before the last event of each block.
+
+    That event begins the next chunk.
+    """
     opening, closing = (b"[", b"]") if text.lstrip()[:1] == b"[" else (b'{"traceEvents":[', b"]}")
     head, offset, line = b"", 0, 1
     while more:
@@ -121,7 +124,7 @@ def _cut_between_events(
 def _whole_remaining_text(
     text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int
 ) -> bytes:
-    """The text and all blocks that follow."""
+    """The current text and all blocks that follow."""
     held, length = [text], len(text)
     for block in blocks:
         held.append(block)
@@ -131,7 +134,7 @@ def _whole_remaining_text(
 
 
 def _last_event_boundary(text: bytes) -> tuple[int, int] | None:
-    """Position of the comma before the last event, and of that event; None where none is found."""
+    """Position of the comma before the last event, and of that event; None if not found."""
     at = text.rfind(b'"ph"')
     for _ in range(_TRIES):
         for comma in _CUT.finditer(text, max(at - _LOOK_BACK, 0), at + _LOOK_BACK):
@@ -142,7 +145,7 @@ def _last_event_boundary(text: bytes) -> tuple[int, int] | None:
 
 
 def _refuse_beyond_memory(file: Path, length: int, chunk: int, memory: int) -> None:
-    """Refuse a text of `length` bytes, decoded in chunks of `chunk`, that needs too much memory."""
+    """Refuse a text of `length` bytes, in chunks of `chunk` bytes, that needs too much memory."""
     need = KEPT * length + OBJECTS * min(chunk, length)
     if need > memory:
         raise TraceError(
@@ -152,7 +155,7 @@ def _refuse_beyond_memory(file: Path, length: int, chunk: int, memory: int) -> N
 
 
 def _decompressed_length(file: Path) -> int:
-    """Length of the decompressed text; of a gzip file the least that its trailer allows."""
+    """Length of the decompressed text; for gzip, the minimum length according to its trailer."""
     size = file.stat().st_size
     if not is_gzipped(file):
         return size

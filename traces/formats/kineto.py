@@ -1,4 +1,7 @@
-"""Kineto (Chrome) JSON, as the PyTorch profiler writes it: plain or gzipped, one file per rank."""
+"""Reader of Kineto (Chrome) JSON, the format of the PyTorch profiler: one file per rank.
+
+Files may be plain or gzipped.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     Parameters
     ----------
     paths : a file, a glob pattern, or several of them
-    memory : what reading may take; None for 2 GiB, or what ``ulimit -v`` leaves; larger
-        files are read in chunks, or refused
+    memory : maximum memory for reading, in B; None for 2 GiB, or less if ``ulimit -v`` leaves less.
+        Larger files are read in chunks or refused
 
     Raises
     ------
@@ -70,7 +73,7 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
 
 
 def _expand_globs(paths: str | Path | Iterable[str | Path]) -> list[Path]:
-    """The files that paths and globs name, each once."""
+    """Files that paths and globs name, without duplicates."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     files: list[Path] = []
     for path in given:
@@ -94,7 +97,7 @@ def _refuse_same_rank(files: Sequence[KinetoFile]) -> None:
 
 @contextmanager
 def _garbage_collection_off() -> Iterator[None]:
-    """Switch garbage collection off: it would only walk millions of objects without cycles."""
+    """Context manager that disables garbage collection while millions of objects are made."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -121,14 +124,14 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
 
 
 def _explain_missing_trace_events(document: KinetoDocument) -> str:
-    """What a file without ``traceEvents`` is, and what to give instead."""
+    """Message about a file without ``traceEvents``: what it may be, and what to use instead."""
     if bytes(document.nodes):
         return "is an execution trace, which has no times; give the profiler's Kineto file"
     return "has no traceEvents; give a trace of the PyTorch profiler (Kineto JSON)"
 
 
 def _merge_headers(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocument:
-    """The header fields of two chunks, the first that has each."""
+    """Merge the header fields of two chunks; the first chunk that has a field wins."""
     return KinetoDocument(
         base=head.base or chunk.base,
         distributed=head.distributed or chunk.distributed,
@@ -142,7 +145,7 @@ _LIST = msgspec.json.Decoder(list[KinetoEvent])
 
 
 def _decode_chunk(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
-    """Decode one chunk; `seen` is the number of events before it.  Errors name the place."""
+    """Decode one chunk; `seen` is the number of earlier events, used in error messages."""
     try:
         if chunk.text[:1] == b"[":
             return KinetoDocument(events=_LIST.decode(chunk.text))
@@ -159,7 +162,7 @@ _DAMAGED = "the file is damaged or not a profiler trace, record it again"
 
 
 def _number_event_in_message(message: str, seen: int) -> str:
-    """The message of msgspec, with the event counted from the beginning of the file.
+    """Rewrite msgspec's error message so that events are counted from the beginning of the file.
 
     >>> _number_event_in_message("Expected `int`, got `str` - at `$.traceEvents[3].dur`", 100)
     'event 103: dur: Expected `int`, got `str`'
@@ -174,7 +177,7 @@ def _number_event_in_message(message: str, seen: int) -> str:
 
 
 def _json_error_place(message: str, chunk: JsonChunk) -> str:
-    """Line and column at which the JSON breaks off or is wrong."""
+    """Line and column where the JSON text ends early or is invalid."""
     byte = re.search(r"\(byte (\d+)\)", message)
     if "recursion" in message:
         return "is nested too deeply"
@@ -199,7 +202,7 @@ def _utf8_error_place(chunk: JsonChunk) -> str:
 
 
 def _file_header(head: KinetoDocument, file: Path, number: int) -> FileHeader:
-    """Header of a file; where it names no rank, its name does, else its `number`."""
+    """Header of a file; if it names no rank, the file name does, otherwise the rank is `number`."""
     info = head.distributed or KinetoDistributed()
     groups = tuple(
         ProcessGroup(g.pg_name, tuple(g.ranks), g.backend_config or info.backend)
@@ -217,6 +220,6 @@ def _file_header(head: KinetoDocument, file: Path, number: int) -> FileHeader:
 
 
 def _rank_in_name(file: Path, number: int) -> int:
-    """Rank in a file's name (``rank3.json.gz``); else `number`."""
+    """Rank in a file name such as ``rank3.json.gz``; otherwise `number`."""
     rank = re.search(r"rank[-_ ]?(\d+)", file.name)
     return int(rank[1]) if rank else number

@@ -1,4 +1,4 @@
-"""Columns of decoded Kineto events; of each kind only the fields that it can have are read."""
+"""Columns of decoded Kineto events; for each kind of event only its own fields are read."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ _ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "
 
 
 class ValueNumbering:
-    """Numbers for distinct values, in the order in which they first appear."""
+    """Numbering of distinct values, in order of first occurrence."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
 
     def numbers_of(self, values: Sequence[Any]) -> NDArray[np.int32]:
-        """(n,) The number of each value, a new one where it is new.
+        """Number of each value, shape (n,); a new value gets a new number.
 
         >>> ValueNumbering().numbers_of(["b", "a", "b"]).tolist()
         [0, 1, 0]
@@ -88,9 +88,9 @@ class KinetoColumns:
 
     Parameters
     ----------
-    file : for messages
-    number : position of the file among those read together
-    texts, tracks : numbers shared by the files of a trace
+    file : path of the file, for error messages
+    number : index of the file among those read together
+    texts, tracks : numberings shared by all files of a trace
     """
 
     def __init__(self, file: str, number: int, texts: ValueNumbering, tracks: ValueNumbering):
@@ -102,7 +102,7 @@ class KinetoColumns:
         self.count = 0
 
     def add(self, events: Sequence[KinetoEvent], first: int) -> None:
-        """Add the next events; `first` is the number of the first of them in the file."""
+        """Add the next events; `first` is the index in the file of the first of them."""
         phases = {e.ph for e in events}
         for e in events if phases & {"B", "E"} else ():
             if e.ph in "BE":
@@ -161,7 +161,7 @@ class KinetoColumns:
         self.count += len(kept)
 
     def _track_numbers(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
-        """(n,) Number of each event's track; some writers quote the numbers of threads."""
+        """Track number of each event, shape (n,); some programs write thread ids as strings."""
         codes = ValueNumbering()
         local = codes.numbers_of(pairs)
         known = [(self.number, str(pid), str(tid)) for pid, tid in codes.numbers]
@@ -181,7 +181,7 @@ class KinetoColumns:
     def _add_fields(
         self, columns: dict[str, Any], args: list[KinetoArgs], kind: NDArray[Any]
     ) -> None:
-        """Add the columns that are read from ``args``; each kind fills those that it can have."""
+        """Add the columns read from ``args``; each kind of event fills only its own columns."""
         names = {name for fields in _FIELDS.values() for name in fields} | set(_TEXTS)
         for name in names:
             columns[name] = np.full(len(args), EVENTS[name].absent, EVENTS[name].dtype)
@@ -219,7 +219,7 @@ class KinetoColumns:
             ) from None
 
     def _text_numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
-        """(n,) Number of each text; -1 where it is absent or empty."""
+        """Text number of a field of each event, shape (n,); -1 if absent or empty."""
         values: list[Any] = list(map(attrgetter(name), args))
         if name not in _PLAIN:
             values = list(map(bytes, values))
@@ -251,7 +251,7 @@ class KinetoColumns:
         numbers: dict[str, str],
         texts: dict[str, str],
     ) -> None:
-        """Add to a side table the fields of `args` in `rows`, by column."""
+        """Add fields of `args` in `rows` to a side table, by column."""
         if not len(rows):
             return
         chosen = [args[i] for i in rows.tolist()]
@@ -268,6 +268,6 @@ def _event_kinds(categories: list[str]) -> NDArray[np.uint8]:
 
 
 def _decode_texts(values: list[bytes]) -> list[str]:
-    """Texts from UTF-8, without the quotes around them; each distinct one is decoded once."""
+    """Decode UTF-8 texts without their quotes; each distinct text is decoded once."""
     texts = {v: v.decode("utf-8", "replace").strip('"') for v in set(values)}
     return [texts[v] for v in values]

@@ -1,4 +1,4 @@
-"""Columns of several Kineto files joined into one trace on one clock."""
+"""Join the columns of several Kineto files into one trace on a common clock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PICO = 10**PLACES
 
 
 class KinetoFile(NamedTuple):
-    """Contents of one file; `base` is its clock's zero, ns."""
+    """Contents of one file; `base` is the zero of its clock, in ns."""
 
     columns: KinetoColumns
     process: FileHeader
@@ -29,7 +29,7 @@ class KinetoFile(NamedTuple):
 
 
 def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: ValueNumbering) -> Trace:
-    """Join files, given by ascending rank, into one trace."""
+    """Join files, sorted by rank, into one trace."""
     starts = [_concatenate_times(f.columns.times) for f in files]
     durations = [_concatenate_times(f.columns.durations) for f in files]
     notes = _rounding_notes(starts + durations)
@@ -58,7 +58,7 @@ def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: Value
 
 
 def _concatenate_times(times: list[Micros]) -> Micros:
-    """Concatenation of a file's times; the input list is emptied to save memory."""
+    """Concatenate the times of a file; the input list is emptied to save memory."""
     gathered = Micros(
         np.concatenate([t.whole for t in times]),
         np.concatenate([t.pico for t in times]),
@@ -71,9 +71,9 @@ def _concatenate_times(times: list[Micros]) -> Micros:
 def _times_to_ticks(
     times: Sequence[Micros], shifts: Sequence[int], unit: int, files: Sequence[KinetoFile]
 ) -> NDArray[np.int64]:
-    """Times of all files in ticks of `unit` ps, each file's moved by its shift (ps).
+    """Times of all files in ticks of `unit` ps, each file shifted by its own shift in ps.
 
-    Shifts may be beyond 64 bits until they are added.
+    Shifts may exceed 64 bits until they are added.
     """
     ticks = []
     for t, shift, file in zip(times, shifts, files, strict=True):
@@ -90,7 +90,7 @@ def _times_to_ticks(
 
 
 def _joined_tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
-    """Tables of all files, one after the other; rows that point to events stay right."""
+    """Tables of all files, concatenated; columns that refer to event rows are adjusted."""
     base, tables = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
     for file in files:
         for name in TABLES:

@@ -1,6 +1,6 @@
-"""Fields of a Kineto (Chrome) trace that are read, as msgspec structs.
+"""Schema of the fields that are read from a Kineto (Chrome) trace, as msgspec structs.
 
-Unknown fields are skipped unread.  Times stay text (``Raw``): a float would round them.
+Unknown fields are skipped. Times stay text (``Raw``), because a float would round them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Number = int | str | None  # some writers quote their numbers
 
 
 class KinetoArgs(Struct, frozen=True, gc=False):
-    """``args`` of an event; each group of fields belongs to other kinds of events."""
+    """``args`` of an event; each kind of event uses its own group of fields."""
 
     correlation: Number = -1
     external: Number = field(default=-1, name="External id")
@@ -72,7 +72,7 @@ class KinetoEvent(Struct, gc=False):
 
 
 class KinetoGroup(Struct):
-    """One process group."""
+    """One process group of ``distributedInfo``."""
 
     pg_name: str = ""
     ranks: list[int] = []
@@ -80,7 +80,7 @@ class KinetoGroup(Struct):
 
 
 class KinetoDistributed(Struct):
-    """``distributedInfo``."""
+    """``distributedInfo`` of a file: rank, number of ranks, backend and process groups."""
 
     backend: str = ""
     rank: int = -1
@@ -89,19 +89,22 @@ class KinetoDistributed(Struct):
 
 
 class KinetoDevice(Struct):
-    """One of ``deviceProperties``."""
+    """One entry of ``deviceProperties``."""
 
     name: str = ""
 
 
 class KinetoMeta(Struct):
-    """``foretrace``: what ``trace capture`` says of a recording; ``meta`` of a step not run."""
+    """``foretrace`` section that ``trace capture`` adds.
+
+    ``meta`` has facts of a step that was not run.
+    """
 
     meta: Raw = NONE
 
 
 class KinetoDocument(Struct):
-    """A whole file, or one chunk of it."""
+    """Complete file, or one chunk of it."""
 
     events: list[KinetoEvent] | UnsetType = field(default=UNSET, name="traceEvents")
     base: int = field(default=0, name="baseTimeNanoseconds")

@@ -1,4 +1,4 @@
-"""Memory that reading a trace may take."""
+"""Limit of the memory for reading a trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MEMORY: Bytes = 2 * 2**30
 
 
 def memory_budget() -> Bytes:
-    """Bytes that reading may take: 2 GiB, or what ``ulimit -v`` leaves of it.
+    """Memory that reading may use, in B: 2 GiB, or less if ``ulimit -v`` leaves less.
 
     >>> 0 <= memory_budget() <= MEMORY
     True

@@ -1,7 +1,7 @@
-"""The native format of a trace: a folder of parquet tables and a manifest.
+"""Native trace format: a folder of parquet tables and a manifest.
 
-Written through DuckDB, into a folder beside the target that is renamed when it is whole, so
-that an interrupted write leaves nothing that looks like a trace.
+It is written with DuckDB to a temporary folder that is renamed once complete. So an interrupted
+write leaves nothing that looks like a trace.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MANIFEST = "trace.json"
 
 
 def write(trace: Trace, path: str | Path) -> Path:
-    """Write a trace to the folder `path`, replacing a trace that is there.
+    """Write a trace to the folder `path`; an existing trace there is replaced.
 
     Raises
     ------
     TraceError
-        `path` exists and holds something else than a trace.
+        `path` exists and is not a trace.
     """
     path = Path(path)
     if path.exists() and not (path / MANIFEST).is_file():
@@ -80,7 +80,7 @@ def _quoted_sql_path(path: Path) -> str:
 
 
 def read(path: str | Path) -> Trace:
-    """Read a trace that `write` wrote.
+    """Read a trace that `write` has written.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _decode_json(text: bytes, form: type[_Form], path: Path) -> _Form:
 
 
 def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
-    """Columns of a table; those that its schema did not have yet are "not recorded"."""
+    """Columns of a table; columns that its older schema lacks are "not recorded"."""
     stored = [name for name in TABLES[kind] if ADDED.get(name, 1) <= schema]
     columns = _read_columns(db, path, stored)
     rows = len(columns[stored[0]])
@@ -162,7 +162,7 @@ def _read_table(db: Any, path: Path, kind: str, schema: int) -> dict[str, Any]:
 def _check_declared_type(
     path: Path, name: str, column: EventColumn, values: NDArray[Any]
 ) -> NDArray[Any]:
-    """Values as the column's declared type, refused where they do not fit it."""
+    """Values converted to the column's declared type; TraceError if they do not fit."""
     bounds = np.iinfo(column.dtype)
     fits = values.dtype.kind in "iu" and not (
         len(values) and (values.min() < bounds.min or values.max() > bounds.max)

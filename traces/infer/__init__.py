@@ -1,1 +1,1 @@
-"""Dependencies of a trace, inferred: from recorded events to a graph of ops."""
+"""Inference of dependencies: from the recorded events of a trace to a graph of ops."""

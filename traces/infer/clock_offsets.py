@@ -1,8 +1,8 @@
-"""Clock offsets of ranks: 0 unless a collective proves the recorded clocks wrong.
+"""Clock offsets of ranks: 0 unless a collective proves that recorded clocks disagree.
 
-All members of an all-reduce are in it at one instant: the last begins before the first ends.
-Where recorded times contradict that, clocks are shifted so that collectives end together; where
-they still contradict it, no shift makes one clock of them.
+At some instant all members of an all-reduce are in it: the last member starts before the first one
+ends. If recorded times contradict this, clocks are shifted so that collectives end together. If
+they still contradict it, no shift of clocks can explain the recording.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SLACK = 1e-3  # s: how far the ends of one collective may lie apart once clocks 
 
 
 class ClockOffsets(NamedTuple):
-    """What is added to the times of each rank.
+    """Clock shift to add to the times of each rank.
 
     Parameters
     ----------
-    ticks : (ranks,)
-    note : what was done, in words
-    proven : whether all members of every collective are in it at one instant; then dependencies
-        go forward in time, and cannot form a cycle
+    ticks : shift of each rank in ticks, shape (ranks,)
+    note : text that says what was done
+    proven : True if, after the shift, all members of every collective overlap at some instant.
+        Dependencies then go forward in time and cannot form a cycle
     """
 
     ticks: Ints
@@ -41,7 +41,7 @@ class ClockOffsets(NamedTuple):
 def clock_offsets(
     graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective]
 ) -> ClockOffsets:
-    """Find how far each rank's clock must be shifted so that members meet in every collective.
+    """Find clock shifts of ranks after which the members of every collective overlap in time.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def clock_offsets(
 def _furthest_apart_collective(
     graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective], shift: NDArray[np.int64]
 ) -> tuple[int, MatchedCollective]:
-    """The collective whose members are furthest apart, and by how many ticks."""
+    """Collective whose members are furthest apart in time, and the distance in ticks."""
     apart = [_ticks_apart(graphs, m, shift) for m in matches]
     at = int(np.argmax(apart))
     return apart[at], matches[at]
@@ -82,7 +82,10 @@ def _furthest_apart_collective(
 def _ticks_apart(
     graphs: Sequence[RankGraph], m: MatchedCollective, shift: NDArray[np.int64]
 ) -> int:
-    """Ticks from the first end to the last start; above 0 the members never met."""
+    """Ticks from the first member's end to the last member's start.
+
+    Positive if they never overlap.
+    """
     starts = [int(graphs[i].start[c.work] + shift[i]) for i, c in m.members]
     ends = [int(graphs[i].end[c.work] + shift[i]) for i, c in m.members]
     return max(starts) - min(ends)
@@ -91,7 +94,7 @@ def _ticks_apart(
 def _align_ends(
     graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective]
 ) -> NDArray[np.int64]:
-    """(ranks,) Shifts after which the collectives of two ranks end together, in the median."""
+    """Clock shift of each rank, shape (ranks,), that aligns the ends of collectives (median)."""
     shift = np.zeros(len(graphs), np.int64)
     known = {0}
     waiting = set(range(1, len(graphs)))
@@ -115,7 +118,7 @@ def _align_ends(
 def _median_lag(
     graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective], i: int, j: int
 ) -> int:
-    """Median ticks by which the collectives of graph `j` end before those of graph `i`."""
+    """Median ticks by which collectives end earlier in graph `j` than in graph `i`."""
     lags = []
     for m in matches:
         rows = {k: c.work for k, c in m.members}

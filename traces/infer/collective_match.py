@@ -1,4 +1,4 @@
-"""Collectives matched across ranks, by their group and their order in it."""
+"""Matching of collectives across ranks, by process group and order within the group."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ POINT_TO_POINT = {"send", "recv"}
 
 
 class MatchedCollective(NamedTuple):
-    """One collective, with what each of its members recorded of it.
+    """One collective, with the record of each of its members.
 
     Parameters
     ----------
-    members : (position of the rank's graph, its collective), by rank
+    members : (index of the rank's graph, the collective as that rank recorded it), sorted by rank
     """
 
     members: tuple[tuple[int, RecordedCollective], ...]
 
     def member_rows(self, base: Sequence[int] | Ints) -> Ints:
-        """Row of each member's op where graph i begins at row ``base[i]``."""
+        """Row of each member's op in the joined table, where graph i begins at row ``base[i]``."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 
 
@@ -37,7 +37,7 @@ def match_collectives(graphs: Sequence[RankGraph]) -> list[MatchedCollective]:
     Raises
     ------
     TraceError
-        Members disagree on what the k-th collective of their group is, or are in another group.
+        Ranks disagree about the k-th collective of a group, or about the members of a group.
     """
     ranks = [g.events.rank for g in graphs]
     alone: list[MatchedCollective] = []
@@ -69,7 +69,10 @@ def _match_group(
     members: dict[int, list[RecordedCollective]],
     expected: list[int],
 ) -> list[MatchedCollective]:
-    """Match one group's collectives; `expected` are the graphs of its recorded ranks."""
+    """Match the collectives of one process group.
+
+    `expected` are the graphs of its recorded ranks.
+    """
     count = {i: len(members.get(i, [])) for i in expected}
     most = max(count.values())
     if min(count.values()) != most:

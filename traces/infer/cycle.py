@@ -1,4 +1,4 @@
-"""Dependencies that no run can have, refused: cycles, and waits for what a later step does."""
+"""Checks that refuse impossible dependencies: cycles, and waits for ops of a later step."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...sim.facts.ops import Kind, Ops
 def refuse_cycles(
     place: str, ops: Ops, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> None:
-    """Refuse a graph in which ops wait for each other.
+    """Refuse a graph whose dependencies form a cycle.
 
     Parameters
     ----------
-    place : names the file in the message
-    source, target : (e,) op `target` waits for op `source`
+    place : prefix of the error message that names the file
+    source, target : dependencies, shape (e,): op `target` waits for op `source`
 
     Raises
     ------
@@ -51,15 +51,15 @@ def refuse_cycles(
 def refuse_later_steps(
     place: str, ops: Ops, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> None:
-    """Refuse a graph in which an op waits for one of a later step.
+    """Refuse a graph in which an op waits for an op of a later step.
 
-    A stream may wait for what the next step fetches ahead (a DLRM on V100s does so ten times in six
-    steps); a host thread, or anything for a step beyond, may not.
+    One exception: a stream may wait for data that the next step prefetches (a DLRM on V100s does so
+    ten times in six steps). A host thread may not, and nothing may wait for a step after the next.
 
     Parameters
     ----------
-    place : names the file in the message
-    source, target : (e,) op `target` waits for op `source`
+    place : prefix of the error message that names the file
+    source, target : dependencies, shape (e,): op `target` waits for op `source`
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""The dependency graph of a trace: what each recorded op waits for.
+"""Dependency graph of a trace: the ops that each recorded op waits for.
 
-Dependencies follow from program order on threads and streams, launches, synchronisation, waits of
-threads for each other, and collectives matched across ranks.  Where an op began later than they
-allow, a delay (what launching usually takes) or a gap (nothing explains it) stands before it, so
-that recorded durations give back the recorded schedule; ``facts`` say how much of it is gaps.
+Dependencies follow from program order on threads and streams, launches, synchronisation, waits
+between threads, and collectives matched across ranks. If an op began later than its dependencies
+allow, a delay (usual launch time) or a gap (no explanation) is inserted before it. So the recorded
+durations reproduce the recorded schedule. ``facts`` of the graph report the fraction of gaps.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ def infer_graph(
     periods: Iterable[int] | None = None,
     communication: Iterable[str] = (),
 ) -> Graph:
-    """Infer the dependency graph; see :meth:`Trace.graph`."""
+    """Infer the dependency graph of a trace; see :meth:`Trace.graph`."""
     graphs = _infer_rank_graphs(trace, missing_ranks, serialise, periods, communication)
     return join_ranks(trace, graphs, missing_ranks)
 
 
 class GraphWithOperators(NamedTuple):
-    """A graph, and the operators that its ops were made of.
+    """Dependency graph, and the operator that each of its ops comes from.
 
     Parameters
     ----------
-    operator : (n,) row of each op's operator in the trace: of a kernel, that launched it; else the
-        event that it is; -1 for none
+    operator : row of each op's operator in the trace, shape (n,). For a kernel it is the operator
+        that launched it, otherwise the op's own event; -1 if there is none
     """
 
     graph: Graph
@@ -76,10 +76,10 @@ def graph_with_texts_of(
     serialise: bool = False,
     communication: Iterable[str] = (),
 ) -> GraphWithOperators:
-    """Graph of a trace, its ops described by another trace of the same events.
+    """Graph of a trace, with op descriptions taken from another trace of the same events.
 
-    Ops, dependencies and times are those of ``infer_graph(trace)``; labels, signatures, flop and
-    bytes follow from the names and operands that the events of ``texts_from`` have.
+    Ops, dependencies and times are those of ``infer_graph(trace)``. Labels, signatures, flop and
+    bytes follow from the names and operands that the events have in ``texts_from``.
     """
     graphs = [
         replace(g, events=g.events.with_texts_of(texts_from))
@@ -105,12 +105,13 @@ def _infer_rank_graphs(
 
 
 def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> Graph:
-    """Join the graphs of all recorded ranks.
+    """Join the graphs of all recorded ranks into one graph.
 
     Raises
     ------
     TraceError
-        The ranks have other steps, collectives or clocks, or wait for each other.
+        Ranks have different steps, collectives that do not match, clocks that do not agree, or wait
+        for each other in a cycle.
     """
     graph = _rank_join(trace, graphs, missing_ranks).graph()
     return graph if trace.timed else without_times(graph)
@@ -151,13 +152,13 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
 
 
 def rank_graph_for_run(events: RankTrace, steps: Steps) -> RankGraph:
-    """Graph of a rank; in recorded order where no launch of its GPU work is known."""
+    """Graph of one rank; in recorded order if no launch of its GPU work is known."""
     inferred = rank_graph(events, steps, serialise=False)
     return rank_graph(events, steps, serialise=True) if has_no_launch_links(inferred) else inferred
 
 
 def has_no_launch_links(graph: RankGraph) -> bool:
-    """Whether a rank has GPU work, and none of it can be joined to its launch."""
+    """True if a rank has GPU work but none of it can be joined to the call that launched it."""
     return 0 < graph.facts["launched"] == graph.facts["unlinked"]
 
 
@@ -178,7 +179,10 @@ def _step_range_text(steps: Steps) -> str:
 
 
 class _RankJoin:
-    """All ranks as one graph: one op for each collective, one clock, one table of texts."""
+    """Builder of one graph from the graphs of all ranks.
+
+    Each collective becomes one op. All ranks share one clock and one table of texts.
+    """
 
     def __init__(
         self,
@@ -194,7 +198,7 @@ class _RankJoin:
         self.turn = alternation_length(graphs[0].events, graphs[0].steps)
 
     def _joined_column(self, name: str) -> Ints:
-        """A column of all ranks, one after the other."""
+        """A column of all ranks, concatenated."""
         return np.concatenate([getattr(g, name) for g in self.graphs])
 
     def graph(self) -> Graph:
@@ -233,21 +237,22 @@ class _RankJoin:
         )
 
     def operators(self) -> Ints:
-        """(n,) Row of each op's operator in the trace; -1 for none."""
+        """Row of each op's operator in the trace, shape (n,); -1 if there is none."""
         kept, *_ = self._merge_collectives()
         return np.concatenate([_operator_rows(g) for g in self.graphs])[kept]
 
     def _aligned_column(self, name: str) -> Ints:
-        """A column of ticks of all ranks, on one clock."""
+        """A column of ticks of all ranks, concatenated and shifted to a common clock."""
         shift = np.repeat(self.clock.ticks, [len(g.kind) for g in self.graphs])
         return self._joined_column(name) + shift
 
     def _set_collective_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
-        """Set the duration of each collective: its time from when all members are there.
+        """Set the duration of each collective to the time from the arrival of its last member.
 
-        On a GPU that is the shortest of the members' durations: the others also waited in it.  On
-        gloo's threads, which return late when they lose their core, it lasts until the first
-        member returned; the returns of the others take the rest.
+        On a GPU this is the shortest of the members' durations, because the other members also
+        waited inside it. Threads of gloo may return late if they lose their core. There the
+        collective lasts until its first member has returned, and the returns of the others take the
+        rest.
         """
         returns = self._collective_return_rows()
         for m in self.matches:
@@ -261,7 +266,7 @@ class _RankJoin:
             duration[late] += end[rows] - end[rows].min()
 
     def _collective_return_rows(self) -> dict[int, int]:
-        """Row of the return of each collective that ran on a library's own thread, by its row."""
+        """Row of the return op of each collective on a library's thread, by collective's row."""
         returns: dict[int, int] = {}
         for g, base in zip(self.graphs, self.base.tolist(), strict=False):
             network = [
@@ -273,10 +278,13 @@ class _RankJoin:
         return returns
 
     def _merge_collectives(self) -> tuple[Ints, Ints, Ints, Participants]:
-        """Make one op of each matched collective.
+        """Merge the members of each matched collective into one op.
 
-        Returns the rows that stay, the new row and the place of every old row, and the places of
-        the members after the first.
+        Returns
+        -------
+        kept : rows that remain
+        row_of, place_of : new row, and new participant index, of every old row
+        places : participants of collectives after the first
         """
         total = int(self.base[-1])
         first = np.arange(total)
@@ -323,7 +331,7 @@ class _RankJoin:
         return ops, texts
 
     def _uneven_exchanges(self) -> Iterator[tuple[int, UnevenAllToAll]]:
-        """Row of the op of each all-to-all whose parts are unequal, and what it is."""
+        """Yield the row of each all-to-all whose parts are unequal, and its joint description."""
         for m in self.matches:
             events = [self.graphs[p].events for p, _ in m.members]
             places = [f"{e.process.file}: rank {e.rank}" for e in events]
@@ -332,7 +340,10 @@ class _RankJoin:
                 yield int(m.member_rows(self.base)[0]), exchange
 
     def _period_numbers(self) -> Ints:
-        """(n,) Iteration of each op, a whole turn of steps that alternate; -1 outside of them."""
+        """Iteration of each op, shape (n,); -1 outside of all iterations.
+
+        An iteration is one step, or a cycle of several steps if these alternate.
+        """
         step = self._joined_column("period")
         whole = len(self.graphs[0].steps.number) // self.turn * self.turn
         return np.where((step >= 0) & (step < whole), step // self.turn, -1)
@@ -354,7 +365,7 @@ class _RankJoin:
     def _inference_facts(
         self, start: Ints, end: Ints, source: Ints, target: Ints
     ) -> dict[str, object]:
-        """How much of the graph was recorded, inferred or left open, and the recorded steps."""
+        """Facts of the graph: recorded steps, and how much was recorded, inferred or open."""
         total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
         host = sum(total[k] for k in HOST_TIME)
@@ -380,21 +391,21 @@ class _RankJoin:
 
 
 def _operator_rows(g: RankGraph) -> Ints:
-    """(n,) Row of each op's operator in the trace; -1 for none."""
+    """Row of each op's operator in the trace, shape (n,); -1 if there is none."""
     launched = np.isin(g.events.kind[g.event], ON_GPU)
     own = np.where(launched, g.provenance.operator[g.event], g.event)
     return np.where((g.event >= 0) & (own >= 0), g.events.rows[own], -1)
 
 
 def _unique_dependencies(source: Ints, target: Ints, n: int) -> Csr:
-    """Dependencies, each once, grouped by the op that is waited for."""
+    """Dependencies without duplicates, grouped by the op that is waited for."""
     span = int(target.max(initial=0)) + 1
     pairs = np.unique(source * span + target)
     return Csr.from_pairs(pairs // span, pairs % span, n)
 
 
 def _lane_kinds(g: RankGraph) -> list[str]:
-    """Kind of each lane of a rank: host, network, copy or compute."""
+    """Kind of each lane (thread or stream) of a rank: host, network, copy or compute."""
     collectives = g.kind == Kind.COLLECTIVE
     copies = g.kind == Kind.COPY
     work = (g.kind == Kind.COMPUTE) | collectives | copies

@@ -1,6 +1,7 @@
-"""Unequal parts of a recorded all-to-all: who sent how much to whom, from what all members tell.
+"""All-to-all with unequal parts: how much each rank sends to each other, from all members' records.
 
-A member tells what it sends each (``In split size``), or only how much it sends and gets in all.
+A member records what it sends to each rank (``In split size``), or only the totals that it sends
+and receives.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ Numbers = Sequence[int]
 
 
 class UnevenAllToAll(NamedTuple):
-    """An all-to-all as all of its members recorded it.
+    """All-to-all with unequal parts, combined from the records of all its members.
 
     Parameters
     ----------
-    bytes : mean of what a member has to send, its own part included
+    signature : signature that contains the parts
+    bytes : mean size of a member's send buffer in B, its own part included
     """
 
     signature: str
@@ -34,18 +36,18 @@ class UnevenAllToAll(NamedTuple):
 def uneven_all_to_all(
     members: Sequence[RecordedCollective], places: Sequence[str]
 ) -> UnevenAllToAll | None:
-    """An all-to-all of unequal parts; None where parts are equal, or nobody tells them.
+    """Combine the members' records of an all-to-all; None if parts are equal or not recorded.
 
     Parameters
     ----------
-    members : what each of its members recorded, by rank
-    places : file and rank of each, for messages
+    members : record of each member, sorted by rank
+    places : file and rank of each member, for error messages
 
     Raises
     ------
     TraceError
-        Splits of another number of ranks, or that are not those of the buffer; what one sends is
-        not what another gets.
+        A member's splits do not fit the number of ranks or its buffer, or a member receives another
+        amount than was sent to it.
 
     Examples
     --------
@@ -84,7 +86,7 @@ def uneven_all_to_all(
 
 
 def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
-    """Elements that a member sends each; splits are of rows, which have a number of elements."""
+    """Elements that a member sends to each rank; recorded splits count rows of several elements."""
     splits = member.sent_splits
     if not splits:
         return ()
@@ -106,7 +108,7 @@ def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
 def _require_matching_receives(
     members: Sequence[RecordedCollective], rows: Sequence[Numbers], places: Sequence[str]
 ) -> None:
-    """Refuse members that get another number of elements than was sent to them."""
+    """Refuse members that receive another number of elements than was sent to them."""
     for j, member in enumerate(members):
         got = sum(row[j] for row in rows)
         if member.received not in (-1, got):
@@ -117,6 +119,6 @@ def _require_matching_receives(
 
 
 def _in_lowest_terms(*rows: Numbers) -> list[list[int]]:
-    """The same ratios in the smallest whole numbers."""
+    """Divide all numbers by their greatest common divisor."""
     by = gcd(*(part for row in rows for part in row)) or 1
     return [[part // by for part in row] for row in rows]

@@ -1,4 +1,4 @@
-"""Share of the recorded time that is gaps: time that no dependency explains."""
+"""Fraction of the recorded time that is gaps: time that no dependency explains."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..column_table import Ints
 def gap_share(
     kind: NDArray[np.int64], rank: Ints, start: Ints, end: Ints, source: Ints, target: Ints
 ) -> float:
-    """Share of the critical path of the recorded schedule that is gaps, mean over ranks.
+    """Fraction of gaps on the critical path of the recorded schedule, mean over ranks.
 
-    The path is followed back from each rank's last op, always to the dependency that ended last.
+    The path is followed backwards from each rank's last op, always to the dependency that ended
+    last.
     """
     before = _last_ended_dependency(end, source, target).tolist()
     durations = (end - start).tolist()
@@ -31,7 +32,7 @@ def gap_share(
 def _gap_share_of_path(
     op: int, before: list[int], durations: list[int], is_gap: list[bool]
 ) -> float:
-    """Share of gaps on the path that ends with an op."""
+    """Fraction of gaps on the critical path that ends with an op."""
     total = gaps = 0
     while op >= 0:
         total += durations[op]
@@ -41,7 +42,7 @@ def _gap_share_of_path(
 
 
 def _last_ended_dependency(end: Ints, source: Ints, target: Ints) -> Ints:
-    """(n,) The dependency of each op that ended last; -1 for none."""
+    """The dependency of each op that ended last, shape (n,); -1 if it has none."""
     last = np.full(len(end), -1, np.int64)
     order = np.argsort(end[source], kind="stable")
     last[target[order]] = source[order]  # the last write wins

@@ -1,4 +1,4 @@
-"""A description of a trace that is a graph already, as Chakra files are."""
+"""Description of a trace that already is a graph, such as Chakra files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
 def graph_info(graph: Graph) -> TraceInfo:
-    """Describe a graph; the facts that it keeps of the trace it was made from come first.
+    """Describe a graph; facts about the trace that it was made from come first.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def graph_info(graph: Graph) -> TraceInfo:
 
 
 def _total_collective_members(graph: Graph) -> int:
-    """Sum of member counts over all collectives: as many events as their ranks would record."""
+    """Total number of members of all collectives, as many events as ranks would record."""
     block = graph.explicit
     return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
 

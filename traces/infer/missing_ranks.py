@@ -1,4 +1,4 @@
-"""Ranks of the job that were not recorded: refused, left out, or copied from recorded ones."""
+"""Ranks of the job that were not recorded: refused, left out, or replaced by copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ranks.rank_graph import RankGraph
 def fill_missing_ranks(
     trace: RecordedEvents, graphs: list[RankGraph], policy: str
 ) -> list[RankGraph]:
-    """Graphs of all ranks that take part: those given, and copies for the missing ones.
+    """Graphs of all ranks that take part: the given ones, and copies for missing ranks.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def fill_missing_ranks(
 
 
 def missing_members(trace: RecordedEvents, graphs: Sequence[RankGraph]) -> list[int]:
-    """Ranks in a group of a recorded collective that were not recorded themselves."""
+    """Ranks that are members of a recorded collective but were not recorded themselves."""
     world = max((p.world for p in trace.processes), default=0)
     members: set[int] = set()
     for graph in graphs:
@@ -61,9 +61,10 @@ def _rank_range_text(ranks: list[int]) -> str:
 
 
 def _copy_for_rank(source: RankGraph, rank: int, world: int) -> RankGraph:
-    """Graph of a rank that does what a recorded one did, its groups shifted by as many ranks.
+    """Graph of a missing rank: a copy of a recorded one with shifted process groups.
 
-    What it has for each other rank nobody knows: parts of an all-to-all are taken for equal.
+    The parts of an all-to-all that involve the missing rank are unknown, so parts are taken as
+    equal.
     """
     shift = rank - source.events.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]

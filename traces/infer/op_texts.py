@@ -28,7 +28,7 @@ DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop"
 
 
 def label_numbers(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
-    """(n,) Number of each op's label; -1 where no event was recorded."""
+    """Index of each op's label, shape (n,); -1 where no event was recorded."""
     row = graph.event
     keys = [
         graph.events.name[row],
@@ -41,7 +41,7 @@ def label_numbers(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
 
 
 def distinct_rows(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
-    """Distinct rows of several integer columns, and the number of each row among them.
+    """Distinct rows of several integer columns, and for each row its index among them.
 
     >>> import numpy as np
     >>> rows, inverse = distinct_rows([np.array([5, 5, 7]), np.array([1, 1, 0])])
@@ -75,14 +75,14 @@ def _add_label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
 
 
 def _innermost_frame(stack: str) -> str:
-    """The innermost frame of a call stack that is not PyTorch's own."""
+    """Innermost frame of a call stack that is not in PyTorch's own code."""
     frames = [f.strip() for f in stack.split(";") if f.strip()]
     own = [f for f in frames if "/torch/" not in f and not f.startswith("torch/")]
     return (own or frames or [""])[0]
 
 
 def signature_numbers(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
-    """(n,) Number of each op's signature; -1 for gaps and delays."""
+    """Index of each op's signature, shape (n,); -1 for gaps and delays."""
     events = graph.events
     row = np.where(np.isin(graph.kind, (Kind.GAP, Kind.DELAY)), -1, graph.event)
     work = np.isin(events.kind[row], (Event.KERNEL,)) & (row >= 0)
@@ -119,7 +119,7 @@ TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuB
 
 
 def _operands_as_computed(told: tuple[Operand, ...], kernel: str) -> tuple[Operand, ...]:
-    """Operands as a kernel computes them: fp32 on tensor cores is tf32, as its name says.
+    """Operands as a kernel computes them: fp32 becomes tf32 if the kernel's name says so.
 
     >>> _operands_as_computed((Operand("fp32", (8, 8)),), "ampere_sgemm_32x128_tn")[0].dtype
     'fp32'
@@ -133,10 +133,10 @@ def _operands_as_computed(told: tuple[Operand, ...], kernel: str) -> tuple[Opera
 
 
 def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(n,) flop and (n,) bytes of each op; NaN where unknown.
+    """Flop and bytes of each op, each of shape (n,); NaN if unknown.
 
-    They are unknown for an operator of a thread that became several ops: nothing says which of
-    them did how much.  Kernels of one operator share its work (``op_work.share``).
+    They are unknown for a host operator that became several ops, because its work cannot be divided
+    among them. Kernels of one operator divide its work (``op_work.kernel_share_of_work``).
     """
     table, provenance = graph.events.table, graph.provenance
     row = np.where(graph.kind == Kind.COMPUTE, graph.event, -1)
@@ -176,7 +176,10 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
 def _value_per_name(
     graph: RankGraph, names: NDArray[Any], tell: Callable[[str], float], unnamed: float = False
 ) -> NDArray[Any]:
-    """(n,) What a function tells of each op's name (number of its text, -1 for none)."""
+    """Apply a function to the name of each op, given by text number; shape (n,).
+
+    `unnamed` is the value for ops without a name (text number -1).
+    """
     strings = graph.events.trace.strings
     told = np.full(len(strings) + 1, unnamed)
     for number in np.unique(names[names >= 0]).tolist():
@@ -194,9 +197,9 @@ Gradients = dict[tuple[tuple[int, ...], ...], Operands]
 
 
 def _convolution_gradients(graph: RankGraph) -> Gradients:
-    """Operands of the gradients of convolutions, by the shapes of their input and weight.
+    """Shapes and types of the convolution gradients of a trace, by shapes of input and weight.
 
-    They tell how large a result was where a trace has no strides.
+    They give the size of a convolution's result if a trace has no strides.
     """
     table, strings = graph.events.table, (*graph.events.trace.strings, "")
     rows = np.flatnonzero(np.array([s == BACKWARD for s in strings])[table["name"]])
@@ -210,7 +213,7 @@ def _convolution_gradients(graph: RankGraph) -> Gradients:
 
 
 def _work_of_kernel(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWork:
-    """Work of one kernel of an operator, or of an operator that is one op."""
+    """Flop and bytes of one kernel of an operator, or of an operator that is one op."""
     name, shapes, dtypes, scalars = (strings[i] for i in key[: len(WORDS)])
     two = tuple(o.shape for o in parse_operands(shapes, dtypes)[:2])
     if name == FORWARD and not scalars and two in known:  # as much as the weight's gradient
@@ -226,6 +229,9 @@ def _work_of_kernel(strings: tuple[str, ...], key: list[int], known: Gradients) 
 
 
 def _copy_direction(name: str) -> str:
-    """Direction (``h2d``) of a copy's name (``Memcpy HtoD (Pinned -> Device)``), or ``fill``."""
+    """Direction of a copy such as ``h2d``, from its name (``Memcpy HtoD (Pinned -> Device)``).
+
+    Or ``fill``.
+    """
     low = name.lower().replace(" ", "")
     return next((to for word, to in DIRECTIONS.items() if word in low), "fill")

@@ -1,15 +1,16 @@
-"""Flop and bytes of a recorded operator, from its arguments.
+"""Flop and bytes of a recorded operator, computed from its arguments.
 
-Counted are the multiplications and additions of matrix products, convolutions and attention (half
-of them where the arguments say that a mask is causal), and the bytes of every tensor, read or
-written once; twice read is what a batch norm reads, for its sums and to be scaled.  Of tables only
-rows that are touched count.  Other arithmetic counts as 0 flop: pointwise ops wait for memory.  An
-operator without a rule here, or called with other arguments than its rule knows, is unknown.
-Models that are described count alike (``models/training/``), which tests compare.
+Flop are the multiplications and additions of GEMMs, convolutions and attention; for attention with
+a causal mask, half of them. Bytes are those of every tensor, read or written once. Exception: a
+batch norm reads its input twice, for the sums and for scaling. Lookup tables count only the rows
+that are touched. Other arithmetic counts as 0 flop, because pointwise ops are bound by memory. The
+work is unknown if an operator has no rule here, or if its arguments do not fit the rule. Described
+models count in the same way (``models/training/``); tests compare both.
 
-Of an operator that launched several kernels (split sums, transposed layouts, both gradients of a
-convolution) the names say which of them multiply: those share its flop and bytes.  Each of
-the others reads and writes one tensor of middle size, or, where none multiplies, all of them.
+An operator may launch several kernels (split sums, transposed layouts, both gradients of a
+convolution). The kernel names show which of them multiply; these divide the operator's flop and
+bytes. Each other kernel reads and writes one tensor of mean size. If no kernel multiplies, all
+divide the work.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Settings = list[str]
 
 
 class OpWork(NamedTuple):
-    """Flop and bytes of an operator; NaN where unknown."""
+    """Flop and bytes of an operator; NaN if unknown."""
 
     flop: float
     bytes: Bytes
@@ -46,8 +47,8 @@ def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
 
     Parameters
     ----------
-    name : of the operator
-    shapes, dtypes, scalars : of its arguments, as the profiler writes them
+    name : name of the operator
+    shapes, dtypes, scalars : texts about its arguments, as the profiler writes them
 
     Examples
     --------
@@ -81,7 +82,7 @@ MULTIPLIES = re.compile(
 
 
 def is_gemm_kernel(kernel: str) -> bool:
-    """Whether a kernel does the products of its operator, by its name.
+    """True if a kernel does the multiplications of its operator (GEMM or convolution), by its name.
 
     >>> is_gemm_kernel("volta_sgemm_64x64_nt")
     True
@@ -101,7 +102,7 @@ PREPARES = re.compile(r"compute\w*OffsetsKernel|generateWinogradTiles")  # of cu
 
 
 def is_index_kernel(kernel: str) -> bool:
-    """Whether a kernel only works out where its operator's others read, by its name.
+    """True if a kernel only computes indices for its operator's other kernels, by its name.
 
     >>> is_index_kernel("cask_cudnn::computeBOffsetsKernel(cask_cudnn::ComputeBOffsetsParams)")
     True
@@ -110,11 +111,11 @@ def is_index_kernel(kernel: str) -> bool:
 
 
 def multiplication_savings(kernel: str) -> float:
-    """How many times fewer products an operator needs that has this kernel; 1 for most.
+    """Factor by which an operator with this kernel needs fewer multiplications; 1 for most kernels.
 
-    Tiles of 4 x 4 results of 3 x 3 weights need 36 products for 144 (Winograd; Lavin and Gray
-    2016, arXiv:1509.09308), which a kernel of their own multiplies.  Kernels that turn and multiply
-    at once spend what they spare, and count as others.
+    Winograd convolution with 3x3 weights and 4x4 output tiles needs 36 multiplications in place of
+    144 (Lavin and Gray 2016, arXiv:1509.09308), done by a separate kernel. Kernels that transform
+    and multiply in one pass lose what they save, so their factor is 1.
 
     >>> kernel = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)"
     >>> multiplication_savings(kernel)
@@ -128,15 +129,15 @@ def multiplication_savings(kernel: str) -> float:
 def kernel_share_of_work(
     work: OpWork, tensors: int, multiplies: bool, multiplying_kernels: int, kernels: int
 ) -> OpWork:
-    """Work of one of several kernels of an operator.
+    """Part of an operator's work that one of its kernels does.
 
     Parameters
     ----------
-    work : of the operator
-    tensors : that it reads and writes
-    multiplies : whether this kernel multiplies
-    multiplying_kernels : kernels that do
-    kernels : of the operator
+    work : work of the operator
+    tensors : number of tensors that the operator reads and writes
+    multiplies : True if this kernel multiplies
+    multiplying_kernels : number of the operator's kernels that multiply
+    kernels : number of kernels of the operator
 
     Examples
     --------
@@ -155,12 +156,12 @@ def kernel_share_of_work(
 
 
 def _bytes_moved(tensors: Tensors, *written: Operand) -> Bytes:
-    """Bytes of operands read and results written."""
+    """Total bytes of the operands read and the results written."""
     return sum(t.bytes for t in (*tensors, *written))
 
 
 def _matmul_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Matrix product of the last two operands: (…, m, k) by (…, k, n)."""
+    """Work of a GEMM of the last two operands: (…, m, k) by (…, k, n)."""
     a, b = tensors[-2], tensors[-1]
     *batch, m, k = a.shape
     if b.shape[-2] != k:
@@ -170,7 +171,7 @@ def _matmul_work(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _scaled_matmul_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Product of the first two operands, (m, k) by (k, n), which scales follow; bf16 comes out."""
+    """Work of a scaled GEMM: (m, k) by (k, n), then scales; the result is bf16."""
     a, b = tensors[:2]
     if b.shape[-2] != a.shape[-1]:
         raise ValueError
@@ -179,14 +180,14 @@ def _scaled_matmul_work(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _linear_layer_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Linear layer of (input, weight, …): (…, k) by (n, k)."""
+    """Work of a linear layer (input, weight, …): (…, k) by (n, k)."""
     x, weight = tensors[0], tensors[1]
     out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
     return OpWork(2 * prod(x.shape) * weight.shape[0], _bytes_moved(tensors, out))
 
 
 def _convolution_rule(padding: int, stride: int, dilation: int | None = None) -> Rule:
-    """Convolution of (input, weight, …); each parameter is the position of that argument."""
+    """Rule for a convolution (input, weight, …); the parameters are positions of its arguments."""
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
@@ -202,12 +203,12 @@ def _convolution_rule(padding: int, stride: int, dilation: int | None = None) ->
 
 
 def _convolution_flop(out: Operand, weight: Operand) -> int:
-    """Flop of a convolution: each output pixel of each image needs every weight once."""
+    """Flop of a convolution: each output pixel of each image uses every weight once."""
     return 2 * out.shape[0] * prod(out.shape[2:]) * prod(weight.shape)
 
 
 def _parse_integers(text: str) -> list[int]:
-    """Integers of a list that was written as text.
+    """Integers of a list written as text.
 
     >>> _parse_integers("[3, -1]")
     [3, -1]
@@ -216,9 +217,9 @@ def _parse_integers(text: str) -> list[int]:
 
 
 def _convolution_backward_rule(mask: int) -> Rule:
-    """Backward pass of a convolution: (gradient, input, weight, …).
+    """Rule for the backward pass of a convolution: (gradient, input, weight, …).
 
-    `mask` is the position of the argument that says which gradients are asked for.
+    `mask` is the position of the argument that selects the gradients to compute.
     """
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
@@ -233,12 +234,12 @@ def _convolution_backward_rule(mask: int) -> Rule:
 
 
 def _attention_rule(causal: int, length: int = 2) -> Rule:
-    """Attention of (query, key, value), each (batch, heads, length, width).
+    """Rule for attention of (query, key, value), each (batch, heads, length, width).
 
     Parameters
     ----------
-    causal : position of the argument that says whether a mask is causal
-    length : place of the length in a shape; 1 where it stands before the heads
+    causal : position of the argument that says if the mask is causal
+    length : axis of the sequence length; 1 if it comes before the heads
     """
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
@@ -251,7 +252,10 @@ def _attention_rule(causal: int, length: int = 2) -> Rule:
 
 
 def _attention_backward_rule(causal: int) -> Rule:
-    """Backward pass of attention: (gradient, query, key, value, …); scores are computed again."""
+    """Rule for the backward pass of attention: (gradient, query, key, value, …).
+
+    It includes recomputation of the scores.
+    """
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         q, k, v = tensors[1:4]
@@ -264,22 +268,23 @@ def _attention_backward_rule(causal: int) -> Rule:
 def _attention_scores(
     q: Operand, k: Operand, settings: Settings, causal: int, length: int = 2
 ) -> float:
-    """Scores of queries and keys, half of them where a mask is said to be causal."""
+    """Number of attention scores of queries and keys; half of them with a causal mask."""
     masked = settings[causal : causal + 1] == ["True"]
     return prod(q.shape[:3]) * k.shape[length] * (0.5 if masked else 1.0)
 
 
 def _input_gradient_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Gradient of a convolution's input: (gradient, weight), and the input's shape before."""
+    """Work of the gradient of a convolution's input: input shape, then (gradient, weight)."""
     gradient, weight = [t for t in tensors if len(t.shape) >= 3][:2]
     flop = _convolution_flop(gradient, weight)
     return OpWork(flop, 2 * gradient.bytes + weight.bytes)
 
 
 def _weight_gradient_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before.
+    """Work of the gradient of a convolution's weight: weight shape, then (gradient, input).
 
-    Without that shape, the operands of the operator around it: (input, gradient, weight).
+    If the weight's shape is missing, the operands are those of the enclosing operator: (input,
+    gradient, weight).
     """
     three = [t for t in tensors if len(t.shape) >= 3]
     if settings:
@@ -291,40 +296,46 @@ def _weight_gradient_work(tensors: Tensors, settings: Settings) -> OpWork:
 
 
 def _fused_adam_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Adam on lists (weights, gradients, mean, variance, …): all but the gradients are written."""
+    """Work of fused Adam on lists (weights, gradients, mean, variance, …).
+
+    Gradients are only read.
+    """
     weights, _gradients, mean, variance = tensors[:4]
     return OpWork(0, _bytes_moved(tensors, weights, mean, variance))
 
 
 def _binary_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """Pointwise operators of two operands; a third is the place of the result."""
+    """Work of a pointwise operator with two operands; a third one is the output tensor."""
     return _pointwise_work(tensors[:2], settings)
 
 
 def _pointwise_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Operators with one result as large as the largest operand."""
+    """Work of an operator whose result has the size of its largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
     return OpWork(0, _bytes_moved(tensors, largest))
 
 
 def _first_operand_sized_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Operators with one result of the shape of the first operand."""
+    """Work of an operator whose result has the shape of its first operand."""
     return OpWork(0, _bytes_moved(tensors, tensors[0]))
 
 
 def _batch_norm_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Norm over all images of a channel: its input is read for the sums, and to be scaled."""
+    """Work of a batch norm; its input is read twice, for the sums and for scaling."""
     return OpWork(0, _bytes_moved(tensors, tensors[0], tensors[0]))
 
 
 def _batch_norm_backward_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Backward pass of (gradient, input, …), both read twice; miopen's has them the other way."""
+    """Work of the backward pass of batch norm: (gradient, input, …), both read twice.
+
+    MIOpen's operator has the two in the opposite order.
+    """
     one, other = tensors[:2]
     return OpWork(0, _bytes_moved(tensors, one, other, one))
 
 
 def _reduction_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """Sum or mean of some dimensions, where they are told."""
+    """Work of a sum or mean over some dimensions, if these are recorded."""
     x = tensors[0]
     if not settings:
         return OpWork(0, x.bytes)
@@ -334,13 +345,13 @@ def _reduction_work(tensors: Tensors, settings: Settings) -> OpWork:
 
 
 def _row_lookup_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Rows of a table, (table, indices): read and written."""
+    """Work of a row lookup (table, indices): the rows are read and written."""
     table, index = tensors[:2]
     return OpWork(0, index.bytes + 2 * prod(index.shape) * _row_bytes(table))
 
 
 def _lookup_gradient_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Rows of (gradient, indices) added to those of a table."""
+    """Work of adding rows of (gradient, indices) to rows of a table."""
     gradient, index = tensors[:2]
     return OpWork(0, index.bytes + 3 * gradient.bytes)
 
@@ -350,32 +361,35 @@ def _row_bytes(table: Operand) -> int:
 
 
 def _index_add_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Rows of the last operand added to those of the first."""
+    """Work of adding the rows of the last operand to rows of the first."""
     return OpWork(0, _bytes_moved(tensors[:3], tensors[0]))
 
 
 def _top_k_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """The largest so many of each row, and their places."""
+    """Work of top-k: the k largest values of each row, and their indices."""
     x, count = tensors[0], int(settings[1])
     found = prod(x.shape[:-1]) * count
     return OpWork(0, _bytes_moved((x, Operand(x.dtype, (found,)), Operand("int64", (found,)))))
 
 
 def _nll_loss_work(tensors: Tensors, _: Settings) -> OpWork:
-    """One number of each row of (logarithms, classes); their mean, and how many they are."""
+    """Work of the NLL loss: reads one value per row, writes the mean and the count."""
     x, target = tensors[:2]
     read = Operand(x.dtype, (prod(target.shape) + 2,))
     return OpWork(0, _bytes_moved((target, read)))
 
 
 def _nll_loss_backward_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Gradient of (gradient, logarithms, classes, …, count): all is written, little read."""
+    """Work of the gradient of the NLL loss: the complete gradient is written, little is read."""
     gradient, x, target = tensors[:3]
     return OpWork(0, _bytes_moved((gradient, x, target, tensors[-1])))
 
 
 def _max_pool_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """Largest number of each window of (input, window, stride, padding, spread), and its place."""
+    """Work of max pooling: writes the maximum of each window and its index.
+
+    Arguments: (input, window, stride, padding, dilation).
+    """
     x = tensors[0]
     window, step, pad, spread = (_parse_integers(settings[i]) for i in range(1, 5))
     more = [s - 1 if settings[5] == "True" else 0 for s in step or window]
@@ -386,22 +400,25 @@ def _max_pool_work(tensors: Tensors, settings: Settings) -> OpWork:
 
 
 def _max_pool_backward_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Gradient of (gradient, input, places): as large as the input, which is not read."""
+    """Work of the gradient of max pooling: as large as the input, which is not read."""
     return OpWork(0, _bytes_moved(tensors))
 
 
 def _zeros_work(tensors: Tensors, settings: Settings) -> OpWork:
-    """New tensor of the size that is told."""
+    """Work of creating a tensor of the recorded size."""
     return OpWork(0, Operand(tensors[0].dtype, tuple(_parse_integers(settings[1]))).bytes)
 
 
 def _first_operand_only_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Operators that only read or only write their first operand; the rest is small beside it."""
+    """Work of an operator that only reads or only writes its first operand.
+
+    Other operands are small.
+    """
     return OpWork(0, tensors[0].bytes)
 
 
 def _copy_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Copy between the first two operands."""
+    """Work of a copy between the first two operands."""
     return OpWork(0, _bytes_moved(tensors[:2]))
 
 

@@ -1,4 +1,4 @@
-"""A description of a trace: what was recorded, and what it can be used for."""
+"""Description of a trace: what was recorded, and what the trace can be used for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_ti
 
 
 class TraceUse(NamedTuple):
-    """A use of a trace, whether it is possible, and if not, why."""
+    """One use of a trace: its name, True if possible, and otherwise the reason."""
 
     name: str
     possible: bool
@@ -41,21 +41,23 @@ class TraceUse(NamedTuple):
 
 @dataclass(frozen=True)
 class TraceInfo:
-    """A description of a trace; ``str()`` is what ``foretrace trace info`` prints.
+    """Description of a trace; ``str()`` gives what ``foretrace trace info`` prints.
 
     Parameters
     ----------
     ranks : recorded ranks
-    world : ranks of the job; 0 where not recorded
-    steps : numbers of the steps that every rank has
-    events : recorded events; the ops of a trace that is a graph
-    seconds : from the start of the first event to the end of the last; None for a graph
-    step_times : (steps,) s, of the first recorded rank
-    range_of_ranks : s; median step times of the quickest and the slowest rank; () if not recorded
-    host_time : share of the time of host threads in work, wait, poll and what is unknown
-    memory_peak : most bytes in use of each device (``gpu0``, ``host``); empty where not recorded
-    uses : what it can be used for
-    facts : how dependencies were inferred; empty where they could not be
+    world : number of ranks of the job; 0 if not recorded
+    steps : numbers of the steps that all ranks have
+    events : number of recorded events, or of ops if the trace is a graph
+    seconds : time from the start of the first event to the end of the last; None for a graph
+    step_times : step times of the first recorded rank in s, shape (steps,)
+    range_of_ranks : median step time of the fastest and of the slowest rank, in s; () if not
+        recorded
+    host_time : fractions of host thread time spent in work, wait, poll and unknown
+    memory_peak : peak memory in use of each device (``gpu0``, ``host``), in B; empty if not
+        recorded
+    uses : possible and impossible uses of the trace
+    facts : how dependencies were inferred; empty if this failed
     """
 
     ranks: tuple[int, ...]
@@ -78,7 +80,7 @@ class TraceInfo:
         return "\n".join(f"{name:<10} {text}" for name, text in self.lines())
 
     def lines(self) -> list[tuple[str, str]]:
-        """(name, text) of every printed line."""
+        """Each printed line as (name, text)."""
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
@@ -115,12 +117,12 @@ class TraceInfo:
         return text
 
     def find_use(self, name: str) -> TraceUse:
-        """Whether the trace can be put to one use, by its name.
+        """Look up a use of the trace by its name.
 
         Raises
         ------
         KeyError
-            No such use.
+            There is no such use.
         """
         return next(u for u in self.uses if u.name == name)
 
@@ -135,7 +137,7 @@ def info(trace: RecordedEvents) -> TraceInfo:
 
 
 def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
-    """Description of a trace, and its graph in recorded order; None where it has none."""
+    """Description of a trace, and its graph in recorded order; None if no graph can be inferred."""
     ranks = [RankTrace(trace, rank) for rank in trace.ranks]
     graphs = [rank_graph_for_run(events, find_steps(events)) for events in ranks]
     steps_of_first = graphs[0].steps
@@ -172,7 +174,7 @@ def info_and_graph(trace: RecordedEvents) -> tuple[TraceInfo, Graph | None]:
 def _rank_step_time_range(
     trace: RecordedEvents, graphs: list[RankGraph], common: list[int]
 ) -> tuple[Seconds, ...]:
-    """Median step time of the quickest and of the slowest rank, s."""
+    """Median step time of the fastest and of the slowest rank, in s."""
     if not common:
         return ()
     of_rank = [
@@ -183,7 +185,7 @@ def _rank_step_time_range(
 
 
 def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
-    """Why recorded times cannot be replayed as they are; else ""."""
+    """Reason why the trace cannot be replayed with its recorded times; "" if it can."""
     if not trace.timed:
         return NOT_RUN
     return next(filter(None, (unexplained_times(g.events) for g in graphs)), "") or (
@@ -192,7 +194,10 @@ def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
 
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
-    """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
+    """Reason why the recorded order must be kept: GPU work of a rank has no launches.
+
+    "" otherwise.
+    """
     unlinked = any(map(has_no_launch_links, graphs))
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
@@ -200,7 +205,7 @@ def _unlinked_reason(graphs: list[RankGraph]) -> str:
 def _joined_graph_or_reason(
     trace: RecordedEvents, graphs: list[RankGraph]
 ) -> tuple[Graph | None, str]:
-    """Graph of all ranks, or why there is none."""
+    """Graph of all ranks and "", or None and the reason why there is no graph."""
     try:
         return join_ranks(trace, graphs, "recorded_waits"), ""
     except TraceError as e:
@@ -208,7 +213,7 @@ def _joined_graph_or_reason(
 
 
 def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
-    """Facts of a graph that say how its dependencies were inferred."""
+    """Those facts of a graph that describe how its dependencies were inferred."""
     return {k: v for k, v in facts.items() if k not in HAVE_A_FIELD}
 
 
@@ -229,7 +234,7 @@ def _possible_uses(
 
 
 def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
-    """Whether collectives can be made those of a larger group, or one process one of several."""
+    """Use ``scale_to``: possible if collectives can be resized, or DDP added to one process."""
     collectives = [c for g in graphs for c in g.collectives]
     if len(graphs) == 1 and not collectives and _gradients_known(trace):
         return TraceUse("scale_to", True)
@@ -240,7 +245,7 @@ def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
 
 
 def _gradients_known(trace: RecordedEvents) -> bool:
-    """Whether the gradients are known that data-parallel copies of one process would exchange."""
+    """True if the gradients that data-parallel copies of one process would exchange are known."""
     try:
         gradients(trace)
     except TraceError:
@@ -249,14 +254,14 @@ def _gradients_known(trace: RecordedEvents) -> bool:
 
 
 def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
-    """Whether collectives can be made those of a larger group: if there are any, with sizes."""
+    """Use ``scale_to`` by resizing collectives: possible if there are any, all with sizes."""
     if not any_collective:
         return TraceUse("scale_to", False, "no collectives, so it is unknown what ranks exchange")
     return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
 def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:
-    """Note on a trace of which no operator has shapes and element types."""
+    """Note on a trace in which no operator has shapes and element types; otherwise empty."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
     told = "no shapes, so models can time few ops; record with record_shapes=True"
@@ -264,14 +269,14 @@ def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:
 
 
 def _memory_recorded_or_reason(trace: RecordedEvents) -> tuple[bool, str]:
-    """Whether memory in use was recorded, and if not, why."""
+    """True and "" if memory in use was recorded, else False and the reason."""
     if memory_peak(trace):
         return True, ""
     return False, "no memory events with totals; record with profile_memory=True"
 
 
 def memory_peak(trace: RecordedEvents) -> dict[str, Bytes]:
-    """Most bytes in use of each device over all ranks; empty where not recorded.
+    """Peak memory in use of each device over all ranks, in B; empty if not recorded.
 
     Examples
     --------

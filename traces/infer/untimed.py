@@ -1,7 +1,7 @@
-"""Graph of a step that was not run: what must be done in which order, and no times.
+"""Graph of a step that was recorded without running it: ops and their order, but no times.
 
-Nothing recorded can stand for an op that no rule of ``op_work`` knows, so it is taken for one that
-only moves bytes: reads its operands, and writes one as large as the largest.
+An op that no rule of ``op_work`` knows is assumed to only move bytes: it reads its operands and
+writes one tensor as large as the largest.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ OF_TIMES = ("gap_share", "host_time", "step_times")
 
 
 def without_times(graph: Graph) -> Graph:
-    """Graph whose ops have no durations: a model must answer for them.
+    """Copy of a graph whose ops have no durations, so that a model must predict them.
 
-    Its fact ``assumed_to_move_bytes`` names the ops of which only operands are known.
+    Its fact ``assumed_to_move_bytes`` names the ops of which only the operands are known.
 
     Examples
     --------
@@ -41,7 +41,10 @@ def without_times(graph: Graph) -> Graph:
 
 
 def assume_bytes_only(ops: Ops, assumed: NDArray[np.bool_]) -> Ops:
-    """Ops of which some are taken to read their operands, and to write one like the largest."""
+    """Copy of the ops in which some are assumed to only move bytes, with 0 flop.
+
+    These read their operands and write one tensor as large as the largest operand.
+    """
     told = [parse_signature(text) for text in ops.signatures]
     moved = np.array(
         [t.bytes + max((o.bytes for o in t.operands), default=0) for t in told] + [0.0]
@@ -53,6 +56,6 @@ def assume_bytes_only(ops: Ops, assumed: NDArray[np.bool_]) -> Ops:
 
 
 def operator_names(ops: Ops, of: NDArray[np.bool_]) -> list[str]:
-    """Names of the operators of some ops, each once."""
+    """Distinct operator names of the ops selected by mask `of`."""
     signatures = np.unique(ops.signature[of]).tolist()
     return sorted({parse_signature(ops.signatures[i]).op for i in signatures if i >= 0})

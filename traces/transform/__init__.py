@@ -1,1 +1,1 @@
-"""Transformations of recorded traces and graphs: data-parallel, rescaled, anonymised."""
+"""Transformations of traces and graphs: data-parallel, tensor-parallel, resized, anonymised."""

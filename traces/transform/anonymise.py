@@ -1,9 +1,9 @@
-"""Anonymised traces: without names that give something away, fit for a bug report.
+"""Anonymised traces: private names are removed, so that a trace can be attached to a bug report.
 
-Kept are times, shapes, element types, threads and streams by number, and the names that public
-software gives (operators of PyTorch, runtime calls, kernels of known libraries).  Everything else
-that is text (functions, paths, modules, ranges, kernels and groups of one's own, hosts, files)
-becomes a word and a number: the same text the same number, so that the structure stays.
+Times, shapes, element types, thread and stream numbers are kept, and names from public software
+(PyTorch operators, runtime calls, kernels of known libraries). Every other text (functions, paths,
+modules, ranges, own kernels and groups, hosts, files) becomes a word and a number. Equal texts get
+the same number, so the structure is preserved.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ KEPT = ("category", "shapes", "dtypes")  # and the collectives' and syncs' own v
 
 
 class _ReplacementTexts:
-    """The texts of the anonymised trace, and the replacement (``kernel-3``) of each hidden one."""
+    """Texts of the anonymised trace, and the replacement of each private text."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}
 
     def string_number(self, text: str) -> int:
-        """Index of a text in the new string table, appended where it is missing."""
+        """Index of a text in the new string table; the text is appended if missing."""
         return self.texts.setdefault(text, len(self.texts))
 
     def replacement(self, word: str, text: str) -> str:
-        """Replacement of a text: `word` and a number, equal for equal texts; "" stays."""
+        """Replacement of a text: `word` and a number, the same for equal texts; "" stays ""."""
         seen = self._numbers.setdefault(word, {})
         return f"{word}-{seen.setdefault(text, len(seen) + 1)}" if text else ""
 
 
 def anonymise(trace: Trace) -> Trace:
-    """Replace every text that may be private; times, shapes and structure stay.
+    """Replace every text that may be private; times, shapes and structure are kept.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def _anonymised_events(trace: Trace, words: _ReplacementTexts) -> ColumnTable:
 
 
 def _anonymised_name(kind: Event, text: str, words: _ReplacementTexts) -> str:
-    """Name of an event: as it is where public software gives it, else its replacement."""
+    """Name of an event: unchanged if it comes from public software, otherwise its replacement."""
     if text.startswith(MODULE):
         return MODULE + words.replacement("module", text.removeprefix(MODULE))
     if kind != Event.PYTHON and PUBLIC.fullmatch(text):
@@ -139,7 +139,7 @@ def _replace_texts(
     words: _ReplacementTexts,
     replacements: dict[str, Callable[[str], str]],
 ) -> ColumnTable:
-    """A table with the texts of some columns replaced, each by its column's function."""
+    """Copy of a table in which the texts of some columns are replaced by a function per column."""
     columns: dict[str, NDArray[np.int32]] = {}
     for column, replacement in replacements.items():
         used, at = np.unique(table[column], return_inverse=True)
@@ -158,7 +158,7 @@ def _text_of_number(trace: Trace, number: int) -> str:
 
 
 def _numbers_only(text: str) -> str:
-    """The values of an operator's inputs if all are numbers; else "", for they may be names."""
+    """Values of an operator's inputs if all are numbers; otherwise "", as they may be names."""
     try:
         values = json.loads(text)
     except ValueError:

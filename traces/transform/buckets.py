@@ -1,8 +1,8 @@
-"""Buckets in which DDP recorded its gradients, re-sized for ranks that have a share of them.
+"""Resize recorded DDP gradient buckets to the gradient shards of tensor-parallel ranks.
 
-Which gradients a bucket held follows from its size: they are filled in the order in which gradients
-are done, or nearly (DDP keeps the order of its first iteration, in which a bias and its weight may
-come the other way round).  That DDP would fill the same ones is checked, by its rule
+The gradients in a bucket follow from its size: buckets are filled in the order in which gradients
+complete, or nearly so. (DDP keeps the order of its first iteration, in which a bias and its weight
+may be swapped.) It is checked that DDP would fill the same buckets with the new sizes, by its rule
 (``data_parallel.bucket_ends``).
 """
 
@@ -32,18 +32,19 @@ Sizes = NDArray[np.float64]
 def resize_buckets(
     graph: Graph, gradients: Gradients, share: Mapping[int, Bytes], cap: Bytes | None = None
 ) -> Graph:
-    """All-reduces of gradients, of the share of each gradient that a rank has.
+    """Resize the all-reduces of gradient buckets to the gradient shards of one rank.
 
     Parameters
     ----------
-    gradients : as recorded
-    share : size of those that are split, by the rows of their marks
-    cap : of every bucket; None for DDP's own
+    gradients : recorded gradients
+    share : size in B of each gradient that is split, by the row of its mark
+    cap : bucket size limit in B; None for DDP's default
 
     Raises
     ------
     TraceError
-        They are not the buckets of the recorded gradients, or DDP would fill others.
+        The collectives are not the buckets of the recorded gradients, or DDP would fill other
+        buckets.
     """
     ops = graph.ops
     rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.period >= 0))
@@ -74,12 +75,13 @@ def resize_buckets(
 
 
 def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int]] | None:
-    """Numbers of the gradients in each bucket; None where sizes do not tell.
+    """Indices of the gradients in each bucket; None if the sizes do not determine them.
 
     Parameters
     ----------
-    sizes : (buckets,) recorded, B
-    recorded, shard : (gradients,) recorded size, and one rank's share, in the order they were done
+    sizes : recorded bucket sizes in B, shape (buckets,)
+    recorded, shard : recorded size and one rank's size of each gradient in B, in order of
+        completion, shape (gradients,)
 
     Examples
     --------
@@ -106,7 +108,12 @@ def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int
 def _left_out(
     done: list[int], excess: float, recorded: Sizes, shard: Sizes
 ) -> tuple[int, ...] | None:
-    """Those of the last gradients that are as large as an excess; None for none or unlike ones."""
+    """One or two of the last gradients whose total size is `excess`.
+
+    They belong to the next bucket.
+
+    None if there are none, or if several choices differ in their shard size.
+    """
     if not excess:
         return ()
     fit = [
@@ -120,7 +127,7 @@ def _left_out(
 
 
 def _refuse_other_buckets(name: str, buckets: list[Sizes], cap: Bytes | None) -> None:
-    """Refuse buckets that DDP would fill otherwise with these gradients."""
+    """Refuse buckets that DDP would fill with other gradients."""
     limit = FIRST_BUCKET if cap is None else cap
     for number, sizes in enumerate(buckets[:-1], 1):
         if not sizes.sum() - sizes[-1] < limit <= sizes.sum():

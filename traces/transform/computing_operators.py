@@ -1,7 +1,8 @@
-"""Operators of a recorded step that touch numbers, in order: what a change of shapes must follow.
+"""Operators of a recorded step that compute on numbers, in order; resizing a step must follow them.
 
-An operator inside another is how that one does its work; views, and operators that only call
-others, are none.  The same as ``dispatched.py`` asks of torch, told here by names, without torch.
+Operators nested inside another are its implementation and not listed. Views, and operators that
+only call others, are not listed either. ``dispatched.py`` finds the same operators by asking torch;
+here they are found by name, without torch.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ CALLS_OTHERS = frozenset(
 
 
 class Operator(NamedTuple):
-    """An operator that touched numbers.
+    """Operator that computed on numbers.
 
     Parameters
     ----------
-    row : of the event in the rank's events
-    name : without ``aten::`` and without the mark of an operator that works in place
-    shapes : (arguments,) sizes; of a list of tensors, a tuple of them
-    types : (arguments,) as the profiler wrote them
-    inner : rows of the operators inside it
-    gradient : whether it is no operator but the mark that a gradient is done
-    on_gradient : whether it is what autograd or DDP do to a gradient that is done
+    row : row of the event in the rank's events
+    name : name without ``aten::`` and without the mark of an in-place operator
+    shapes : shape of each argument; for a list of tensors, a tuple of shapes
+    types : type of each argument, as the profiler writes it
+    inner : rows of the operators nested inside it
+    gradient : True if it is not an operator but the mark that a gradient is complete
+    on_gradient : True if autograd or DDP apply it to a complete gradient
     """
 
     row: int
@@ -54,7 +55,7 @@ class Operator(NamedTuple):
 
     @property
     def tensors(self) -> Iterator[Shape]:
-        """Sizes of its tensors of more than one element, those in lists among them."""
+        """Yield the shapes of its tensors with more than one element, including those in lists."""
         return (s for _, s in tensor_shapes(self.shapes) if np.prod(s) > 1)
 
     def __str__(self) -> str:
@@ -63,7 +64,7 @@ class Operator(NamedTuple):
 
 
 def tensor_shapes(shapes: tuple[Any, ...]) -> Iterator[tuple[int, Shape]]:
-    """Argument and sizes of each tensor among an operator's arguments, those in lists too.
+    """Yield (argument index, shape) of each tensor among an operator's arguments, including lists.
 
     >>> list(tensor_shapes(((4, 8), (), ((4, 2), (4, 6)))))
     [(0, (4, 8)), (2, (4, 2)), (2, (4, 6))]
@@ -76,7 +77,7 @@ def tensor_shapes(shapes: tuple[Any, ...]) -> Iterator[tuple[int, Shape]]:
 
 
 def step_operators(events: RankTrace, steps: Steps) -> list[list[Operator]]:
-    """Operators of each step that touched numbers, in order, marks of gradients among them."""
+    """Operators of each step that computed on numbers, in order, including marks of gradients."""
     rows = np.flatnonzero((events.kind == Event.OP) & (events.table["name"] >= 0))
     strings, name = events.trace.strings, events.name
     # A mark that takes no time (of a step that was not run) lies before what begins with it.
@@ -115,7 +116,7 @@ OWN = re.compile(
 
 
 def is_computing_operator(name: str) -> bool:
-    """Whether an operator touches numbers, by its name; one that nobody knows is taken to.
+    """True if an operator computes on numbers, judged by its name; unknown ones are assumed to.
 
     >>> [is_computing_operator(f"aten::{n}") for n in ("mm", "t", "linear")]
     [True, False, False]
@@ -138,7 +139,7 @@ def _operator(events: RankTrace, row: int, name: str) -> Operator:
 
 
 def recorded_arguments(events: RankTrace, row: int) -> tuple[tuple[Any, ...], tuple[str, ...]]:
-    """Sizes and types of an operator's arguments; both () where they were not recorded."""
+    """Shapes and types of an operator's arguments; both () if not recorded."""
     strings = (*events.trace.strings, "")
     shapes, types = (strings[int(events.table[c][row])] for c in ("shapes", "dtypes"))
     if not shapes or not types:

@@ -1,9 +1,9 @@
-"""Data parallelism put into a single-process training step, as PyTorch's DDP does it.
+"""Add data parallelism to the recorded training step of one process, as PyTorch's DDP does.
 
-Gradients go into buckets in the order in which the backward pass finishes them; when the last
-gradient of a bucket is there, the bucket is all-reduced beside the rest of the backward pass;
-the optimizer waits for all of them.  Every gradient is copied into its bucket and back.
-(Li et al. 2020, "PyTorch Distributed", arXiv:2006.15704, sections 3.2 and 4.2.)
+Gradients go into buckets in the order in which the backward pass completes them. When the last
+gradient of a bucket is complete, the bucket is all-reduced concurrently with the rest of the
+backward pass. The optimizer waits for all buckets. Every gradient is copied into its bucket and
+back. (Li et al. 2020, "PyTorch Distributed", arXiv:2006.15704, sections 3.2 and 4.2.)
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ BUCKET = 25 * 2.0**20
 
 
 def bucket_ends(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
-    """Divide gradients into buckets: the end (exclusive) of each; one ends when it reaches its cap.
+    """Divide gradients into buckets; returns the end index (exclusive) of each.
+
+    A bucket ends when it reaches its size limit.
 
     Parameters
     ----------
-    size : (n,) bytes of each gradient
-    cap : bytes of every bucket; None for DDP's own, of which the first is smaller
+    size : size of each gradient in B, shape (n,)
+    cap : size limit of every bucket in B; None for DDP's default, whose first bucket is smaller
 
     Examples
     --------
@@ -67,28 +69,30 @@ def data_parallel(
     stretch: float = 1.0,
     sizes: Mapping[int, Bytes] | None = None,
 ) -> Graph:
-    """Add to the step of one process the ops that DDP adds; ``scale`` then makes ranks of it.
+    """Add the ops of DDP to the step of one process; ``scale`` then turns it into several ranks.
 
     Parameters
     ----------
-    graph : of that trace, one rank
+    graph : graph of that trace, with one rank
     copy_rate : ByteRate
-        At which the device copies gradients into buckets and back, each byte read and written.
+        Rate at which the device copies gradients into buckets and back; each byte is read and
+        written.
     in_flight : int
-        All-reduces that the library runs at once: 1 on NCCL's stream, 2 on gloo's threads.
+        Number of all-reduces that the library runs concurrently: 1 on NCCL's stream, 2 on gloo's
+        threads.
     bucket : Bytes or None
-        Cap of every bucket, as DDP is told; None where it is told none.
+        Bucket size limit given to DDP; None for its default.
     threads : bool
-        All-reduces run on threads beside the device's ops, not in their place.
+        True if all-reduces run on threads and do not occupy the device.
     stretch : float
         Factor by which recorded times were multiplied in the graph.
     sizes : mapping
-        Of gradients that are of another size than recorded, by the rows of their marks.
+        Size in B of each gradient whose size differs from the recorded one, by row of its mark.
 
     Raises
     ------
     TraceError
-        More than one rank, or gradients that were not recorded.
+        The trace has more than one rank, or gradients were not recorded.
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
@@ -97,7 +101,7 @@ def data_parallel(
 
 
 class _DdpInsertion:
-    """Inserts the ops of DDP between those of each step."""
+    """Builder that inserts the ops of DDP into each step."""
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class _DdpInsertion:
         self.tail: dict[int, int] = {}  # last op inserted after each op
 
     def _main_stream_ops(self) -> NDArray[np.int64]:
-        """Ops of the stream that has most of them, in order."""
+        """Ops of the stream that has the most ops, in order."""
         stream = self.block.ops.stream
         main = int(np.bincount(stream).argmax())
         rows = np.flatnonzero(stream == main)
@@ -162,12 +166,15 @@ class _DdpInsertion:
         )
 
     def _renumbered_successors(self) -> NDArray[np.int64]:
-        """Successors of the recorded ops; places after the rows move back by the inserted rows."""
+        """Successors of the recorded ops, renumbered to make room for the inserted rows."""
         values = self.block.successors.values.astype(np.int64)
         return np.where(values < self.base, values, values + len(self.rows))
 
     def _append_op(self, kind: Kind, stream: int, step: int, size: float, took: float) -> int:
-        """Row of a new op that moves ``size`` B and takes ``took`` s; NaN for a model's answer."""
+        """Append an op that moves ``size`` B and takes ``took`` s (NaN: a model predicts it).
+
+        Returns its row.
+        """
         signature = len(self.block.ops.signatures) if kind == Kind.COLLECTIVE else -1
         self.rows.append(
             {"kind": kind, "stream": stream, "period": step, "bytes": size, "duration": took,
@@ -201,7 +208,7 @@ class _DdpInsertion:
         self._insert_after(self._op_running_at(float(self.gradients.time[own[-1]])), back)
 
     def _insert_after(self, op: int, new: int) -> None:
-        """Insert an op after one of the main stream, and after those inserted there before."""
+        """Insert an op after an op of the main stream, and after those already inserted there."""
         before = self.tail.get(op, op)
         self.edges.append((before, new))
         if op in self.after:
@@ -209,7 +216,7 @@ class _DdpInsertion:
         self.tail[op] = new
 
     def _op_running_at(self, time: float) -> int:
-        """The op of the main stream that ran when a gradient was finished."""
+        """Op of the main stream that was running at the given time."""
         ends = self.end[self.host]
         # Recorded times are whole nanoseconds; half of one tells an end from what follows.
         at = int(np.searchsorted(ends, time - 5e-10))
@@ -217,7 +224,7 @@ class _DdpInsertion:
 
 
 def _end_times(block: FlatGraph) -> NDArray[np.float64]:
-    """(n,) s: end of each op that lasts as recorded and waits for its release and dependencies."""
+    """End time of each op in s, shape (n,), from durations, release times and dependencies."""
     from rustworkx import PyDiGraph, topological_sort
 
     n = len(block)

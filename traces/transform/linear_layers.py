@@ -1,8 +1,9 @@
-"""Linear layers of a recorded step: each matrix product of the forward pass, and its gradients.
+"""Linear layers of a recorded step: the GEMM of each forward pass, and the GEMMs of its gradients.
 
-A trace does not say which product is the gradient of which.  Sizes do: backward, layers come in
-opposite order, and a layer of T rows from k to n has the gradient of its weight, a product over T
-rows, and that of its input, one over n columns.  Only one way to read a step that way is accepted.
+A trace does not say which GEMM is the gradient of which. The sizes show it: the backward pass
+visits layers in reverse order. A layer that maps T rows from k to n columns has a weight gradient,
+a GEMM that sums over T, and an input gradient, a GEMM that sums over n. A step is accepted only if
+there is exactly one such interpretation.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ Product = tuple[int, int, int]
 
 
 class LinearLayer(NamedTuple):
-    """A linear layer in one step.
+    """Linear layer in one step.
 
     Parameters
     ----------
-    rows, inputs, outputs : sizes: T, k, n
-    forward : position of its product among the operators of the step
-    weight_gradient, input_gradient : positions of its gradients; -1 where none is made of the input
-    biased : whether a bias is added in its product
-    weight : sizes of its weight as the optimizer has it, (n, k) or (k, n)
-    certain : whether the sizes tell the two gradients apart
+    rows, inputs, outputs : sizes T, k, n
+    forward : index of its GEMM among the operators of the step
+    weight_gradient, input_gradient : indices of the GEMMs of its gradients; -1 if there is no input
+        gradient
+    biased : True if its GEMM also adds a bias
+    weight : shape of its weight as the optimizer sees it, (n, k) or (k, n)
+    certain : True if the sizes distinguish the two gradients
     """
 
     rows: int
@@ -41,12 +43,12 @@ class LinearLayer(NamedTuple):
 
     @property
     def transposed(self) -> bool:
-        """Whether its weight is kept as inputs by outputs."""
+        """True if the weight is stored as (inputs, outputs)."""
         return self.weight != (self.outputs, self.inputs)
 
     @property
     def backward(self) -> tuple[int, int]:
-        """Positions of the first and the last of its gradients."""
+        """Indices of the first and the last of its gradient GEMMs."""
         both = [p for p in (self.weight_gradient, self.input_gradient) if p >= 0]
         return min(both), max(both)
 
@@ -58,12 +60,13 @@ PRODUCTS = ("mm", "addmm")
 
 
 def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
-    """Linear layers of a step, in forward order.
+    """Find the linear layers of a step, in forward order.
 
     Raises
     ------
     ValueError
-        The products of the step are not one forward pass and its backward pass; says why not.
+        The GEMMs of the step cannot be read as one forward pass and its backward pass; with the
+        reason.
 
     Examples
     --------
@@ -96,7 +99,7 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
 
 
 def _product(operator: Operator) -> Product:
-    """Sizes of a matrix product."""
+    """Sizes (m, k, n) of a GEMM operator."""
     if len(operator.shapes) < 2:
         raise ValueError(f"{operator.name} has no recorded shapes (record_shapes=True)")
     (m, k), (_, n) = operator.shapes[1:3] if operator.name == "addmm" else operator.shapes[:2]
@@ -104,13 +107,16 @@ def _product(operator: Operator) -> Product:
 
 
 def _weight_gradients(of: Product) -> tuple[Product, Product]:
-    """The two products that may be the gradient of a layer's weight, as it is or transposed."""
+    """Sizes of the two GEMMs that can be the weight gradient of a layer: normal or transposed."""
     rows, inputs, outputs = of
     return (outputs, rows, inputs), (inputs, rows, outputs)
 
 
 def _backward_positions(sizes: list[Product], count: int) -> list[tuple[int, int]] | None:
-    """Numbers of the (weight's, input's) gradient of each of the first products, if all fit."""
+    """Indices (weight gradient, input gradient) for each of the first `count` GEMMs.
+
+    None if they do not fit.
+    """
     at, found = count, []
     for rows, inputs, outputs in reversed(sizes[:count]):
         weight, input_ = _weight_gradients((rows, inputs, outputs)), (rows, outputs, inputs)

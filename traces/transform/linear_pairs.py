@@ -1,8 +1,8 @@
-"""Pairs of linear layers that tensor-parallel ranks can share, found in a recorded step.
+"""Pairs of linear layers that tensor-parallel ranks can split, found in a recorded step.
 
 Megatron-LM (Shoeybi et al. 2019, arXiv:1909.08053, section 3) splits the first layer of a pair by
-columns and the second by rows; between them each rank has its share of the columns.  That is exact
-where what lies between treats every column, or every head of an attention, by itself.
+columns and the second by rows. Between them each rank holds its part of the columns. This is exact
+if the operators between treat every column, or every attention head, independently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ATTENTION = ("_scaled_dot_product", "_flash_attention", "_efficient_attention")
 
 
 class AttentionHeads(NamedTuple):
-    """An attention: its heads, those of keys and values, the tokens of a sample, a head's width."""
+    """Sizes of an attention: query heads, key heads, sequence length, and the widths of a head."""
 
     query: int
     key: int
@@ -37,14 +37,14 @@ class AttentionHeads(NamedTuple):
 
 
 class LinearPair(NamedTuple):
-    """Linear layers split by columns, and the one behind them that is split by rows.
+    """Pair of linear layers: one to three split by columns, then one split by rows.
 
     Parameters
     ----------
-    columns : one (fused), two (gated) or three (query, key, value), all of the same input
-    row : the layer behind
-    heads : of the attention between them; None of a perceptron
-    consumer : position of the operator that takes the gradient of their input; -1 for none
+    columns : one layer (fused), two (gated) or three (query, key, value), all with the same input
+    row : the layer that follows
+    heads : heads of the attention between them; None for an MLP
+    consumer : index of the operator that uses the gradient of their input; -1 if there is none
     """
 
     columns: tuple[LinearLayer, ...]
@@ -54,17 +54,17 @@ class LinearPair(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Rows of every layer."""
+        """Number of rows of every layer."""
         return self.row.rows
 
     @property
     def max_degree(self) -> int:
-        """Greatest number of ranks that can share the pair."""
+        """Maximum number of ranks that can split the pair."""
         return self.row.inputs if self.heads is None else gcd(self.heads.query, self.heads.key)
 
     @property
     def split_widths(self) -> set[int]:
-        """Sizes of columns between the layers by which a tensor that is split is known."""
+        """Numbers of columns that only split tensors between the layers have."""
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
         return wide - {self.columns[0].inputs, self.row.outputs}
@@ -73,12 +73,12 @@ class LinearPair(NamedTuple):
         return f"{' and '.join(map(str, self.columns))}, then {self.row}"
 
     def split(self, shape: Shape, degree: int) -> Shape | None:
-        """Sizes of one rank's share of a tensor between the layers; None of one that is whole.
+        """Shape of one rank's part of a tensor between the layers; None if the tensor is not split.
 
         Raises
         ------
         ValueError
-            As many heads as tokens: sizes do not tell which is which.
+            There are as many heads as tokens, so sizes do not distinguish the two.
         """
         if shape[-1] in self.split_widths and prod(shape[:-1]) == self.tokens:
             return (*shape[:-1], shape[-1] // degree)
@@ -99,12 +99,14 @@ class LinearPair(NamedTuple):
 
 
 def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
-    """Pairs of a step in forward order; its first and last layers may be in none, and stay whole.
+    """Find the pairs of a step, in forward order.
+
+    Only the first and the last linear layer may belong to no pair; these are not split.
 
     Raises
     ------
     ValueError
-        There is none, or another layer is in none; says which and why.
+        There is no pair, or another layer belongs to none; with the layer and the reason.
     """
     for operator in operators:
         if "conv" in operator.name:
@@ -136,7 +138,7 @@ def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
 def _refuse_use_outside(
     operators: Sequence[Operator], pairs: list[LinearPair], whole: list[LinearLayer]
 ) -> None:
-    """Refuse operators outside of pairs on tensors as wide as those between their layers."""
+    """Refuse operators outside of pairs that use tensors as wide as those inside a pair."""
     inside = {at for p in pairs for at in range(p.columns[0].forward, p.row.forward + 1)}
     backward = min(layer.backward[0] for layer in (*whole, *(p.row for p in pairs)))
     known = {n for layer in whole for n in (layer.inputs, layer.outputs)}
@@ -154,7 +156,7 @@ def _refuse_use_outside(
 def _pair_at(
     operators: Sequence[Operator], layers: list[LinearLayer], at: int
 ) -> tuple[LinearPair | None, str]:
-    """The pair that begins with a layer, or why there is none."""
+    """Pair that begins with the given layer, or None and the reason."""
     reasons: list[str] = []  # of layers whose sizes fit first
     for size in (1, 2, 3):
         columns, row = tuple(layers[at : at + size]), layers[at + size : at + size + 1]
@@ -170,18 +172,18 @@ def _pair_at(
 
 
 class _SizeMismatchError(ValueError):
-    """Layers that are no pair by their own sizes, whatever lies between them."""
+    """Layers that cannot be a pair because of their own sizes."""
 
 
 def _checked_pair(
     operators: Sequence[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer
 ) -> LinearPair:
-    """Pair of these layers.
+    """Build the pair of these layers.
 
     Raises
     ------
     ValueError
-        They are none, or nobody knows; says why.
+        They are not a pair, or it cannot be decided; with the reason.
     """
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
@@ -210,7 +212,7 @@ def _is_attention(operator: Operator) -> bool:
 def _heads(
     attention: list[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer
 ) -> AttentionHeads:
-    """AttentionHeads of the one attention between layers, which must use all that they make."""
+    """Heads of the single attention between the layers; it must use all their columns."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
         raise ValueError(f"{len(attention)} attentions lie between it and the next")
     query, key, value = attention[0].shapes[:3]
@@ -229,7 +231,7 @@ def _heads(
 
 
 def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
-    """Require that the columns which a perceptron makes are those that the next layer takes."""
+    """Require that the next layer takes exactly the columns that an MLP's first layers produce."""
     made = [c.outputs for c in columns]
     gated = made in ([2 * row.inputs], [row.inputs, row.inputs])
     if made != [row.inputs] and not gated:
@@ -244,12 +246,12 @@ def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
 
 
 def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
-    """Require that an operator between the layers of a pair is exact on one rank's share.
+    """Require that an operator between the layers of a pair is exact on one rank's part.
 
     Raises
     ------
     ValueError
-        It may mix what is split, or works on something else.
+        The operator may mix the parts, or uses another tensor.
     """
     known = operator.name in POINTWISE | JOINS or operator.name.startswith(ATTENTION)
     if not known:
@@ -267,12 +269,12 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
 
 
 def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPair:
-    """The pair with the operator that takes its input's gradient.
+    """Copy of the pair with the operator that uses the gradient of its input.
 
     Raises
     ------
     ValueError
-        The backward pass is not that of the pair.
+        The backward pass does not fit the pair.
     """
     if pair.row.input_gradient < 0:
         raise ValueError("the gradient of the next layer's input is not computed")
@@ -301,7 +303,7 @@ def _with_consumer(operators: Sequence[Operator], pair: LinearPair) -> LinearPai
 
 
 def is_input_sum(pair: LinearPair, operator: Operator) -> bool:
-    """Whether an operator adds up gradients of the input of the layers of a pair."""
+    """True if an operator adds gradients of the common input of a pair's layers."""
     shapes = list(operator.tensors)
     return operator.name == "add" and len(shapes) == 2 and all(
         s[-1] == pair.columns[0].inputs and prod(s[:-1]) == pair.tokens for s in shapes
@@ -311,7 +313,7 @@ def is_input_sum(pair: LinearPair, operator: Operator) -> bool:
 def backward_operators(
     operators: Sequence[Operator], pair: LinearPair
 ) -> Iterator[tuple[int, Operator]]:
-    """Operators behind the first gradient of a column layer; biases and weights' ops left out."""
+    """Yield operators after a column layer's first gradient, except those of weights."""
     first = min(c.backward[0] for c in pair.columns)
     for at, operator in enumerate(operators[first + 1 :], first + 1):
         weights = operator.gradient or operator.on_gradient
@@ -320,10 +322,10 @@ def backward_operators(
 
 
 def is_cast(operator: Operator, parameters: set[Shape]) -> bool:
-    """Whether an operator of the forward pass copies a weight, as autocast does."""
+    """True if an operator of the forward pass copies a weight, as autocast does."""
     return operator.name == "copy" and all(s in parameters for s in operator.tensors)
 
 
 def parameter_shapes(operators: Sequence[Operator]) -> set[Shape]:
-    """Sizes of all parameters, as their gradients tell them."""
+    """Shapes of all parameters, taken from their gradients."""
     return {s for o in operators if o.gradient for s in o.shapes if s}

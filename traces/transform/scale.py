@@ -1,8 +1,9 @@
-"""A recorded training step resized to more (or fewer) data-parallel ranks.
+"""Resize a recorded training step to more (or fewer) data-parallel ranks.
 
-Of D recorded replicas, new replica d does what recorded replica ``d mod D`` did, each rank what the
-rank at its place did.  A collective over all replicas becomes one over all new ones, a collective
-within a replica is copied with it.  How long the larger collectives take is the fabric's answer.
+With D recorded replicas, new replica d does what recorded replica ``d mod D`` did, and each of its
+ranks what the corresponding recorded rank did. A collective over all replicas becomes one over all
+new replicas. A collective within a replica is copied with it. The fabric model predicts the times
+of the larger collectives.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SHARING = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 
 @dataclass(frozen=True)
 class Layout:
-    """How ranks are numbered: tensor fastest, then data, then pipeline (Megatron's default)."""
+    """Numbering of ranks: tensor varies fastest, then data, then pipeline (Megatron's default)."""
 
     tensor: int = 1
     data: int = 1
@@ -47,7 +48,7 @@ class Layout:
     def to_replica(
         self, rank: NDArray[np.int32], replica: int | NDArray[np.int32], data: int
     ) -> NDArray[np.int32]:
-        """Rank at the same place in another replica of a layout with ``data`` replicas."""
+        """Corresponding rank in another replica of a layout with ``data`` replicas."""
         tensor, stage = rank % self.tensor, rank // (self.tensor * self.data)
         return np.asarray(tensor + self.tensor * (replica + data * stage), np.int32)
 
@@ -59,13 +60,17 @@ def scale(
 
     Parameters
     ----------
-    within : (n,) whether each op is a collective within a replica, however many ranks it has
+    graph : recorded graph
+    layout : numbering of the recorded ranks
+    data : new number of data-parallel replicas
+    within : True where an op is a collective within a replica, whatever its number of ranks, shape
+        (n,)
 
     Raises
     ------
     TraceError
-        Ranks that do not fit the layout; a collective over some replicas but not all, or over
-        replicas that share what they hold out, for another number of them.
+        The number of ranks does not fit the layout. Or a collective joins only some of the
+        replicas, or distributes shards over them, and the number of replicas changes.
 
     Examples
     --------
@@ -90,12 +95,12 @@ def scale(
 
 
 def replicate_ranks(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
-    """Put equal ranks beside each rank, all in the collectives that they share.
+    """Add identical ranks next to each rank; the copies of a rank share some collectives.
 
     Parameters
     ----------
-    copies : ranks in place of each
-    joint : (n,) whether each op is a collective that the copies of a rank share
+    copies : number of ranks that replace each rank
+    joint : True where an op is a collective that the copies of a rank share, shape (n,)
 
     Examples
     --------
@@ -114,7 +119,7 @@ def replicate_ranks(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Grap
 
 
 class _ScaledGraph:
-    """Copies of the recorded graph, joined in the collectives over all replicas."""
+    """Builder: copies of the recorded graph, joined by the collectives over all replicas."""
 
     def __init__(self, graph: Graph, layout: Layout, data: int):
         self.source, self.layout, self.data = graph, layout, data
@@ -122,13 +127,13 @@ class _ScaledGraph:
         self.copies = -(-data // layout.data)
 
     def join_replicas(self, within: NDArray[np.bool_] | None) -> None:
-        """Join replicas in the collectives that are over all of them."""
+        """Join the copies in the collectives over all replicas."""
         joint = self._is_joint_collective(within)
         self._refuse_shards(joint)
         self.join(joint)
 
     def join(self, joint: NDArray[np.bool_]) -> None:
-        """Number the ops of all copies; those that are joint once."""
+        """Number the ops of all copies; joint ops get one number for all copies."""
         layout, data, n = self.layout, self.data, len(self.block)
         self.joint = joint
         own = np.flatnonzero(~self.joint)
@@ -143,7 +148,7 @@ class _ScaledGraph:
         self.total = base + int(self.joint.sum())
 
     def _is_joint_collective(self, within: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-        """(n,) Whether each op is a collective over all replicas."""
+        """True where an op is a collective over all replicas, shape (n,)."""
         members = self.block.members
         replica = self.layout.replica(members.values)
         pairs = np.unique(np.stack([members.owner, replica], axis=1), axis=0)
@@ -163,7 +168,7 @@ class _ScaledGraph:
         return joint
 
     def _refuse_uneven_parts(self, joint: NDArray[np.bool_]) -> None:
-        """Refuse an all-to-all over all replicas whose parts are told rank by rank."""
+        """Refuse an all-to-all over all replicas whose parts are given for each rank."""
         if self.data == self.layout.data:
             return
         for row in np.flatnonzero(joint).tolist():
@@ -176,7 +181,7 @@ class _ScaledGraph:
                 )
 
     def _refuse_shards(self, joint: NDArray[np.bool_]) -> None:
-        """Refuse joint collectives of which a buffer is one replica's share of another."""
+        """Refuse collectives over all replicas that distribute shards, such as all-gather."""
         if self.data == self.layout.data:
             return
         for row in np.flatnonzero(joint).tolist():
@@ -191,7 +196,7 @@ class _ScaledGraph:
                 )
 
     def graph(self, facts: Mapping[str, object]) -> Graph:
-        """Make the graph of all copies, their joint collectives over all new replicas."""
+        """Build the graph of all copies."""
         block = self.block
         source = np.zeros(self.total, np.int64)
         copy = np.zeros(self.total, np.int64)
@@ -216,12 +221,12 @@ class _ScaledGraph:
         )
 
     def _new_rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:
-        """New rank of recorded ranks in their copies."""
+        """New rank number of a recorded rank in one of the copies."""
         replica = np.asarray(self.layout.replica(rank) + copy * self.layout.data, np.int32)
         return self.layout.to_replica(rank, replica, self.data)
 
     def _added_member_places(self) -> tuple[Participants, NDArray[np.int64]]:
-        """Places of collectives' further members; and (copies, places) the new place of each."""
+        """Added participants of collectives, and each participant's new index in each copy."""
         block, n = self.block, len(self.block)
         op = block.op_of_place
         members = []  # copy, old place, new op, rank
@@ -256,7 +261,7 @@ class _ScaledGraph:
         )
 
     def _successors(self, place: NDArray[np.int64]) -> Csr:
-        """Dependencies of all copies, each once."""
+        """Dependencies of all copies, without duplicates."""
         block = self.block
         pairs = []
         for c in range(self.copies):

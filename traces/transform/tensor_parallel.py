@@ -1,7 +1,7 @@
-"""Tensor parallelism put into a recorded step: ops reshaped, all-reduces among the ranks added.
+"""Add tensor parallelism to a recorded step: resized ops, and all-reduces among ranks.
 
-An op that is other work than recorded has no recorded time: a model must answer for it.  All else
-stays as recorded: what only calls others, host threads, dependencies.
+An op whose work changes loses its recorded time, so that a model must predict it. Everything else
+is kept as recorded: operators that only call others, host threads, dependencies.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ REDUCES = "all-reduce of tensor-parallel ranks"
 
 
 def reshape_ops(graph: Graph, plan: TensorPlan, described: GraphWithOperators) -> Graph:
-    """Ops of a recorded graph as one of several tensor-parallel ranks does them.
+    """Resize the ops of a recorded graph to those of one tensor-parallel rank.
 
     Parameters
     ----------
-    graph : as recorded, with times; ops that were added to it stand behind the recorded ones
-    described : the recorded graph described by ``plan.sharded_trace``, and the operators of its ops
+    graph : recorded graph with times; ops that were added to it come after the recorded ones
+    described : graph whose ops are described by ``plan.sharded_trace``, with the operator of each
+        op
 
     Raises
     ------
     TraceError
-        An op whose operands are not recorded would be other work.
+        The work of an op would change, but its operands were not recorded.
     """
     n = len(described.operator)
     was, new = graph.ops.take(np.arange(n)), described.graph.ops
@@ -78,7 +79,7 @@ def reshape_ops(graph: Graph, plan: TensorPlan, described: GraphWithOperators) -
 def _refuse_unknown(
     graph: Graph, described: GraphWithOperators, assumed: NDArray[np.bool_]
 ) -> None:
-    """Refuse ops that nobody knows: kernels of no operator, and such as have no operands."""
+    """Refuse ops of unknown work: kernels without operator, ops without recorded operands."""
     ops = described.graph.ops
     apart = (ops.kind == Kind.COMPUTE) & (ops.period >= 0) & (ops.signature >= 0)
     apart &= described.operator < 0
@@ -97,18 +98,18 @@ def _refuse_unknown(
 
 
 def with_all_reduces(graph: Graph, plan: TensorPlan, operator: Ints, *, threads: bool) -> Graph:
-    """Add the all-reduces among tensor-parallel ranks, of one of them, and biases behind them.
+    """Copy of one rank's graph with tensor-parallel all-reduces, and biases after them.
 
     Parameters
     ----------
-    operator : of the recorded ops, as ``GraphWithOperators`` has them
-    threads : they run on threads beside the device's ops, not in their place
+    operator : operator of each recorded op, see ``GraphWithOperators``
+    threads : True if the all-reduces run on threads and do not occupy the device
     """
     return _Reductions(graph, plan, operator, "network" if threads else "compute").graph()
 
 
 class _Reductions:
-    """Ops added behind products, and before what takes the gradients of inputs."""
+    """Builder that adds all-reduces after row-split GEMMs and before users of input gradients."""
 
     def __init__(self, graph: Graph, plan: TensorPlan, operator: Ints, kind: str):
         self.source, self.plan, self.kind = graph, plan, kind
@@ -151,7 +152,7 @@ class _Reductions:
         return replace(self.source, blocks=(block,), labels=labels, streams=streams)
 
     def _anchors(self, reduction: PlannedAllReduce) -> Iterator[int]:
-        """The op of each rank behind or before which a reduction lies."""
+        """Yield, for each rank, the op after or before which an all-reduce is inserted."""
         found = [self.ops_of[r] for r in reduction.rows if r in self.ops_of]
         rows = (
             [r for some in found for r in some] if reduction.forward else found[0] if found else []
@@ -168,7 +169,7 @@ class _Reductions:
             yield max(mine) if reduction.forward else min(mine)
 
     def _add(self, reduction: PlannedAllReduce, row: int) -> None:
-        """Add a reduction, and the bias, behind or before an op."""
+        """Insert an all-reduce, and the bias if any, after or before an op."""
         new = [self._reduce(reduction.operand, row)]
         if reduction.bias is not None:
             new.append(self._bias(reduction.operand, reduction.bias, row))
@@ -203,11 +204,11 @@ class _Reductions:
 
 
 def is_tensor_all_reduce(graph: Graph) -> NDArray[np.bool_]:
-    """(n,) Whether each op is an all-reduce among tensor-parallel ranks."""
+    """True where an op is an all-reduce among tensor-parallel ranks, shape (n,)."""
     number = [i for i, label in enumerate(graph.labels) if label.name == REDUCES]
     return np.isin(graph.ops.label, number)
 
 
 def expand_tensor_ranks(graph: Graph, degree: int) -> Graph:
-    """Each rank as several beside each other, which meet in the all-reduces among them."""
+    """Replace each rank by ``degree`` identical ranks that share its tensor all-reduces."""
     return replicate_ranks(graph, degree, is_tensor_all_reduce(graph))

@@ -1,8 +1,8 @@
-"""Where and how the steps of a trace are shared among tensor-parallel ranks.
+"""Plan of how tensor-parallel ranks split the steps of a trace.
 
-What each operator becomes is written into a copy of the trace (``told``): the same events at the
-same times, with the names and sizes that they would have, from which signatures, flop and bytes
-follow as of any trace.
+The new operators are written into a copy of the trace (``sharded_trace``): the same events at the
+same times, with the names and sizes that they would have on one rank. Signatures, flop and bytes
+follow from the copy as from any trace.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ from .tensor_shards import (
 
 
 class PlannedAllReduce(NamedTuple):
-    """An all-reduce among tensor-parallel ranks.
+    """Planned all-reduce among tensor-parallel ranks.
 
     Parameters
     ----------
-    rows : of the operators behind which it lies, or before the first of which that became an op
-    forward : whether it lies behind
-    operand : what is reduced
-    bias : that is added to it then; None for none
+    rows : rows of the operators after which it is inserted; or before the first of them that became
+        an op
+    forward : True if it is inserted after them (forward pass), False if before (backward pass)
+    operand : tensor that is reduced
+    bias : bias that is added afterwards; None if there is none
     """
 
     rows: tuple[int, ...]
@@ -62,18 +63,18 @@ class PlannedAllReduce(NamedTuple):
 
 
 class TensorPlan(NamedTuple):
-    """How the steps of a trace are shared.
+    """Plan of how tensor-parallel ranks split the steps of a trace.
 
     Parameters
     ----------
     degree : number of ranks
-    source : the trace as recorded
-    sharded_trace : the trace as one of them would have recorded it, but for its times
-    changed : rows of events that are other work than recorded
-    reductions : of all ranks and steps
-    gradient_bytes : size of each gradient that is split, by the row of its mark
-    pairs : of linear layers in a step
-    whole : linear layers that every rank has whole, as text
+    source : recorded trace
+    sharded_trace : trace as one of these ranks would have recorded it, except for times
+    changed : rows of events whose work changes
+    reductions : all-reduces of all ranks and steps
+    gradient_bytes : size in B of each gradient that is split, by the row of its mark
+    pairs : number of pairs of linear layers in a step
+    whole : linear layers that are not split, as text
     """
 
     degree: int
@@ -86,7 +87,7 @@ class TensorPlan(NamedTuple):
     whole: str
 
     def size_ratios(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(n,) Size of an operator's first tensor over its recorded size."""
+        """New size over recorded size of each operator's first tensor, shape (n,)."""
 
         def size(trace: Trace, row: int) -> int:
             shapes, types = (trace.text(c)[row] for c in ("shapes", "dtypes"))
@@ -96,12 +97,12 @@ class TensorPlan(NamedTuple):
 
 
 def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
-    """Find out how a trace is shared among ``degree`` tensor-parallel ranks.
+    """Plan how ``degree`` tensor-parallel ranks split a trace.
 
     Raises
     ------
     TraceError
-        It cannot be, exactly; says where, why, and what can be done instead.
+        No exact split is possible; with the place, the reason, and an alternative.
     """
     texts = _Texts(trace)
     reductions: list[PlannedAllReduce] = []
@@ -139,7 +140,7 @@ COMPILED = re.compile(r"Torch-Compiled|CompiledFunction|triton_|## Call Compiled
 
 
 def _refuse_unreadable(events: RankTrace) -> None:
-    """Refuse recordings whose kernels are not those of the operators around them."""
+    """Refuse recordings whose kernels do not belong to the operators around them."""
     if (events.table["graph_node"] >= 0).any():
         raise ValueError("its kernels were launched as a CUDA graph, which has no operators")
     compiled = np.flatnonzero(events.name_matches(COMPILED))
@@ -153,7 +154,7 @@ def _refuse_unreadable(events: RankTrace) -> None:
 
 
 def _refuse_uneven(pairs: Sequence[LinearPair], degree: int) -> None:
-    """Refuse a degree by which heads or columns cannot be divided."""
+    """Refuse a degree that does not divide the heads or columns."""
     for pair in pairs:
         if pair.max_degree % degree == 0:
             continue
@@ -190,7 +191,7 @@ def _planned_all_reduces(
 
 
 class _Texts:
-    """Names, sizes and types of the events of a trace, some of them rewritten."""
+    """Names, shapes and types of the events of a trace, of which some are rewritten."""
 
     def __init__(self, trace: Trace):
         self.source = trace
@@ -200,7 +201,7 @@ class _Texts:
         self.changed: set[int] = set()
 
     def write(self, events: RankTrace, operators: Sequence[Operator], shares: ShardedStep) -> None:
-        """Rewrite the operators of one step, and those inside them."""
+        """Rewrite the operators of one step, and the operators nested inside them."""
         for at, new in shares.operators.items():
             operator = operators[at]
             self._put(int(events.rows[operator.row]), new.shapes, new.types, new.name)
@@ -232,7 +233,7 @@ class _Texts:
         return self.number[text]
 
     def trace(self) -> tuple[Trace, frozenset[int]]:
-        """The trace as it is told now, and the rows that were rewritten."""
+        """Trace with the rewritten texts, and the rows that were rewritten."""
         events = self.source.events.replace(**self.columns)
         told = replace(self.source, events=events, strings=tuple(self.strings))
         return told, frozenset(self.changed)

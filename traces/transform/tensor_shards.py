@@ -1,10 +1,11 @@
-"""What each operator of a recorded step becomes on one of several tensor-parallel ranks.
+"""Operators of a recorded step on one of several tensor-parallel ranks.
 
-Of a pair of linear layers (``linear_pairs.py``) every rank has its columns of the first and its
-rows of the second: their products, gradients, biases, and all that lies between get its share of
-the sizes; so do the ops on those weights, of DDP and of the optimizer.  What is reduced among the
-ranks: the output of the second layer, and the gradient of the first one's input (f and g of
-Megatron-LM, arXiv:1909.08053, figure 3).  The bias of the second is added behind that.
+Each rank holds some columns of the first layer of a pair (``linear_pairs.py``) and the
+corresponding rows of the second. Its GEMMs, gradients, biases, and all operators between the layers
+shrink accordingly, and so do the operators of DDP and of the optimizer on these weights.
+All-reduced among the ranks are the output of the second layer and the gradient of the first layer's
+input (f and g of Megatron-LM, arXiv:1909.08053, figure 3). The bias of the second layer is added
+after the all-reduce.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ OF_WEIGHTS = POINTWISE | {
 
 
 class ShardedOperator(NamedTuple):
-    """What an operator is on one rank.
+    """Operator as it is on one rank.
 
     Parameters
     ----------
-    shapes, types : of its arguments
-    share : sizes of one rank's share of a tensor of these sizes, or None: for operators inside it
-    element : type of the tensors in lists, which profilers leave out; "" where nobody knows
-    name : "" for the same as recorded
+    shapes, types : shapes and types of its arguments
+    share : function from a tensor's shape to its shape on one rank, or None if not split; for the
+        operators nested inside
+    element : element type of tensors in lists, which profilers omit; "" if unknown
+    name : new name; "" if it stays as recorded
     """
 
     shapes: tuple[Any, ...]
@@ -50,15 +52,15 @@ class ShardedOperator(NamedTuple):
 
 
 class TensorAllReduce(NamedTuple):
-    """An all-reduce among the tensor-parallel ranks, and the bias added behind it.
+    """All-reduce among the tensor-parallel ranks, and the bias added after it.
 
     Parameters
     ----------
-    position : of the operator behind which it lies, or, backward, before which
-    forward : whether it lies behind
-    type : of its elements, as the profiler writes it
-    shape : of what is reduced
-    bias : sizes of the bias that is added; () for none
+    position : index of the operator after which it is inserted; in the backward pass, before which
+    forward : True in the forward pass
+    type : element type, as the profiler writes it
+    shape : shape of the tensor that is reduced
+    bias : shape of the bias that is added; () if there is none
     """
 
     position: int
@@ -69,13 +71,13 @@ class TensorAllReduce(NamedTuple):
 
 
 class ShardedStep(NamedTuple):
-    """A step on one of several tensor-parallel ranks.
+    """One step as it is on one of several tensor-parallel ranks.
 
     Parameters
     ----------
-    operators : by position in the step
+    operators : changed operators, by index in the step
     reduced : all-reduces among the ranks
-    gradients : shape on one rank, by position of the mark of a gradient that is split
+    gradients : shape on one rank of each gradient that is split, by index of its mark
     """
 
     operators: dict[int, ShardedOperator]
@@ -86,18 +88,18 @@ class ShardedStep(NamedTuple):
 def tensor_shards(
     operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int
 ) -> ShardedStep:
-    """Share of one of ``degree`` ranks in a step.
+    """Compute the part of a step that one of ``degree`` tensor-parallel ranks executes.
 
     Raises
     ------
     ValueError
-        It is not known what an operator would be; says which and why.
+        It is unknown what an operator would become; with the operator and the reason.
     """
     return _Sharder(operators, pairs, degree).shares()
 
 
 class _Sharder:
-    """Goes through the pairs of a step, then through what is done to their weights."""
+    """Builder of a sharded step: first the pairs of layers, then the operators on their weights."""
 
     def __init__(self, operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int):
         self.operators, self.pairs, self.degree = operators, pairs, degree
@@ -120,7 +122,7 @@ class _Sharder:
         return ShardedStep(self.found, reduced, self.gradients)
 
     def _products(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
-        """Sizes of a layer's products where it has these outputs and inputs."""
+        """Rewrite the GEMMs of a layer to the given numbers of outputs and inputs."""
         rows = layer.rows
         forward = ((rows, inputs), (inputs, outputs))
         if not layer.biased:
@@ -139,7 +141,7 @@ class _Sharder:
         self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)), (first, last))
 
     def _rewrite(self, at: int, tensors: tuple[Shape, ...], result: Shape = ()) -> None:
-        """An operator whose first arguments, all tensors, have these sizes; and what it makes."""
+        """Rewrite an operator: shapes of its first arguments (all tensors), and of its result."""
         operator = self.operators[at]
         shapes = (*tensors, *operator.shapes[len(tensors) :])
         share = dict(zip(operator.shapes, tensors, strict=False))
@@ -149,7 +151,7 @@ class _Sharder:
         self.found[at] = ShardedOperator(shapes, operator.types, share.get)
 
     def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
-        """Find when the gradients of a layer's weight, and of a split bias, are done."""
+        """Find the marks of complete gradients of a layer's weight and of a split bias."""
         outputs = layer.outputs // (self.degree if columns else 1)
         inputs = layer.inputs // (1 if columns else self.degree)
         share = (inputs, outputs) if layer.transposed else (outputs, inputs)
@@ -173,7 +175,7 @@ class _Sharder:
                 self._split(pair, at)
 
     def _between_backward(self, pair: LinearPair) -> None:
-        """Operators from the gradients of the second layer to those of the first."""
+        """Rewrite the operators between the second layer's gradients and the first's."""
         first = min(c.backward[0] for c in pair.columns)
         last = max(c.backward[1] for c in pair.columns)
         for at in range(pair.row.backward[1] + 1, len(self.operators)):
@@ -193,7 +195,7 @@ class _Sharder:
                 self._split(pair, at)
 
     def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
-        """The gradient of a bias: split behind the columns' products, whole before them."""
+        """Rewrite the gradient of a bias: split for the first layers, unchanged for the last."""
         operator = self.operators[at]
         (shape,) = operator.tensors
         wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}
@@ -203,12 +205,12 @@ class _Sharder:
             self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
 
     def _split(self, pair: LinearPair, at: int) -> None:
-        """An operator between the layers of a pair, on one rank's share."""
+        """Rewrite an operator between the layers of a pair to one rank's part."""
         element = self.operators[pair.columns[0].forward].types[0]
         self._map(at, lambda s: pair.split(s, self.degree), element)
 
     def _map(self, at: int, share: Callable[[Shape], Shape | None], element: str) -> None:
-        """An operator each of whose tensors is shared out, or whole."""
+        """Rewrite an operator by applying `share` to the shape of each of its tensors."""
         shapes, types = self.operators[at].shapes, self.operators[at].types
         self.found[at] = ShardedOperator(
             shard_shapes(shapes, share), with_list_types(types, element), share, element
@@ -231,7 +233,7 @@ class _Sharder:
             yield TensorAllReduce(pair.consumer, False, element, (first.rows, first.inputs))
 
     def _of_weights(self) -> None:
-        """Operators of DDP and of the optimizer on weights that are split."""
+        """Rewrite the operators of DDP and of the optimizer on weights that are split."""
         share: dict[Shape, Shape] = {}
         for at, shape in self.gradients.items():
             share.setdefault(self.operators[at].shapes[0], shape)
@@ -260,7 +262,7 @@ class _Sharder:
             self._map(at, share.get, element)
 
     def _may_be_of_weights(self, at: int, operator: Operator, backward: int) -> bool:
-        """Whether an operator is of weights, not of activations of the same sizes."""
+        """True if an operator works on weights, not on activations of the same shape."""
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):
             raise ValueError(
@@ -270,7 +272,7 @@ class _Sharder:
 
 
 def _stays_whole(shape: Shape) -> None:
-    """No share of a tensor: it is whole on every rank."""
+    """Share function of a tensor that is not split: returns None."""
 
 
 def _sized(shape: Shape) -> str:
@@ -280,7 +282,7 @@ def _sized(shape: Shape) -> str:
 def shard_shapes(
     shapes: tuple[Any, ...], share: Callable[[Shape], Shape | None]
 ) -> tuple[Any, ...]:
-    """Sizes of all arguments, those of tensors that are shared out replaced.
+    """Shapes of all arguments, with the shapes of split tensors replaced.
 
     >>> shard_shapes(((4, 8), (), ((8,), (3,))), {(4, 8): (4, 4), (8,): (4,)}.get)
     ((4, 4), (), ((4,), (3,)))
@@ -295,7 +297,9 @@ def shard_shapes(
 
 
 def with_list_types(types: tuple[str, ...], element: str) -> tuple[str, ...]:
-    """Types of arguments; of lists of tensors, of which profilers leave it out, this one.
+    """Types of arguments, with the given element type added to lists of tensors.
+
+    Profilers omit the element type of lists.
 
     >>> with_list_types(("TensorList", "Scalar"), "float")
     ('TensorList[float]', 'Scalar')

@@ -1,1 +1,1 @@
-"""Models to profile: plain training scripts, each run as ``python -m``; they need torch."""
+"""Example models to profile: plain training scripts, run with ``python -m``; they need torch."""

@@ -16,7 +16,7 @@ from .train import common_argument_parser, train
 
 
 class Block(nn.Module):
-    """A transformer block: causal attention and a perceptron, each added to its input."""
+    """Transformer block: causal attention and an MLP, each added to its input."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -29,7 +29,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output."""
+        """Compute the block's output."""
         x = x + self.project(self.attend(self.norm_1(x)))
         return x + self.mlp(self.norm_2(x))
 
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """The whole model, from tokens to one logit per word of the vocabulary."""
+    """GPT model: from tokens to one logit per word of the vocabulary."""
 
     def __init__(self, words: int, width: int, layers: int, length: int):
         super().__init__()
@@ -53,7 +53,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits, (samples * length, words)."""
+        """Logits of shape (samples * length, words)."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.blocks(self.words(tokens) + self.places(places))
         return self.head(self.norm(hidden)).flatten(0, 1)
@@ -84,7 +84,7 @@ def train_on_tokens(make: Callable[[], nn.Module], args: argparse.Namespace) -> 
 
 
 def main() -> None:
-    """Train."""
+    """Train the model with command-line arguments."""
     args = token_arguments(__doc__ or "").parse_args()
     train_on_tokens(lambda: GPT(args.words, args.width, args.layers, args.length), args)
 

@@ -1,7 +1,7 @@
-"""A small mixture of experts: GPT's blocks, whose perceptron is four experts of equal capacity.
+"""Small mixture of experts: GPT's blocks, whose MLP is four experts of equal capacity.
 
-Each expert takes the tokens that want it most, as many as all take (expert choice, Zhou et al.
-2022, arXiv:2202.09368), so that every shape is known before any value is.
+Each expert takes the tokens with the highest scores for it, the same number for every expert
+(expert choice, Zhou et al. 2022, arXiv:2202.09368). So every shape is known before any value is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from .gpt import GPT, Block, token_arguments, train_on_tokens
 
 
 class ExpertLayer(nn.Module):
-    """Experts: a router, and two products each; a token goes to ``chosen`` in the mean."""
+    """Layer of experts: a router, and two GEMMs per expert.
+
+    A token goes to ``chosen`` experts on average.
+    """
 
     def __init__(self, width: int, count: int, chosen: int, inner: int):
         super().__init__()
@@ -23,7 +26,7 @@ class ExpertLayer(nn.Module):
         self.second = nn.Parameter(torch.randn(count, inner, width) * inner**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the experts add to the tokens."""
+        """Output of the experts, which is added to the tokens."""
         tokens = x.flatten(0, 1)
         wanted = self.router(tokens).softmax(-1)
         rows = len(tokens) * self.chosen // self.count
@@ -35,7 +38,7 @@ class ExpertLayer(nn.Module):
 
 
 class MoE(GPT):
-    """GPT, the perceptrons of which are mixtures of experts."""
+    """GPT model whose MLPs are mixtures of experts."""
 
     def __init__(self, words: int, width: int, layers: int, length: int, experts: int, chosen: int):
         super().__init__(words, width, layers, length)
@@ -45,7 +48,7 @@ class MoE(GPT):
 
 
 def main() -> None:
-    """Train."""
+    """Train the model with command-line arguments."""
     parser = token_arguments(__doc__ or "")
     parser.add_argument("--experts", type=int, default=4)
     parser.add_argument("--chosen", type=int, default=2, help="experts of a token, in the mean")

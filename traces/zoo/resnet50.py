@@ -1,6 +1,6 @@
 """ResNet-50 (He et al. 2016, doi:10.1109/CVPR.2016.90, table 1), trained on random images.
 
-Stride 2 sits in the 3x3 convolution of a bottleneck, as most implementations since have it.
+The stride of 2 is in the 3x3 convolution of a bottleneck, as in most later implementations.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ EXPANSION = 4
 
 
 def conv_and_norm(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
-    """A convolution and its normalisation."""
+    """Convolution followed by batch norm."""
     layer = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs))
 
 
 class Bottleneck(nn.Module):
-    """A bottleneck block: convolutions 1x1, 3x3 and 1x1, added to its input."""
+    """Bottleneck block: convolutions 1x1, 3x3 and 1x1, added to the input."""
 
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
@@ -33,13 +33,13 @@ class Bottleneck(nn.Module):
         self.shortcut = nn.Identity() if same else conv_and_norm(inputs, outputs, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block's output."""
+        """Compute the block's output."""
         inner = self.mix(self.reduce(x).relu_()).relu_()
         return (self.expand(inner) + self.shortcut(x)).relu_()
 
 
 def resnet50(classes: int = 1000) -> nn.Sequential:
-    """ResNet-50, 25.6 M parameters with 1000 classes."""
+    """Build ResNet-50; it has 25.6 M parameters with 1000 classes."""
     layers: list[nn.Module] = [
         conv_and_norm(3, 64, 7, 2),
         nn.ReLU(inplace=True),
@@ -54,7 +54,7 @@ def resnet50(classes: int = 1000) -> nn.Sequential:
 
 
 def main() -> None:
-    """Train."""
+    """Train the model with command-line arguments."""
     parser = common_argument_parser(__doc__ or "", batch=8)
     parser.add_argument("--image", type=int, default=64, help="pixels a side")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Training loop that the models of this folder share.
+"""Training loop shared by the example models.
 
-Under a launcher that sets ``WORLD_SIZE`` it trains data-parallel over gloo, or NCCL on GPUs.
+Under a launcher that sets ``WORLD_SIZE`` it trains data-parallel, over gloo, or over NCCL on GPUs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import distributed as dist
 
 
 def common_argument_parser(description: str, *, batch: int) -> argparse.ArgumentParser:
-    """Command-line arguments that every model takes."""
+    """Parser of the command-line arguments that every example model takes."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=batch, help="samples a rank and step")
@@ -30,7 +30,7 @@ def train(
     batch: Callable[[], tuple[Tensor, Tensor]],
     args: argparse.Namespace,
 ) -> float:
-    """Train for ``args.steps`` steps on synthetic batches and return the last loss."""
+    """Train for ``args.steps`` steps on synthetic batches; returns the last loss."""
     device = torch.device(args.device)
     replica = _wrap_in_ddp(model.to(device), args)
     step = optimizer(replica.parameters())
@@ -48,7 +48,7 @@ def train(
 
 
 def _wrap_in_ddp(model: nn.Module, args: argparse.Namespace) -> nn.Module:
-    """The model, wrapped in DDP where a launcher started several ranks."""
+    """Wrap the model in DDP if a launcher started several ranks; otherwise return it unchanged."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return model
     dist.init_process_group("nccl" if args.device.startswith("cuda") else "gloo")

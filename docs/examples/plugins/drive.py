@@ -1,4 +1,4 @@
-"""A kind of part: flash drives in a machine, and who answers for reads from them."""
+"""Example of a machine part: flash drives, and a backend that times reads from them."""
 
 from collections.abc import Iterable
 
@@ -11,16 +11,16 @@ from foretrace.sim.units import ByteRate, Bytes, Seconds
 
 @part("drive")
 class Drive(NodePart):
-    """A flash drive, whose reads share its rate.
+    """Flash drive whose concurrent reads share its rate.
 
     Parameters
     ----------
     bandwidth : ByteRate
-        Of reading.
+        Read rate.
     latency : Seconds
-        From the call to the first byte.
+        Time from the call to the first byte.
     size : Bytes
-        Of one drive.
+        Storage size of one drive.
     """
 
     priced_by = "size"
@@ -34,7 +34,7 @@ class Drive(NodePart):
 
 @backend("drive-reads")
 class DriveReads(Backend):
-    """DMA engines that read from the drive of their GPU."""
+    """Backend for DMA engines that read from the drive of their GPU."""
 
     source = "model:drive-reads"
     uniform = False

@@ -1,9 +1,10 @@
-"""A cluster's jobs: a scheduler, checkpoints, and what a machine that fails costs each of them.
+"""Example of a fleet: a job scheduler, checkpoints, and the cost of a machine failure for each job.
 
-Two workloads.  ``fleet`` launches its jobs as they arrive and owns the GPUs; a job of it is a
-``Checkpointed`` training, which asks for GPUs, works step by step, saves every few steps, and after
-a failure asks again and starts from what it saved.  The completion time of a job is the makespan
-of its result: from its arrival to its last end, waiting for GPUs included.
+The workload ``fleet`` launches jobs as they arrive and owns the GPUs. Each job is a
+``Checkpointed`` training: it requests GPUs, runs step by step, and saves a checkpoint every few
+steps. After a failure it requests GPUs again and continues from its last checkpoint. The
+completion time of a job is the makespan of its result, from arrival to last end, including the
+wait for GPUs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from foretrace.sim.units import Bytes, Flop, Seconds
 
 
 class Ask(NamedTuple):
-    """What one job of the fleet asks for."""
+    """Resources that one job of the fleet requests."""
 
     gpus: int
     steps: int
@@ -35,17 +36,17 @@ class Ask(NamedTuple):
 
 
 class Checkpointed(Workload):
-    """Training that saves its state, on whatever GPUs it is given.
+    """Training with checkpoints, which runs on whatever GPUs it is given.
 
     Parameters
     ----------
     allocator : Allocator
-        Who hands out GPUs.
+        Allocator that hands out GPUs.
     ask : Ask
-        How many GPUs and steps.
-    every : steps from one checkpoint to the next
-    save, load : s that a checkpoint, and a restart from one, take
-    flop, bytes : of a step on each GPU, and of its all-reduce
+        Number of GPUs and steps.
+    every : number of steps between checkpoints
+    save, load : duration in s of saving a checkpoint, and of restarting from one
+    flop, bytes : work of a step on each GPU, and size of its all-reduce
     """
 
     metrics = (
@@ -68,7 +69,7 @@ class Checkpointed(Workload):
         self.save, self.load, self.flop, self.bytes = save, load, flop, bytes
 
     def step(self) -> Graph:
-        """Compute on every GPU, then an all-reduce."""
+        """Graph of one step: compute on every GPU, then an all-reduce."""
         build, ranks = Builder("step"), range(self.ask.gpus)
         layers = {"flop": self.flop, "bytes": 0.0, "signature": "compute:layers bf16[]"}
         work = [build.op(Kind.COMPUTE, rank=r, **layers) for r in ranks]
@@ -78,7 +79,7 @@ class Checkpointed(Workload):
         return build.graph()
 
     def start(self, job):
-        """Until every step is done: get GPUs, go on from the last checkpoint, give them back."""
+        """Process of the job: get GPUs, continue from the last checkpoint, release the GPUs."""
         graph = self.step()
 
         def train(sim):
@@ -109,12 +110,12 @@ class Checkpointed(Workload):
 
 @workload("fleet")
 class Fleet(Workload):
-    """Jobs that share GPUs, first come first served.
+    """Jobs that share GPUs, first come, first served.
 
     Parameters
     ----------
-    jobs : mapping of Ask by name
-    every : steps from one checkpoint to the next
+    jobs : request (``Ask``) of each job, by name
+    every : number of steps between checkpoints
     """
 
     def __init__(self, *, jobs: Mapping[str, Ask], every: int = 5):
@@ -135,23 +136,23 @@ class Fleet(Workload):
 
 @process("crash")
 class Crash:
-    """A machine that fails, and is repaired.
+    """Process that makes one machine fail and repairs it later.
 
     Parameters
     ----------
     node : str
-        Its name.
+        Name of the machine.
     at : Seconds
-        When it fails.
+        Time of the failure.
     repair : Seconds
-        How long it is out of order.
+        Time from the failure to the repair.
     """
 
     def __init__(self, *, node: str, at: Seconds, repair: Seconds):
         self.node, self.at, self.repair = node, at, repair
 
     def __call__(self, sim):
-        """Fail it, then restore it."""
+        """Wait, fail the machine, wait for the repair time, restore it."""
         yield sim.wait(self.at)
         sim.fail(self.node)
         yield sim.wait(self.repair)

@@ -1,4 +1,4 @@
-"""Cores of a SmartNIC that run ops of their own kind: a role, a kind of op, a part, who answers."""
+"""Example of SmartNIC cores with their own kind of op: a role, a kind, a part and a backend."""
 
 from collections.abc import Iterable
 
@@ -13,14 +13,14 @@ PACKETS = Kind.register("packets", role=CORES.name)
 
 @part("dpu")
 class Dpu(NodePart):
-    """A SmartNIC with cores, each of which handles the packets of one message at a time.
+    """SmartNIC with cores; each core handles the packets of one message at a time.
 
     Parameters
     ----------
     cores : int
-        Messages at once; others queue.
+        Number of messages handled at once; others queue.
     latency : Seconds
-        From the doorbell to the first packet.
+        Time from the doorbell to the first packet.
     """
 
     def __init__(self, *, cores: int = 8, latency: Seconds = 0.0):
@@ -33,12 +33,12 @@ class Dpu(NodePart):
 
 @backend("nic-cores")
 class NicCores(Backend):
-    """Cores that handle packets at a constant rate.
+    """Backend for NIC cores that handle packets at a constant rate.
 
     Parameters
     ----------
     core_rate : ByteRate
-        Of one core.
+        Packet rate of one core, in bytes per second.
     """
 
     source = "model:nic-cores"

@@ -1,7 +1,7 @@
-"""A section of one's own: a row for each rank, and who makes the others wait.
+"""Example of a report section: one row per rank, and the rank that the others wait for.
 
-In a scenario: ``plugins: [rank_section.py]``; ``report: {sections: [answer, ranks]}`` shows only
-these two.  Without ``sections`` it stands before the words at the end of the page.
+In a scenario: ``plugins: [rank_section.py]``. ``report: {sections: [answer, ranks]}`` shows only
+these two sections. By default the section appears before the glossary at the end of the page.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from foretrace.sim.analysis.activity import activity
 
 @section("ranks", title="Ranks")
 def ranks(study):
-    """Own work and waiting of each rank of the scenario as described."""
+    """Section with the own work and the waiting time of each rank in the base scenario."""
     boxes = activity(study.base_result)
     own = boxes["compute"] + boxes["overlapped"] + boxes["host"]
     slowest = int(np.argmax(own))

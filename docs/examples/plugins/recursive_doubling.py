@@ -1,6 +1,6 @@
-"""A collective algorithm: all-reduce in log2(n) steps, all of S in each of them.
+"""Example of a collective algorithm: all-reduce in log2(n) steps, each with the complete data.
 
-Thakur, Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521: log2(n) (α + S / B), the quickest
+Thakur, Rabenseifner, Gropp 2005, doi:10.1177/1094342005051521: log2(n) (α + S / B), the fastest
 for short vectors.
 """
 
@@ -13,7 +13,7 @@ from foretrace.models.network.collective.steps import Step, algorithm
 
 @algorithm("all-reduce", "recursive-doubling", usable=power_of_two)
 def recursive_doubling(n: int) -> Iterator[Step]:
-    """Partners at distances that double exchange all they have."""
+    """In each step, partners exchange all their data; the distance between partners doubles."""
     here = np.arange(n)
     for k in range(depth(n)):
         yield Step(here, here ^ (1 << k), parts=1)

@@ -1,8 +1,9 @@
-"""Continuous batching over a paged KV cache: time to first token of a served model.
+"""Example of a serving workload: continuous batching over a paged KV cache; time to first token.
 
-A step prefills requests for whose prompt the cache has blocks, and makes a token of every other.
-Where no block is left for that, the youngest gives its own back and is computed again later (Kwon
-et al. 2023, doi:10.1145/3600006.3613165, 4.2 and 4.5).  The engine counts who holds what of it.
+A step prefills new requests for whose prompts the cache has room, and generates one token of every
+running request. If there is no block left for a token, the youngest request releases its blocks and
+is recomputed later (Kwon et al. 2023, doi:10.1145/3600006.3613165, 4.2 and 4.5). The engine keeps
+account of the blocks that each request holds.
 """
 
 from collections import deque
@@ -21,7 +22,7 @@ BLOCK_BYTES = BLOCK * 2 * LAYERS * KV_HIDDEN * WIDTH  # keys and values: 2 MiB
 
 @part("kv")
 class KvCache(NodePart):
-    """A KV cache over all GPUs of a machine, held in blocks; its settings: size."""
+    """KV cache shared by all GPUs of a machine and allocated in blocks; its setting is ``size``."""
 
     def __init__(self, *, size: Bytes):
         self.blocks = int(size // BLOCK_BYTES)
@@ -32,7 +33,7 @@ class KvCache(NodePart):
 
 @dataclass
 class Request:
-    """One request, the tokens it has, and the blocks it holds."""
+    """State of one request: its tokens and the cache blocks that it holds."""
 
     number: int
     at: float
@@ -43,7 +44,10 @@ class Request:
     first: float = 0.0
 
     def fits(self, sim, cache: str) -> bool:
-        """Whether it is there and had room for its tokens and one more, which it holds then."""
+        """Allocate blocks for the request's tokens and one more.
+
+        False if the request has not arrived or the cache has no room.
+        """
         lacks = -(-(self.prompt + self.made + 1) // BLOCK) - self.blocks
         if lacks and (self.at > sim.now or not sim.take(cache, lacks, owner=self.number)):
             return False
@@ -53,7 +57,7 @@ class Request:
 
 @ft.workload("serving")
 class Serving(ft.Workload):
-    """A model on all GPUs of its pool; ``requests`` arrive, ``rate`` of them a second."""
+    """Model on all GPUs of its pool; ``requests`` requests arrive, ``rate`` per second."""
 
     metrics = (
         ft.Metric("ttft", "s", "From the arrival of a request to its first token.", better="lower"),
@@ -66,7 +70,7 @@ class Serving(ft.Workload):
         self.requests, self.rate = requests, rate
 
     def start(self, job):
-        """Poisson arrivals of uniform lengths, served step by step."""
+        """Process of the job: Poisson arrivals of random lengths, served step by step."""
         random, n, k, (cache,) = job.random("load"), self.requests, len(job.on["gpu"]), job.on["kv"]
         at = random.exponential(1 / self.rate, n).cumsum().round(6).tolist()  # s; us are ticks
         lengths = random.integers(100, 2000, n).tolist(), random.integers(20, 100, n).tolist()
@@ -105,14 +109,14 @@ class Serving(ft.Workload):
         return serve
 
     def step(self, k: int) -> ft.Graph:
-        """All layers on every GPU, then their all-reduces as one: prepared once, for any batch."""
+        """Graph of one step: all layers on every GPU, then one all-reduce; prepared once."""
         build, ranks, none = ft.Builder("step"), range(k), {"flop": 0.0, "bytes": 0.0}
         rows = [build.op(ft.Kind.COMPUTE, rank=r, signature=LAYER, **none) for r in ranks]
         build.collective([ft.Member(r, 0, (rows[r],)) for r in ranks], bytes=0.0, signature=REDUCE)
         return build.graph()
 
     def numbers(self, k: int, tokens: int, blocks: int) -> dict[str, list[float]]:
-        """Work of its ops for a batch, in whole tiles: equal numbers are asked about once."""
+        """Work of a step's ops for a batch, rounded up to tiles so equal ones are timed once."""
         tokens, blocks = -(-tokens // TILE) * TILE, -(-blocks // TILE) * TILE
         flop, moved = 2 * PARAMETERS * tokens / k, (PARAMETERS * WIDTH + blocks * BLOCK_BYTES) / k
         reduced = 2.0 * LAYERS * tokens * HIDDEN * WIDTH

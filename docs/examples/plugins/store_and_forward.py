@@ -1,8 +1,8 @@
-"""A medium: messages wait in one queue a port, and are sent on when they are there whole.
+"""Example of a medium: messages queue at each port and are forwarded after complete reception.
 
-A message crosses the components of its op in the order in which the backend names them. A port
-sends one message at a time, first come first served, with all of its rate (Kleinrock,
-Communication Nets, 1964). What is stopped on its way is sent again from its first port.
+A message crosses the components of its op in the order that the backend gives. A port sends one
+message at a time at its full rate, first come, first served (Kleinrock, Communication Nets, 1964).
+A message that is stopped on its way is sent again from its first port.
 """
 
 from foretrace.sim.engine_api.interface import NO_LIMIT, ONE
@@ -13,7 +13,7 @@ from foretrace.sim.media.queues import FIRST, NONE, PORT, RATE
 
 
 class Ports:
-    """The meaning: messages in the queue of each port, of which it sends the first."""
+    """Plain Python version of the medium: a queue per port; each port sends its first message."""
 
     def __init__(self, rates):
         self.rates, self.now = rates, 0
@@ -60,7 +60,7 @@ class Ports:
         self.left[op] = self.flow[op].work
 
     def _sending(self):
-        """Each port that sends, its message, and the rate."""
+        """Ports that are sending, each with its message and the current rate."""
         return [(p, line[0], self.rate(line[0], p)) for p, line in enumerate(self.queue) if line]
 
 
@@ -72,7 +72,7 @@ AT, LEFT_HI, LEFT_LO = range(queues.BEHIND + 1, queues.BEHIND + 4)
 
 @jit_without_refcounts
 def send(s, own, port, now):
-    """Send the first message of a port at the rate that it has now, and plan its end."""
+    """Start to send the first message of a port at its current rate, and schedule the end."""
     ports, messages = own
     f, tick, ports[port, SPEED], ports[port, SINCE] = ports[port, FIRST], NONE, 0, now
     if f != NONE:
@@ -138,7 +138,7 @@ def rate(s, own, f, port):
 
 @medium("store-and-forward")
 class StoreAndForward(Medium):
-    """One queue a port, first come first served; a message is sent on when it is there whole."""
+    """Store-and-forward medium: each port has a first-come, first-served queue of messages."""
 
     kernels, transfer_columns, one_way = Kernels(settle, advance, leave, change, rate), 4, True
 

@@ -1,4 +1,4 @@
-"""A topology: planes of switches side by side, every NIC on each, data spread over all of them."""
+"""Example of a topology: parallel switch planes with every NIC on each; data is sprayed."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,12 @@ from foretrace.sim.errors import GraphError
 
 @topology("planes")
 class Planes(Topology):
-    """Switches side by side, one on each plane, with a port for every NIC.
+    """Topology of parallel planes, each with one switch that has a port for every NIC.
 
     Parameters
     ----------
     planes : int
-        How many there are.
+        Number of planes.
     """
 
     def __init__(self, *, planes: int = 2):

@@ -1,1 +1,1 @@
-"""What a GPU reports of itself, and its memory for NICs beside it."""
+"""GPU state from NVML, and GPU memory that a NIC can access."""

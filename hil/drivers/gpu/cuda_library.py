@@ -1,7 +1,7 @@
-"""CUDA's own library (``libcuda``): what a GPU tells of itself, and its memory as a file (dma-buf).
+"""NVIDIA's CUDA driver library (``libcuda``): GPU attributes, and GPU memory exported as a dma-buf.
 
-Numbers are those of ``cuda.h`` (CUdevice_attribute).  Not verified on a GPU; tested against a
-stand-in of the library.
+Attribute numbers are those of ``cuda.h`` (CUdevice_attribute). Not verified on a GPU; tested with a
+stand-in for the library.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CURE = (
 
 
 def load_cuda_library() -> Any:
-    """The library, initialised; None where it is not there or finds no GPU."""
+    """Load and initialise the CUDA driver library; None if it is missing or finds no GPU."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -33,7 +33,7 @@ def load_cuda_library() -> Any:
 
 
 def device_attributes(library: Any, number: int) -> dict[str, str]:
-    """What a GPU tells of itself, by name; what it does not tell is left out.
+    """Attributes of a GPU by name; attributes that it does not report are omitted.
 
     >>> device_attributes(None, 0)
     {}
@@ -49,17 +49,20 @@ def device_attributes(library: Any, number: int) -> dict[str, str]:
 
 
 def dma_buf_of_range(library: Any, number: int, pointer: int, size: int) -> int:
-    """File descriptor of a range of a GPU's memory, which a NIC beside can register.
+    """Export a range of GPU memory as a dma-buf, which a NIC can register.
+
+    Returns its file descriptor.
 
     Parameters
     ----------
-    number : of the GPU
-    pointer, size : of the range, B; whole pages of the device
+    library : the CUDA driver library
+    number : index of the GPU
+    pointer, size : start address and length in B of the range; whole pages of the device
 
     Raises
     ------
     DriverFault
-        There is no CUDA, or its driver gives no memory away.
+        There is no CUDA, or its driver does not export memory.
     """
     if library is None:
         raise DriverFault("missing", "libcuda.so.1 finds no GPU; install NVIDIA's driver")

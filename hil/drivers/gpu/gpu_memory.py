@@ -1,6 +1,6 @@
-"""Memory of a GPU for a NIC beside it: taken, exported as a file (dma-buf), registered.
+"""GPU memory for a NIC: allocate it, export it as a dma-buf, and register it with the NIC.
 
-Not verified on a GPU; tested against stand-ins of CUDA's library and of pyverbs.
+Not verified on a GPU; tested with stand-ins for the CUDA library and pyverbs.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ FIRST = 0  # GPU
 
 @contextmanager
 def exported_gpu_memory(size: int, library: Any = None) -> Iterator[tuple[int, int]]:
-    """Context manager of memory of the first GPU: its file descriptor, and its size in whole pages.
+    """Context manager that allocates memory on the first GPU and exports it as a dma-buf.
+
+    Yields the file descriptor and the size in whole pages, in B.
 
     Parameters
     ----------
-    size : B, at least
-    library : CUDA's; None to load it
+    size : minimum size, in B
+    library : the CUDA driver library; None to load it
 
     Raises
     ------
     DriverFault
-        There is no GPU, or its driver exports no memory; with the cure.
+        There is no GPU, or its driver does not export memory. The message says what to do.
     """
     cuda = library or load_cuda_library()
     whole = -(-size // PAGE) * PAGE
@@ -56,17 +58,18 @@ def exported_gpu_memory(size: int, library: Any = None) -> Iterator[tuple[int, i
 
 
 def register_gpu_memory(domain: Any, file: int, size: int, rights: int) -> Any:
-    """Memory region of a GPU's memory.
+    """Register exported GPU memory as an RDMA memory region.
 
     Parameters
     ----------
     domain : protection domain of pyverbs
-    file, size : of ``exported_gpu_memory``
+    file, size : file descriptor and size from ``exported_gpu_memory``
+    rights : access flags of the memory region
 
     Raises
     ------
     DriverFault
-        pyverbs or the NIC's driver is too old, or the NIC does not reach the GPU.
+        pyverbs or the NIC's driver is too old, or the NIC cannot reach the GPU.
     """
     try:
         from pyverbs.mr import DmaBufMR

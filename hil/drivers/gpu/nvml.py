@@ -1,6 +1,6 @@
 """State of an NVIDIA GPU from NVML: clocks, power, temperature, throttling, processes.
 
-What a GPU does not tell is left out.  Not verified on a GPU; tested against a stand-in.
+Values that a GPU does not report are omitted. Not verified on a GPU; tested with a stand-in.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ THERMAL = 1  # NVML_PERF_POLICY_THERMAL (nvml.h, nvmlPerfPolicyType_t)
 
 
 class Gpu:
-    """GPU queried through NVML; every answer is empty where NVML is not installed.
+    """GPU queried through NVML; every result is empty if NVML is not installed.
 
     Parameters
     ----------
     uuid : str
-        UUID in NVML; "" for no GPU.
+        UUID of the GPU in NVML; "" for no GPU.
     """
 
     def __init__(self, uuid: str = ""):
@@ -34,7 +34,9 @@ class Gpu:
         self.handle: Any = values[1]
 
     def facts(self) -> dict[str, Any]:
-        """Current clocks, power, temperature; ``throttled`` is 1 where heat or hardware slows it.
+        """Current clocks, power and temperature.
+
+        ``throttled`` is 1 if heat or hardware slows the GPU.
 
         >>> Gpu().facts()
         {}
@@ -48,11 +50,11 @@ class Gpu:
 
     @contextmanager
     def record_facts(self) -> Iterator[dict[str, Any]]:
-        """Context manager whose dict holds the facts of a batch once the block is left.
+        """Context manager that yields a dict, filled with the GPU's facts at the block's end.
 
-        A GPU that was slowed before, during or after it was slowed: reasons of both ends, and the
-        time that the driver counted meanwhile (``gpu_slowed_ns``), which no reading at an instant
-        would see.  ``gpu_mhz_before`` is there where the clock moved.
+        ``throttled`` is set if the GPU was throttled before, during or after the block. It combines
+        the throttle reasons at both ends and the throttled time that the GPU's driver counted in
+        between (``gpu_slowed_ns``). ``gpu_mhz_before`` is present if the clock changed.
 
         >>> with Gpu().record_facts() as facts:
         ...     pass
@@ -77,7 +79,7 @@ class Gpu:
             facts["gpu_mhz_before"] = before["gpu_mhz"]
 
     def _slowed_ns(self) -> int:
-        """Nanoseconds so far in which heat slowed it; 0 where it does not count them."""
+        """Total time so far that heat throttled the GPU, in ns; 0 if it does not count."""
         n, gpu = self.library, self.handle
         told = self._query(
             {"ns": lambda: n.nvmlDeviceGetViolationStatus(gpu, THERMAL).violationTime}
@@ -95,7 +97,7 @@ class Gpu:
         })  # fmt: skip
 
     def static_facts(self) -> dict[str, str]:
-        """Constant facts: driver version, memory, PCIe link, limits of clock and power.
+        """Constant facts: driver version, memory size, PCIe link, limits of clock and power.
 
         >>> Gpu().static_facts()
         {}
@@ -114,7 +116,7 @@ class Gpu:
         return {name: str(value) for name, value in values.items()}
 
     def _query(self, queries: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
-        """Results of queries by name, without those that this GPU does not support."""
+        """Results of NVML queries by name; queries that this GPU does not support are omitted."""
         values = {}
         for name, ask in queries.items():
             try:
@@ -124,14 +126,17 @@ class Gpu:
         return values
 
     def require_exclusive(self) -> None:
-        """Refuse a GPU that other processes compute on; call it once this process uses the GPU.
+        """Refuse a GPU that other processes use.
 
-        In a container NVML reports the host's process ids, so one unknown id is taken as ours.
+        Call it after this process has started using the GPU.
+
+        In a container NVML reports process ids of the host, so one unknown id is taken to be this
+        process.
 
         Raises
         ------
         DriverFault
-            ``busy``, with the processes.
+            ``busy``, with the list of processes.
         """
         if self.library is None:
             return
@@ -146,7 +151,7 @@ class Gpu:
 
 
 def _decode_text(value: str | bytes) -> str:
-    """Text; older bindings return bytes."""
+    """Text as str; older NVML bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 

@@ -1,1 +1,1 @@
-"""Parts of Linux that drivers share: namespaces, clocks, timers, pages, threads."""
+"""Linux facilities that several drivers use: namespaces, clocks, timers, pages, threads."""

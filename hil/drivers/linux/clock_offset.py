@@ -1,8 +1,8 @@
-"""Offset of another host's clock from this one's, by round trips, with its uncertainty.
+"""Offset between the clocks of two hosts, measured by round trips, with its uncertainty.
 
-A message leaves at t1 by this clock, is there from t2 to t3 by that clock, and is back at t4.  The
-way there and the way back take together t4 - t1 - (t3 - t2); how they share it nobody knows, so the
-offset is known to half of that (the assumption of NTP, RFC 5905, section 8).
+A message leaves at t1 by this clock. It is at the other host from t2 to t3 by that clock, and back
+here at t4. Both ways together take t4 - t1 - (t3 - t2). How this time splits into the two ways is
+unknown, so the uncertainty of the offset is half of it (as in NTP, RFC 5905, section 8).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SECOND = 1e9  # ns
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """What another host's clock shows more than this one's, and how surely.
+    """Offset of another host's clock relative to this one, with its uncertainty.
 
     Parameters
     ----------
-    ns : that clock minus this one
-    error_ns : either way
+    ns : that clock minus this clock, in ns
+    error_ns : uncertainty, plus or minus, in ns
 
     Examples
     --------
@@ -43,35 +43,35 @@ class ClockOffset:
 
     @property
     def is_other_clock(self) -> bool:
-        """Whether it is surely another clock."""
+        """True if the offset exceeds its uncertainty, so that the two clocks certainly differ."""
         return abs(self.ns) > self.error_ns
 
     def text(self, host: str) -> str:
-        """One line of it."""
+        """One line of text that describes the offset."""
         what = (
             "a different clock" if self.is_other_clock else "the same clock within that uncertainty"
         )
         return f"{host} {self.ns / SECOND:.9f} s (+- {self.error_ns / 1e3:.3g} us): {what}"
 
     def facts(self) -> dict[str, Any]:
-        """Facts of a sample that was taken with it."""
+        """Offset and uncertainty as facts of a sample that was measured with them."""
         return {OFFSET: self.ns, OFFSET_ERROR: self.error_ns}
 
 
 def offset_of_round_trips(
     here: Sequence[tuple[int, int]], there: Sequence[tuple[int, int]]
 ) -> ClockOffset:
-    """Offset that all round trips agree with.
+    """Clock offset that is consistent with all round trips.
 
     Parameters
     ----------
-    here : (leaving, coming back) of each, ns by this clock
-    there : (coming, leaving again) of each, ns by that clock
+    here : (departure, return) of each round trip, in ns by this clock
+    there : (arrival, departure) of each at the other host, in ns by that clock
 
     Raises
     ------
     DriverFault
-        ``clock``: no offset agrees with all, so one of the clocks was set meanwhile.
+        ``clock``: no offset is consistent with all round trips, so a clock was set in between.
 
     Examples
     --------
@@ -87,7 +87,9 @@ def offset_of_round_trips(
 
 
 def combine_offsets(before: ClockOffset, after: ClockOffset) -> ClockOffset:
-    """Offset that holds from before to after, while clocks drift.
+    """Clock offset over a period, from the offsets measured before and after it.
+
+    The uncertainty includes the drift in between.
 
     >>> combine_offsets(ClockOffset(100.0, 10.0), ClockOffset(110.0, 20.0))
     ClockOffset(ns=110.0, error_ns=20.0)
@@ -98,7 +100,7 @@ def combine_offsets(before: ClockOffset, after: ClockOffset) -> ClockOffset:
 
 
 def require_measured_offset(metric: str, clock_offset: str, two_hosts: bool) -> None:
-    """Refuse a one-way time of two clocks whose offset was not asked for.
+    """Refuse a one-way time across two clocks unless the clock offset is measured.
 
     Raises
     ------

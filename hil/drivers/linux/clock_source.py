@@ -1,7 +1,7 @@
-"""Clock of this machine; an emulated machine names it on its kernel command line.
+"""Clock of this machine: wall clock, or a virtual clock in an emulated machine.
 
-``icount``: a nanosecond is a guest instruction.  ``timetravel``: the processor costs nothing, and
-only timers let time pass.  Anywhere else the clock is the wall's.
+An emulated machine names its clock on its kernel command line. ``icount``: one guest instruction
+takes one ns. ``timetravel``: computing takes no time, and only timers advance the clock.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def clock_of_this_machine(cmdline: str | None = None) -> str:
 
 
 def is_lab_machine(cmdline: str | None = None) -> bool:
-    """Whether this is a machine of the lab.
+    """True if this is a virtual machine of the lab.
 
     >>> is_lab_machine("quiet lab.run=agent"), is_lab_machine("quiet")
     (True, False)
@@ -53,7 +53,7 @@ def _kernel_options(cmdline: str | None) -> list[str]:
 
 
 def require_same_seconds(clock: str, peer: str, there: str) -> None:
-    """Refuse a peer whose machine counts another kind of seconds.
+    """Refuse a peer whose clock is of another kind than this machine's.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def require_same_seconds(clock: str, peer: str, there: str) -> None:
 
 
 def refuse_under_timetravel(what: str, clock: str) -> None:
-    """Refuse to time pure computing under ``timetravel``, where it takes no time.
+    """Refuse to time pure computing under the clock ``timetravel``, where it takes no time.
 
     Raises
     ------

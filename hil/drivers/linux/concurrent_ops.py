@@ -1,4 +1,4 @@
-"""Concurrent ops on one core: one thread per op, and the time at which each completes."""
+"""Concurrent ops on one core: one thread per op, and the completion time of each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from .timer import Call
 
 
 def completion_times(calls: Sequence[Call], read: Callable[[], int]) -> list[int]:
-    """Nanoseconds from the common start until each of several concurrent calls is done.
+    """Run several calls concurrently.
 
-    The CPU clock of a process counts what all its threads do.  On one core it moves as a wall
-    would if nobody else ran there, so the load of others is not in these times.
+    Returns the completion time of each in ns from the common start.
+
+    With the process's CPU clock, time that other processes use the core is not counted.
 
     Parameters
     ----------
-    calls : they should release the interpreter's lock while they work
-    read : reads the clock, ns
+    calls : functions to run; they should release the interpreter lock while they work
+    read : reads the clock, in ns
 
     Examples
     --------

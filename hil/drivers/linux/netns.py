@@ -1,8 +1,8 @@
-"""Network namespaces, bridges and queueing disciplines of Linux, through ip and tc.
+"""Network namespaces, bridges and queueing disciplines of Linux, set up with ip and tc.
 
-Every name made here begins with the prefix of one driver and process, so two runs cannot meet,
-and ``clear`` removes all of it.  pyroute2 (0.9.7) would do without the commands, but tells the
-kernel a rate in 32 bits, which ends at 34 Gbit/s, and ports here have 100.
+Every name created here starts with a prefix of one driver and process, so two runs never collide,
+and ``clear`` removes everything. pyroute2 (0.9.7) would need no commands, but it passes rates to
+the kernel in 32 bits. That ends at 34 Gbit/s, and the ports here have 100 Gbit/s.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ CURES = {
 
 
 def run_command(*words: str) -> str:
-    """Standard output of a command.
+    """Run a command and return its standard output.
 
     Raises
     ------
     DriverFault
-        ``missing denied unsupported broken``, with what it said.
+        ``missing denied unsupported broken``, with the output of the command.
     """
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT)
@@ -62,13 +62,15 @@ def run_command(*words: str) -> str:
 
 
 def namespace_exists(name: str) -> bool:
-    """Whether there is a namespace of that name."""
+    """True if a network namespace of that name exists."""
     return (RUN / name).exists()
 
 
 @contextmanager
 def inside_namespace(name: str) -> Iterator[None]:
-    """Context manager: this thread is inside a namespace; sockets opened there stay in it.
+    """Context manager that moves this thread into a network namespace.
+
+    Sockets opened there stay in it.
 
     Raises
     ------
@@ -93,13 +95,13 @@ def inside_namespace(name: str) -> Iterator[None]:
 
 
 class StarNetwork:
-    """Star network: hosts in namespaces, joined by a bridge in another namespace.
+    """Star network: hosts in network namespaces, connected by a bridge in another namespace.
 
     Parameters
     ----------
     hosts : number of hosts
-    prefix : of every name
-    mtu : B
+    prefix : prefix of every name that is created
+    mtu : maximum packet size, in B
 
     Examples
     --------
@@ -114,7 +116,7 @@ class StarNetwork:
         self.ports = tuple(f"port{i}" for i in range(1, hosts + 1))
 
     def host(self, number: int) -> str:
-        """Name of a host's namespace, from 1."""
+        """Name of the namespace of a host; hosts are numbered from 1."""
         return f"{self.prefix}-host{number}"
 
     def address(self, number: int) -> str:
@@ -122,7 +124,7 @@ class StarNetwork:
         return f"10.9.0.{number}"
 
     def build(self) -> None:
-        """Create the network; on a failure everything created is removed."""
+        """Create the network; on a failure everything created so far is removed."""
         try:
             self._create_namespaces()
         except (DriverFault, OSError):
@@ -130,7 +132,7 @@ class StarNetwork:
             raise
 
     def clear(self) -> None:
-        """Delete all its namespaces."""
+        """Delete all namespaces of the network."""
         for name in self.names:
             if namespace_exists(name):
                 run_command("ip", "netns", "del", name)
@@ -156,7 +158,7 @@ class StarNetwork:
         self._wait_until_forwarding()
 
     def _wait_until_forwarding(self) -> None:
-        """Wait until every port forwards: the kernel notices a cable a little later."""
+        """Wait until every port forwards, because the kernel detects a new link with a delay."""
         for _ in range(SETTLE):
             rows = json.loads(run_command("bridge", "-n", self.switch, "-j", "link", "show"))
             if sum(row.get("state") == "forwarding" for row in rows) == self.hosts:
@@ -177,7 +179,7 @@ class StarNetwork:
         run_command("ip", "-n", host, "link", "set", "nic0", "up")
 
     def _fix_neighbours(self) -> None:
-        """Add permanent neighbour entries, so that no ARP runs inside a sample."""
+        """Add permanent neighbour entries, so that no ARP message occurs within a sample."""
         for one in range(1, self.hosts + 1):
             for other in range(1, self.hosts + 1):
                 if one != other:
@@ -192,11 +194,12 @@ def _mac_of(number: int) -> str:
 def set_queueing(
     switch: str, ports: Sequence[str], queue: Sequence[str], inner: Sequence[str] = ()
 ) -> None:
-    """Set the queueing discipline of ports, in tc's words; none for the kernel's default.
+    """Set the queueing discipline of switch ports.
 
     Parameters
     ----------
-    inner : words of a child discipline
+    queue : arguments of tc; empty for the kernel's default
+    inner : arguments of tc for a child discipline
     """
     for port in ports:
         at = ("tc", "-n", switch, "qdisc", "replace", "dev", port)
@@ -206,7 +209,10 @@ def set_queueing(
 
 
 def port_counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
-    """Bytes and packets sent and packets dropped, as ``port.counter``, since the queue was set."""
+    """Bytes sent, packets sent and packets dropped of each port since its queue was set.
+
+    Keys are ``port.counter``.
+    """
     counts: dict[str, int] = {}
     for row in json.loads(run_command("tc", "-n", switch, "-s", "-j", "qdisc", "show")):
         if row.get("dev") in ports and row.get("root"):
@@ -216,7 +222,7 @@ def port_counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
 
 
 def counter_growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, Any]:
-    """Increase of each counter, where it is not 0.
+    """Increase of each counter between two readings; counters that did not change are omitted.
 
     >>> counter_growth({"port1.bytes": 10, "port2.bytes": 5}, {"port1.bytes": 30, "port2.bytes": 5})
     {'port1.bytes': 20}

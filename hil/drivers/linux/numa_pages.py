@@ -1,4 +1,4 @@
-"""Pages by NUMA node: placing, locating and migrating them (mbind, move_pages)."""
+"""Memory pages by NUMA node: placing, locating and migrating them (mbind, move_pages)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Bytes = NDArray[np.uint8]
 
 
 def numa_nodes_with_memory() -> dict[int, tuple[int, bool]]:
-    """NUMA nodes with memory: by node, bytes and whether it has processors.
+    """NUMA nodes that have memory: bytes, and True if the node also has processors, by node.
 
     >>> all(size > 0 for size, _ in numa_nodes_with_memory().values())
     True
@@ -41,12 +41,12 @@ def numa_nodes_with_memory() -> dict[int, tuple[int, bool]]:
 
 
 class PageBlock:
-    """Anonymous pages bound to a NUMA node and touched.
+    """Block of anonymous pages that are bound to NUMA nodes and already allocated.
 
     Parameters
     ----------
-    size : B
-    node : NUMA node; several, on which pages are placed in turn; None for no binding
+    size : size, in B
+    node : NUMA node; or several, over which pages are interleaved; None for no binding
     """
 
     def __init__(self, size: int, node: int | tuple[int, ...] | None):
@@ -70,16 +70,16 @@ class PageBlock:
         return len(self.bytes) // PAGE
 
     def node_of_each_page(self) -> NDArray[np.int32]:
-        """(pages,) NUMA node of each page."""
+        """NUMA node of each page, shape (pages,)."""
         return self._move_pages(None)
 
     def move(self, node: int) -> tuple[int, int]:
-        """Migrate all pages to a node: nanoseconds, and number of pages that were retried.
+        """Migrate all pages to a NUMA node; returns the time in ns and the number of retried pages.
 
         Raises
         ------
         DriverFault
-            ``broken``: a page stayed busy; others as the kernel says.
+            ``broken``: a page stayed busy. Other kinds as the kernel reports.
         """
         again, since = 0, time.perf_counter_ns()
         for _ in range(TRIES):

@@ -1,7 +1,7 @@
-"""Pointer chasing: each load's address comes from the one before, so only latency counts.
+"""Pointer chasing: each load depends on the one before, so that the time is pure memory latency.
 
-The loop is twelve to sixteen bytes of machine code, since an interpreter takes longer than the
-memory and a compiler may not be at hand.  Per step: one load, one decrement, one branch.
+The loop is 12 to 16 bytes of machine code, because an interpreter is slower than the memory and a
+compiler may be missing. One step is a load, a decrement and a branch.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ Chase = Callable[[int, int], int]
 
 
 def machine_code_loop() -> Chase:
-    """Machine-code loop, called with an address and a number of steps; returns the last address.
+    """Pointer-chase loop in machine code: takes an address and a number of steps.
+
+    It returns the last address.
 
     Raises
     ------
     DriverFault
-        ``unsupported`` on another processor, ``denied`` where code may not be made.
+        ``unsupported`` on other processors; ``denied`` if executable memory is not permitted.
 
     Examples
     --------
@@ -64,13 +66,13 @@ def machine_code_loop() -> Chase:
 
 
 def pointer_ring(size: int, seed: int, at: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-    """Buffer in which each cache line points to the next, one random cycle through all lines.
+    """Buffer in which each cache line points to the next of one random cycle through all lines.
 
     Parameters
     ----------
-    size : B, a multiple of 64
-    seed : of the order
-    at : buffer to fill; a new one by default
+    size : size in B, a multiple of 64
+    seed : random seed of the order
+    at : buffer to fill; None for a new one
     """
     words = np.zeros(size // 8, np.int64) if at is None else at[:size].view(np.int64)
     order = np.random.default_rng(seed).permutation(size // LINE)

@@ -1,4 +1,4 @@
-"""Timing a call: clocks, their overhead, and repeats within one reading."""
+"""Timing of calls: clocks, clock overhead, and the number of calls per clock reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Call = Callable[[], object]
 
 
 def calls_per_reading(call: Call, read: Callable[[], int]) -> int:
-    """Number of calls within one reading of the clock so that it spans ``LEAST`` ns.
+    """Number of calls between two clock readings, so that these are at least ``LEAST`` ns apart.
 
     >>> ticks = iter(range(0, 10**9, 1000))
     >>> calls_per_reading(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
@@ -35,7 +35,7 @@ def calls_per_reading(call: Call, read: Callable[[], int]) -> int:
 
 @cache
 def clock_overhead(read: Callable[[], int]) -> float:
-    """Overhead of one clock reading, ns: median of 1000, measured once per process.
+    """Time of one clock reading in ns: median of 1000, measured once per process.
 
     >>> ticks = iter(range(0, 10**9, 40))
     >>> clock_overhead(lambda: next(ticks))
@@ -48,17 +48,18 @@ def clock_overhead(read: Callable[[], int]) -> float:
 def time_call(
     call: Call, request: Request, clock: str, restore: Call | None = None
 ) -> tuple[NDArray[np.float64], dict[str, float]]:
-    """(n,) ns per call of each repeat, less the clock's overhead, and facts of the timing.
+    """Time per call in ns of each repeat, shape (n,), and facts of the timing.
 
-    A short warm op is called several times within a reading; one with a restored context once.
-    Facts: ``inner``, calls within one reading, and ``clock_ns``, subtracted from each reading.
+    The overhead of the clock is subtracted. A short warm op is called several times between two
+    clock readings; an op with a restored context is called once. The facts are ``inner``, the
+    number of calls between two readings, and ``clock_ns``, the subtracted overhead.
 
     Parameters
     ----------
     call : executes the op
-    request : how often, from which context
+    request : number of repeats, and context
     clock : ``wall`` or ``cpu``
-    restore : restores the context before each repeat, untimed; None for a warm op
+    restore : restores the context before each repeat, outside the timed part; None for a warm op
     """
     read = READERS[clock]
     own = clock_overhead(read)
@@ -70,7 +71,7 @@ def time_call(
 def _time_readings(
     call: Call, read: Callable[[], int], n: int, inner: int, restore: Call | None
 ) -> NDArray[np.float64]:
-    """(n,) ns that each reading of ``inner`` calls took, overhead included."""
+    """Time of ``inner`` calls in ns for each repeat, shape (n,), clock overhead included."""
     ns = np.empty(n)
     turns = range(inner)
     for i in range(n):
@@ -84,13 +85,13 @@ def _time_readings(
 
 
 def context_restorer(request: Request, flush: Call, calls: list[Call]) -> Call | None:
-    """Callable that restores a request's context; None for a warm op.
+    """Function that restores the context of a request; None for a warm op.
 
     Parameters
     ----------
-    request : names the context
+    request : request that names the context
     flush : empties the caches
-    calls : execute the preceding ops
+    calls : functions that execute the preceding ops
     """
     if request.context == COLD:
         return flush

@@ -1,1 +1,1 @@
-"""Drivers of memory: a core's own, loaded, and behind CXL."""
+"""Memory drivers: of one core, under load from several threads, and behind CXL."""

@@ -1,8 +1,8 @@
-"""Driver ``cxl``: memory of another NUMA node or of a DAX device.
+"""Driver ``cxl``: memory of another NUMA node or of a DAX device, such as a CXL expander.
 
-Placing, moving between tiers, dependent loads, streams, and loads while others stream.  Where
-the memory is emulated its access times say nothing of silicon, so they are flagged and never
-fitted; where pages are put and what moving them costs the kernel is real.
+It times page placement, migration between tiers, dependent loads, streams, and loads while another
+thread streams. If the memory is emulated, its access times are flagged and never fitted, because
+they say nothing about real hardware. Page placement and the kernel's migration cost are real.
 """
 
 from __future__ import annotations
@@ -43,16 +43,17 @@ class CxlDriver(Driver):
     """Driver that times page placement, migration and access on a near and a far memory tier.
 
     ================================== ===========================================================
-    host:memory-place tier=far         pages bound there and touched; facts say where they are
-    copy:h2c, copy:c2h          pages moved near to far, far to near
+    host:memory-place tier=far         allocate pages bound to the tier; facts say where they are
+    copy:h2c, copy:c2h          migrate pages from near to far, from far to near
     host:memory-chase tier=far         one load that depends on the one before
     host:memory-loaded tier=far        the same while another thread streams there
-    host:memory-read tier=far          one pass over all bytes
-    host:memory-write tier=far         all bytes written
+    host:memory-read tier=far          read all bytes once
+    host:memory-write tier=far         write all bytes once
     ================================== ===========================================================
 
-    Settings: ``near`` and ``far`` (nodes; far is by default the first that has no processor),
-    ``dax`` (a device instead of the far node; its pages do not move), ``cap`` (B of one op).
+    Settings: ``near`` and ``far`` (NUMA nodes; far is by default the first without a processor),
+    ``dax`` (a device in place of the far node; its pages cannot migrate), ``cap`` (maximum bytes of
+    one op).
     """
 
     ops = ("host:memory-place", "copy:h2c", "copy:c2h", "host:memory-chase",
@@ -74,7 +75,7 @@ class CxlDriver(Driver):
         }
 
     def probe(self) -> Ready | Missing:
-        """Move a page to the far tier and back."""
+        """Migrate a page to the far tier and back to find out if the driver works here."""
         found = self.sample_of_probe({}, "copy:h2c uint8[4096]", CURE)
         if isinstance(found, Missing):
             return found
@@ -100,7 +101,7 @@ class CxlDriver(Driver):
         self.settings, self.chase = settings, pointer_chase.machine_code_loop()
 
     def describe(self) -> dict[str, str]:
-        """Provenance: NUMA nodes, kernel, whether the memory is emulated."""
+        """Provenance: NUMA nodes, kernel, and whether the memory is emulated."""
         far = self.settings["dax"] or f"node{self.settings['far']}"
         sizes = " ".join(
             f"node{n}={size >> 20}MiB" for n, (size, _) in numa_nodes_with_memory().items()
@@ -113,7 +114,7 @@ class CxlDriver(Driver):
         }
 
     def close(self) -> None:
-        """Release the far tier."""
+        """Release the lock of the far tier."""
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
@@ -141,7 +142,10 @@ class CxlDriver(Driver):
         return self.sample(request, ns, flags=flags)
 
     def _time_placement(self, request: Request, settings: dict[str, str], size: int) -> Sample:
-        """Sample of allocating bound pages; ``placed`` is the share of pages on the right node."""
+        """Sample of allocating bound pages.
+
+        Fact ``placed`` is the fraction of pages on the right node.
+        """
         node, ns, placed = self._node_of_tier(settings["tier"]), [], []
         for _ in range(request.n):
             since = time.perf_counter_ns()
@@ -153,7 +157,7 @@ class CxlDriver(Driver):
     def _time_migration(
         self, tiers: tuple[str, str], request: Request, _: dict[str, str], size: int
     ) -> Sample:
-        """Sample of migrating fresh pages between tiers, with the share that arrived."""
+        """Sample of migrating fresh pages between tiers, with the fraction that arrived."""
         source, target = map(self._node_of_tier, tiers)
         ns, retries, placed = [], 0, []
         for k in range(request.n + 1):  # the first warms up
@@ -196,7 +200,7 @@ class CxlDriver(Driver):
         return self._sample_of_access(request, ns)
 
     def _load_times(self, n: int, tier: str, size: int) -> list[float]:
-        """(n,) ns per dependent load, each averaged over one walk."""
+        """Time per dependent load in ns, shape (n,); each is the mean over one walk."""
         ring, ns = pointer_chase.pointer_ring(size, 7, at=self._memory_of_tier(tier, size)), []
         at, steps = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE)
         for _ in range(n):

@@ -1,6 +1,6 @@
 """Driver ``host``: memory and arithmetic ops on one core of this machine.
 
-Works on any Linux with NumPy, so that hardware in the loop is part of every test.
+It works on any Linux with NumPy, so that every test run can include hardware in the loop.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ SET.argtypes = FIND.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 class HostDriver(Driver):
     """Driver that times memory and arithmetic ops on one core.
 
-    Opened with ``core`` (-1: the last one that we may use), ``clock`` (``cpu``, as none of these
-    ops waits, or ``wall``), ``cap`` (B that one op may touch), ``seed``, ``sharing`` (``solo``;
-    ``exclusive``; ``concurrent``: ops in flight are threads of the core, which takes turns of some
-    milliseconds, so that shorter ones are done one after the other).
+    Settings: ``core`` (-1: the last core that this process may use), ``clock`` (``cpu``, because
+    none of these ops waits, or ``wall``), ``cap`` (maximum bytes that one op may touch), ``seed``,
+    ``sharing`` (``solo``, ``exclusive`` or ``concurrent``). With ``concurrent``, ops in flight are
+    threads of the core. The core switches between them every few milliseconds, so shorter ops run
+    one after the other.
 
     ==================== =========================================================
     copy:h2h             memory to memory, ``uint8[n]``
-    host:read            one pass over n bytes, nothing written
-    host:fill            n bytes written
+    host:read            read n bytes once
+    host:fill            write n bytes once
     host:chase           one load that depends on the one before, within n bytes
-    compute:aten::mm     matrix product of two fp32 or fp64 operands
+    compute:aten::mm     GEMM of two fp32 or fp64 matrices
     compute:aten::add    sum of two vectors into a third
     ==================== =========================================================
 
@@ -100,7 +101,7 @@ class HostDriver(Driver):
         self.affinity: set[int] = set()
 
     def probe(self) -> Ready | Missing:
-        """Copy a page and walk a pointer chain."""
+        """Copy a page and walk a pointer chain to find out if the driver works here."""
         try:
             page = np.zeros(4096, np.uint8)
             MOVE(page.ctypes.data, page.ctypes.data, 4096)
@@ -152,7 +153,7 @@ class HostDriver(Driver):
         }
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops at once on one core, each op with its own buffers."""
+        """Samples of all ops running concurrently on one core, each op with its own buffers."""
         if any(r.key[1] != WARM for r in requests):
             message = "concurrent ops are always warm; set ops: {context: warm}"
             raise DriverFault("unsupported", message)
@@ -187,7 +188,7 @@ class HostDriver(Driver):
         return self.sample(request, ns / per, facts=facts)
 
     def _callable_of(self, signature: str) -> tuple[Call, int]:
-        """Callable of an op, and how many times one call executes it."""
+        """Function that executes an op, and how many times one call executes it."""
         if signature not in self.calls:
             self.calls[signature] = self._build(signature)
         return self.calls[signature]
@@ -201,7 +202,7 @@ class HostDriver(Driver):
         self.scratch += 1
 
     def _buffer(self, n: int) -> Buffer:
-        """Buffer whose pages are already allocated."""
+        """New buffer of n bytes whose pages are already allocated."""
         return np.ones(n, np.uint8)
 
     def _build_copy(self, parts: Signature) -> tuple[Call, int]:
@@ -260,7 +261,7 @@ def _bytes(parts: Signature) -> int:
 
 
 def _keep_alive(call: Call, *kept: object) -> Call:
-    """Callable that keeps the buffers alive whose addresses it uses."""
+    """Wrap a call so that the buffers whose addresses it uses are not freed."""
 
     def kept_call(_kept: tuple[object, ...] = kept) -> object:
         return call()
@@ -269,7 +270,7 @@ def _keep_alive(call: Call, *kept: object) -> Call:
 
 
 def _blas_version() -> dict[str, str]:
-    """Name and version of NumPy's BLAS; empty before NumPy 1.25, which only prints it."""
+    """Name and version of NumPy's BLAS; empty before NumPy 1.25, which can only print it."""
     try:
         settings = np.show_config(mode="dicts") or {}
     except TypeError:

@@ -1,8 +1,7 @@
-"""Driver ``memory``: loads and streams on NUMA nodes, by threads and share of reads.
+"""Driver ``memory``: streams and dependent loads on NUMA nodes, by threads and read ratio.
 
-One node is enough: the machine's own DRAM.  Pages of several nodes are placed in turn.  Threads
-stream in the C library, which leaves the interpreter to others meanwhile; dependent loads are
-machine code.
+One node is enough: the machine's own DRAM. Pages are interleaved over several nodes. Streams run in
+functions of the C library that release the interpreter lock; dependent loads are machine code.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ CURE = "look at numactl -H; give nodes that have memory"
 
 
 def read_pieces(count: int, percent: int) -> list[bool]:
-    """Which of so many pieces are read, the others are written: spread evenly.
+    """True for each piece that is read, False for each that is written; reads are spread evenly.
 
     >>> read_pieces(8, 75), sum(read_pieces(100, 33))
     ([False, True, True, True, False, True, True, True], 33)
@@ -48,20 +47,21 @@ def read_pieces(count: int, percent: int) -> list[bool]:
 
 @driver("memory")
 class MemoryDriver(Driver):
-    """Driver that times streams of several threads, and dependent loads beside them.
+    """Driver that times streams of several threads, and dependent loads while the threads stream.
 
     =========================================== ================================================
-    host:memory-stream threads=2 reads=75       all threads pass over their ``uint8[n]`` once;
+    host:memory-stream threads=2 reads=75       each thread passes over its own ``uint8[n]`` once;
                                                 75 % of it is read, the rest written
     host:memory-under-load threads=2 reads=75   one load that depends on the one before, within
                                                 ``uint8[n]``, while the threads stream
     =========================================== ================================================
 
-    Settings: ``nodes`` (with commas; pages are placed on them in turn), ``cap`` (B of one thread),
-    ``seed``, ``clock`` (``wall``; ``cpu``, each thread's own, which others who take the processor
-    do not move).  Facts of a loaded sample: ``drawn``, B/s that the threads moved meanwhile; where
-    there are several nodes, ``node0`` … the share of its pages on each.  There are never more
-    threads than processors: the loads have one, and streams all.
+    Settings: ``nodes`` (separated by commas; pages are interleaved over them), ``cap`` (maximum
+    bytes of one thread), ``seed``, ``clock`` (``wall``, or ``cpu``: each thread's own CPU clock,
+    which does not count time that other processes use the processor). Facts of a sample under load:
+    ``drawn``, the rate in B/s at which the threads moved data; with several nodes also ``node0``
+    and so on, the fraction of pages on each node. There are never more threads than processors. The
+    dependent loads use one processor; without them, streams may use all.
     """
 
     ops = (STREAM, LOADED)
@@ -73,7 +73,7 @@ class MemoryDriver(Driver):
         self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Read a MiB on each node."""
+        """Read 1 MiB on each node to find out if the driver works here."""
         found = self.sample_of_probe({}, f"{STREAM} threads=1 reads=100 uint8[{PIECE}]", CURE)
         if isinstance(found, Missing):
             return found
@@ -81,12 +81,12 @@ class MemoryDriver(Driver):
         return Ready(nodes, {"read_1MiB_us": f"{found.median / 1e3:.0f}", "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Lock the nodes.
+        """Lock the NUMA nodes.
 
         Raises
         ------
         DriverFault
-            ``missing``: a node has no memory; ``unsupported``: no number.
+            ``missing``: a node has no memory. ``unsupported``: a node is not a number.
         """
         settings, found = checked(spec, SETTINGS), numa_nodes_with_memory()
         words = str(settings["nodes"]).split(",")
@@ -116,7 +116,7 @@ class MemoryDriver(Driver):
         }
 
     def close(self) -> None:
-        """Release the nodes."""
+        """Release the locks of the NUMA nodes."""
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
@@ -147,11 +147,11 @@ class MemoryDriver(Driver):
         return self.sample(request, ns, flags=flags, facts=facts)
 
     def _pass_times(self, n: int, streams: list[_Stream]) -> list[float]:
-        """(n,) ns until the last of all threads has passed over its memory."""
+        """Time in ns until the slowest thread has passed over its memory, shape (n,)."""
         return [float(self._slowest(streams)) for _ in range(n + 1)][1:]  # the first warms up
 
     def _slowest(self, streams: list[_Stream]) -> int:
-        """Nanoseconds of the slowest of threads that begin together, by its own clock."""
+        """Time in ns of the slowest of threads that start together, by its own clock."""
         ready, spent = threading.Barrier(len(streams)), [0] * len(streams)
 
         def work(k: int) -> None:
@@ -170,7 +170,10 @@ class MemoryDriver(Driver):
     def _load_times(
         self, n: int, size: int, streams: list[_Stream]
     ) -> tuple[list[float], dict[str, Any]]:
-        """(n,) ns per dependent load, each averaged over one walk; and what the threads drew."""
+        """Time per dependent load in ns, shape (n,), and the streaming threads' rate as fact.
+
+        Each time is the mean over one walk.
+        """
         block = PageBlock(size, self.nodes)
         ring = pointer_chase.pointer_ring(size, self.settings["seed"], at=block.bytes)
         at, steps, ns = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE), []
@@ -193,7 +196,7 @@ class MemoryDriver(Driver):
         return ns, {"drawn": moved / spent * 1e9, **self._shares(block)}
 
     def _shares(self, block: PageBlock) -> dict[str, float]:
-        """Share of a block's pages that lies on each node, where there are several."""
+        """Fraction of a block's pages on each NUMA node; empty if there is only one node."""
         nodes = sorted(set(self.nodes))
         if len(nodes) == 1:
             return {}
@@ -205,7 +208,7 @@ class MemoryDriver(Driver):
 
 
 class _Stream:
-    """Passes over memory of one thread, of which some pieces are read and the others written."""
+    """Stream of one thread over its memory: some pieces are read, the others written."""
 
     def __init__(self, block: PageBlock, reads: int):
         self.block, self.moved = block, 0
@@ -213,7 +216,7 @@ class _Stream:
         self.pieces = list(zip(starts, read_pieces(len(starts), reads), strict=True))
 
     def run_once(self) -> None:
-        """One pass."""
+        """Pass over the memory once."""
         for at, is_read in self.pieces:
             if is_read:
                 LIBC.memchr(at, 255, PIECE)  # a byte that is not there
@@ -222,13 +225,13 @@ class _Stream:
             self.moved += PIECE
 
     def run_until(self, stop: threading.Event) -> None:
-        """Passes until told to stop."""
+        """Pass over the memory repeatedly until ``stop`` is set."""
         while not stop.is_set():
             self.run_once()
 
 
 def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:
-    """Threads, and % of their bytes that are read."""
+    """Number of threads, and percentage of their bytes that are read."""
     told = {key: attributes.get(key, "") for key in ("threads", "reads")}
     if set(attributes) - set(told) or not all(value.isdigit() for value in told.values()):
         raise DriverFault("unsupported", f"{signature}: give threads= and reads=, in %")

@@ -1,1 +1,1 @@
-"""Drivers of networks: TCP, switches, and collectives between ranks."""
+"""Network drivers: TCP, switches, and collectives between ranks."""

@@ -1,8 +1,8 @@
-"""Driver ``collective``: torch's gloo between ranks, each in its own network namespace; or NCCL.
+"""Driver ``collective``: gloo between ranks in network namespaces, or NCCL between GPUs.
 
-The hosts hang on one bridge, whose ports are given a rate and a delay.  In virtual time any
-number of ranks runs on one core: sleeping is free and exact, so what is measured is the library,
-TCP and the wire.
+The hosts of gloo ranks are connected to one bridge, whose ports have a given rate and delay. In
+virtual time one core can run any number of ranks, because sleeping is free and exact. The
+measurement then shows the library, TCP and the wire.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CURE = "pip install torch, or run it in the lab: foretrace lab up"
 class CollectiveDriver(Driver):
     """Driver that times collectives between processes, from the last rank's start to the last end.
 
-    Ops are ``collective:all-reduce fp32[1048576]`` and the like (``all-gather``, ``all-to-all``,
-    ``broadcast``, ``barrier``), and ``collective:step buckets=4 forward_us=30000
-    backward_us=15000 update_us=10000 fp32[1048576]``: a training step whose computing is slept
-    and whose buckets, of that size each, are reduced meanwhile.  ``came_ns`` of a sample tells for
-    every call when each rank began, and of a step when each bucket was there.
+    Ops are ``collective:all-reduce fp32[1048576]`` and so on (``all-gather``, ``all-to-all``,
+    ``broadcast``, ``barrier``). ``collective:step buckets=4 forward_us=30000 backward_us=15000
+    update_us=10000 fp32[1048576]`` is a training step: its computing is replaced by sleep, and its
+    buckets of that size are all-reduced meanwhile. The fact ``came_ns`` of a sample has, for every
+    call, the start time of each rank; for a step, also the time when each bucket was ready.
 
-    Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``reorder``,
-    ``queue``, ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the
-    GPU of its number and is timed by that GPU's events, and which crosses what is between the GPUs.
+    Settings: ``ranks``; for the bridge's ports ``rate``, ``delay_us``, ``loss``, ``reorder``,
+    ``queue``, ``limit``; ``mtu``; ``library``: ``gloo`` or ``nccl``. With ``nccl`` rank k uses GPU
+    k and is timed by that GPU's events, and samples cover the links between the GPUs.
     """
 
     ops = tuple(f"collective:{name}" for name in OP_BUILDERS)
@@ -64,7 +64,7 @@ class CollectiveDriver(Driver):
         self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Reduce 64 bytes between two ranks."""
+        """All-reduce 64 bytes between two ranks to find out if the driver works here."""
         try:
             self.open({})
             sample = self.timing([Request("collective:all-reduce fp32[16]")])[0]
@@ -94,7 +94,7 @@ class CollectiveDriver(Driver):
             raise
 
     def _lock(self, count: int) -> None:
-        """Lock the bridges of this machine, or the GPUs by their numbers."""
+        """Lock this machine's bridges, or its first ``count`` GPUs."""
         if self.settings["library"] == GLOO:
             self.lock.enter_context(lock_device(netns.LOCK))
             return
@@ -152,7 +152,7 @@ class CollectiveDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """All NICs, links and switches: a collective crosses the whole network."""
+        """All NICs, links and switches, because a collective crosses the complete network."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _time_collective(self, ranks: RankProcesses, request: Request) -> Sample:
@@ -167,7 +167,10 @@ class CollectiveDriver(Driver):
         return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)
 
     def _bandwidth(self, call: list[Any], ns: float) -> dict[str, float]:
-        """Algorithm and bus bandwidth in B/s; of a step, the exposed communication in ns."""
+        """Algorithm bandwidth and bus bandwidth in B/s.
+
+        For a step, the exposed communication in ns.
+        """
         name, size, *rest = call
         if name == "step":
             buckets, forward, backward, update = rest
@@ -181,7 +184,9 @@ class CollectiveDriver(Driver):
 
 
 def parse_collective(signature: str) -> list[Any]:
-    """Name and bytes of a collective's signature; of a step also buckets and durations in s.
+    """Name and bytes of a collective, parsed from its signature.
+
+    For a training step also the number of buckets, and the durations in s.
 
     >>> parse_collective("collective:all-reduce fp32[16]")
     ['all-reduce', 64]

@@ -1,4 +1,4 @@
-"""Kernel datapath of Open vSwitch in place of a bridge: ports and flows, no daemon."""
+"""Open vSwitch kernel datapath in place of a bridge: ports and flows, without a daemon."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ NAME = "foretrace"
 
 
 def attach_ports(where: str, mac_by_port: Mapping[str, str]) -> None:
-    """Move ports of a namespace from their bridge to a datapath that forwards by MAC address.
+    """Move the ports of a namespace from their bridge to a datapath that forwards by MAC address.
 
     Parameters
     ----------
-    where : the namespace
-    mac_by_port : MAC address reached at each port
+    where : name of the namespace
+    mac_by_port : MAC address reached through each port
 
     Raises
     ------
     DriverFault
-        No ovs-dpctl, or a kernel without this datapath.
+        ovs-dpctl is missing, or the kernel has no such datapath.
     """
     _dpctl(where, "add-dp", NAME)
     for port in mac_by_port:

@@ -1,8 +1,8 @@
-"""Reader of a real switch over gNMI: counters of its ports, settings of ECN and PFC.
+"""Reader of a real switch over gNMI: port counters, ECN and PFC settings.
 
-Read only: nothing here can set anything.  Where the switch is comes from the environment of the
-agent, never from a scenario: ``FORETRACE_GNMI=host:port``, ``FORETRACE_GNMI_CERTIFICATE=FILE``,
-``FORETRACE_GNMI_USER`` and ``FORETRACE_GNMI_PASSWORD_FILE``.
+It only reads; nothing here can change the switch. The address of the switch comes from the agent's
+environment, never from a scenario: ``FORETRACE_GNMI=host:port``,
+``FORETRACE_GNMI_CERTIFICATE=FILE``, ``FORETRACE_GNMI_USER`` and ``FORETRACE_GNMI_PASSWORD_FILE``.
 
 References
 ----------
@@ -36,8 +36,8 @@ class GnmiReader:
 
     Parameters
     ----------
-    ports : as the switch names them, ``Ethernet0``
-    environment : variables with address and credentials
+    ports : port names on the switch, such as ``Ethernet0``
+    environment : environment variables with address and credentials
 
     Raises
     ------
@@ -62,7 +62,7 @@ class GnmiReader:
                               "look at its telemetry service") from error  # fmt: skip
 
     def counters(self) -> dict[str, int]:
-        """Every counter of the ports, ``Ethernet0.SAI_PORT_STAT_PFC_3_RX_PKTS`` and the like."""
+        """All counters of the ports, by names such as ``Ethernet0.SAI_PORT_STAT_PFC_3_RX_PKTS``."""
         counters: dict[str, int] = {}
         for port in self.ports:
             reply = self._get_paths("COUNTERS_DB", [p.format(port=port) for p in COUNTER_PATHS])
@@ -70,7 +70,7 @@ class GnmiReader:
         return counters
 
     def settings(self) -> dict[str, str]:
-        """Settings of ECN and PFC by ``table.entry.field``."""
+        """ECN and PFC settings, by ``table.entry.field``."""
         paths = dict.fromkeys(p.format(port=port) for p in SETTING_PATHS for port in self.ports)
         reply = (self._get_paths("CONFIG_DB", [path], path.replace("/", ".")) for path in paths)
         return {key: value for pairs in reply for key, value in pairs}
@@ -92,7 +92,7 @@ class GnmiReader:
 
 
 def flatten_reply(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
-    """Leaves of a nested reply as (dotted name, text).
+    """Yield each leaf of a nested reply as (dotted name, text).
 
     >>> list(flatten_reply({"Q:0": {"DROPPED": "4"}, "ecn": "ecn_all"}))
     [('Q:0.DROPPED', '4'), ('ecn', 'ecn_all')]
@@ -105,7 +105,10 @@ def flatten_reply(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Credentials for the client; a password needs a certificate that verifies the switch."""
+    """Credentials of the gNMI client.
+
+    A password requires a certificate that verifies the switch.
+    """
     certificate, user = environment.get(CERTIFICATE, ""), environment.get(USER, "")
     if not certificate and user:
         raise DriverFault("denied", f"{USER} without {CERTIFICATE}: a password would go to "

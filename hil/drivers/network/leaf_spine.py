@@ -1,7 +1,7 @@
 """Leaf-spine network in namespaces: two leaves, several spines, equal-cost routes.
 
-The receiver is under the first leaf, the senders under the second.  A leaf hashes addresses and
-ports of a connection to choose its spine, as Linux does (``fib_multipath_hash_policy`` 1).
+The receiver is connected to the first leaf, the senders to the second. A leaf chooses the spine of
+a connection by a hash of its addresses and ports (``fib_multipath_hash_policy`` 1 of Linux).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FORWARDS, BY_PORTS = "ip_forward", "fib_multipath_hash_policy"
 
 
 class LeafSpineNetwork(StarNetwork):
-    """Two leaves joined by ``spines`` spines; ``ports`` are the uplinks of the senders' leaf.
+    """Leaf-spine network of two leaves; ``ports`` are the uplinks of the senders' leaf.
 
     Examples
     --------
@@ -35,11 +35,11 @@ class LeafSpineNetwork(StarNetwork):
         return f"10.9.{number}.2"
 
     def leaf(self, number: int) -> str:
-        """Namespace of a host's leaf: 1 for host 1 (the receiver), 2 for the senders."""
+        """Namespace of a host's leaf: leaf 1 for host 1 (the receiver), leaf 2 for the senders."""
         return f"{self.prefix}-leaf{1 if number == 1 else 2}"
 
     def spine(self, number: int) -> str:
-        """Namespace of a spine, from 1."""
+        """Namespace of a spine; spines are numbered from 1."""
         return f"{self.prefix}-spine{number}"
 
     @property
@@ -81,7 +81,7 @@ class LeafSpineNetwork(StarNetwork):
         _bring_up(spine, f"leaf{side}", f"10.10.{16 * side + k}.2/24")
 
     def _route_to(self, number: int) -> None:
-        """Add routes to a host: equal-cost over all spines, and from each spine to its leaf."""
+        """Add equal-cost routes to a host over all spines, and from each spine to its leaf."""
         network, side = f"10.9.{number}.0/24", 1 if number == 1 else 2
         nexthops = [("nexthop", "via", f"10.10.{16 * (3 - side) + k}.2") for k in self.spines]
         run_command(

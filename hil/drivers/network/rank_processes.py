@@ -1,7 +1,7 @@
-"""Ranks of a collective: forked processes that run gloo or NCCL.
+"""Rank processes of a collective: forked processes that run gloo or NCCL.
 
-Each lives in its own network namespace, or on its own GPU, and receives over a pipe what to run and
-when to start.
+Each process runs in its own network namespace or on its own GPU. It receives over a pipe which op
+to run and when to start.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ Op = Callable[[], list[int]]
 
 
 class RankPlace(Protocol):
-    """Where ranks are, and what library they call."""
+    """Interface of a set of places for ranks, and of the communication library they use."""
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
-        """Context manager within which a rank lives."""
+        """Context manager in which the code of a rank runs, such as a network namespace."""
 
     def join(self, rank: int, count: int) -> RankOps:
-        """Ops of a rank that has joined the group of all."""
+        """Join the process group as one rank; returns the ops that the rank can run."""
 
 
 @dataclass(frozen=True)
 class GlooOnStar:
-    """Ranks of gloo, each on a host of its own.
+    """Ranks that use gloo, each on its own host of a star network.
 
     Parameters
     ----------
-    star : network of hosts, one per rank
+    star : network of hosts, one host per rank
     """
 
     star: StarNetwork
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
-        """Namespace of the rank's host."""
+        """Context manager that enters the network namespace of the rank's host."""
         return inside_namespace(self.star.host(rank + 1))
 
     def join(self, rank: int, count: int) -> RankOps:
-        """Ops over TCP between the hosts."""
+        """Join the gloo group over TCP; returns the rank's ops."""
         return _init_gloo(self.star, rank, count)
 
 
 @dataclass(frozen=True)
 class NcclOnGpus:
-    """Ranks of NCCL, each on a GPU of this machine, by its number."""
+    """Ranks that use NCCL; rank k runs on GPU k of this machine."""
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
-        """Nowhere else: ranks on GPUs are processes of this machine."""
+        """Empty context manager: ranks on GPUs are ordinary processes of this machine."""
         return nullcontext()
 
     def join(self, rank: int, count: int) -> RankOps:
-        """Ops on the rank's GPU, timed by its own events."""
+        """Join the NCCL group; returns the rank's ops, timed by events of its GPU."""
         import torch
         import torch.distributed as group
 
@@ -89,7 +89,7 @@ class RankProcesses:
 
     Parameters
     ----------
-    place : where they are
+    place : where the ranks run
     count : number of ranks
     """
 
@@ -106,11 +106,12 @@ class RankProcesses:
             raise
 
     def run_collective(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
-        """Run a collective: ns from the last rank's start to the last end, and each rank's start.
+        """Run a collective; returns its time in ns, and time stamps of each rank.
 
-        Starts are in ns after the first rank's; of a step the times of ready buckets follow.  Of
-        GPUs, whose clocks nobody compares, it is the least that any of them took: that one came
-        last, and waited for nobody.
+        The time is from the last rank's start to the last end. On GPUs, whose clocks are not
+        compared, it is the shortest time of any rank, because the rank that starts last does not
+        wait. The stamps are each rank's start in ns after the first rank's start. For a training
+        step the times when its buckets were ready follow.
         """
         begin = time.monotonic_ns() + AHEAD
         for pipe in self.pipes:
@@ -189,7 +190,10 @@ def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event_time(cuda: Any, op: Op) -> float:
-    """Nanoseconds that an op takes on the current GPU, which is held until it is queued."""
+    """Time of an op on the current GPU in ns, measured by events.
+
+    The GPU is held until the op is queued, so that the host's time is not included.
+    """
     begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
     cuda.synchronize()
     cuda._sleep(HOLD)
@@ -201,12 +205,12 @@ def _event_time(cuda: Any, op: Op) -> float:
 
 
 class RankOps:
-    """Ops of a rank, with buffers reused between calls.
+    """Ops that a rank can run; buffers are reused between calls.
 
     Parameters
     ----------
-    count : of ranks
-    cuda : ``torch.cuda``, whose events time them; None for the host's clock
+    count : number of ranks
+    cuda : ``torch.cuda`` if its events time the ops; None for the host's clock
     """
 
     def __init__(self, count: int, cuda: Any = None):
@@ -214,7 +218,7 @@ class RankOps:
         self.kept: dict[tuple[Any, ...], Op] = {}
 
     def cached_op(self, name: str, size: int, *rest: float) -> Op:
-        """Op of that name and size, built once."""
+        """Function that runs the op of that name and size; it is built on first use."""
         key = (name, size, *rest)
         if key not in self.kept:
             self.kept[key] = OP_BUILDERS[name](self.count, size, *rest)
@@ -274,14 +278,18 @@ def _barrier(count: int, size: int) -> Op:
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,
           update: float) -> Op:  # fmt: skip
-    """Training step with slept computing: each bucket is reduced while the next is computed.
+    """Training step with computing replaced by sleep.
 
-    It returns when each bucket was ready.
+    Each bucket is all-reduced while the next one is computed.
+
+    The op returns the times when each bucket was ready.
 
     Parameters
     ----------
-    size : B of one bucket
-    forward, backward, update : s; backward of one bucket
+    count : number of ranks
+    size : bytes of one bucket
+    buckets : number of buckets
+    forward, backward, update : durations in s; ``backward`` is that of one bucket
     """
     from torch import distributed as group
 
@@ -317,7 +325,7 @@ def _send(pipe: socket.socket, message: dict[str, Any]) -> None:
 
 
 def _receive(pipe: socket.socket) -> dict[str, Any]:
-    """Next message; in a rank, an empty one where the pipe is closed."""
+    """Receive the next message; in a rank, an empty one means that the pipe is closed."""
     data = b""
     while not data.endswith(b"\n"):
         try:

@@ -1,6 +1,6 @@
-"""TCP and UDP endpoints in the namespaces of a star network, in one process.
+"""TCP and UDP endpoints in the namespaces of a star network, all in one process.
 
-Host 1 receives; the others send, in turn.
+Host 1 receives. The other hosts send; flows are assigned to them in turn.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Sockets:
         self.datagrams: Pair | None = None
 
     def stream(self, sizes: Sequence[int]) -> list[int]:
-        """Nanoseconds until each of several concurrent TCP transfers to host 1 has arrived."""
+        """Run concurrent TCP transfers to host 1; returns the time in ns until each has arrived."""
         while len(self.streams) < len(sizes):
             self.streams.append(self._connect_stream(2 + len(self.streams) % (self.star.hosts - 1)))
         return _transfer_times(self.streams[: len(sizes)], sizes)
 
     def half_rtt(self, size: int) -> float:
-        """Nanoseconds of half a round trip of a UDP datagram between hosts 2 and 1."""
+        """Half the round-trip time of a UDP datagram between hosts 2 and 1, in ns."""
         if self.datagrams is None:
             self.datagrams = (self._datagram_socket(2), self._datagram_socket(1))
         one, other = self.datagrams
@@ -84,7 +84,7 @@ def _receive(end: socket.socket, size: int) -> None:
 
 
 def _transfer_times(pairs: Sequence[Pair], sizes: Sequence[int]) -> list[int]:
-    """Nanoseconds until each transfer has arrived, sending and receiving by poll."""
+    """Time in ns until each transfer has arrived; sends and receives with ``poll``."""
     poller = select.poll()
     sending = {one.fileno(): i for i, (one, _) in enumerate(pairs)}
     taking = {other.fileno(): i for i, (_, other) in enumerate(pairs)}

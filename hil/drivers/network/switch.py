@@ -1,7 +1,7 @@
-"""Driver ``switch``: ops across a Linux bridge with set rate, delay, loss, and port counters.
+"""Driver ``switch``: ops across a Linux bridge with given rate, delay and loss, and port counters.
 
-A switch alone has no time: what can be timed is an op of an endpoint that crosses it.  So this
-driver is opened with ``ends``, and each sample tells what the ports counted meanwhile.
+A switch has no op of its own that can be timed. So this driver times ops of endpoints that cross
+the switch (setting ``ends``), and each sample includes the change of the port counters.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_ENDPOINTS = ("a switch alone cannot be timed: an op is timed at its two ends;
 
 
 def queue_arguments(settings: Mapping[str, Any]) -> list[str]:
-    """Queueing discipline of a port in tc's words; empty for the kernel's default.
+    """Arguments of tc for the queueing discipline of a port; empty for the kernel's default.
 
     >>> queue_arguments({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
     ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
@@ -72,7 +72,7 @@ def queue_arguments(settings: Mapping[str, Any]) -> list[str]:
 
 
 def child_queue_arguments(settings: Mapping[str, Any]) -> list[str]:
-    """Child queueing discipline of a port: fq_codel for ``fair``, else empty.
+    """Arguments of tc for a port's child queueing discipline: fq_codel for ``fair``, else empty.
 
     >>> child_queue_arguments(SETTINGS)
     []
@@ -101,7 +101,7 @@ class SocketSwitch(Driver):
         self.sockets = Sockets(self.star)
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone: a stream until arrival, a datagram as half a round trip."""
+        """Time each op alone: arrival of a stream, or half the round trip of a datagram."""
         methods: dict[str, tuple[str, Callable[[int], float]]] = {
             "stream": ("completion", lambda size: self.sockets.stream([size])[0]),
             "datagram": ("half_rtt", self.sockets.half_rtt),
@@ -139,17 +139,17 @@ def _name_and_bytes(request: Request) -> tuple[str, int]:
 
 @driver("switch")
 class SwitchDriver(Driver):
-    """Driver that times ops of endpoints across a bridge with set rate, delay and loss.
+    """Driver that times ops of endpoints across a bridge with given rate, delay and loss.
 
     Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
-    UDP between ``hosts`` namespaces on a bridge of its own), ``rate`` (as tc writes it),
-    ``delay_us`` of a port, ``loss`` and ``reorder`` (percent; what is sent at once while others are
-    delayed), ``queue`` (``netem``; ``tbf``; ``fair``, which
-    serves flows in turn), ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel's
-    part of Open vSwitch), ``spines`` (two leaves joined by so many, whose uplinks are the ports;
-    only sockets); with ``ends: verbs`` the settings of ``verbs`` too.  With ``counters: gnmi`` the
-    ends are RDMA devices of this machine and what joins them is a switch elsewhere, which is only
-    read: the counters of its ``ports`` (with commas), as ``gnmi.GnmiReader`` reads them.
+    UDP between ``hosts`` namespaces on a bridge created for them), ``rate`` (in the syntax of tc),
+    ``delay_us`` of a port, ``loss`` and ``reorder`` (percent; a reordered packet is sent at once
+    while others are delayed), ``queue`` (``netem``; ``tbf``; ``fair``, which serves flows in turn),
+    ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel datapath of Open vSwitch),
+    ``spines`` (number of spines between two leaves, whose uplinks are the ports; only with
+    sockets). With ``ends: verbs`` the settings of the driver ``verbs`` apply too. With ``counters:
+    gnmi`` the ends are RDMA devices of this machine, and a real switch connects them. That switch
+    is only read: the counters of its ``ports`` (separated by commas), see ``gnmi.GnmiReader``.
     """
 
     ops = (*SocketSwitch.ops, *(op for op in rdma.VerbsDriver.ops if op.startswith("send:")))
@@ -165,7 +165,7 @@ class SwitchDriver(Driver):
         self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Send a datagram across a temporary bridge between two namespaces."""
+        """Send a datagram across a temporary bridge to find out if the driver works here."""
         cure = netns.CURES["broken"]
         found = self.sample_of_probe({"ends": SOCKETS}, "send:datagram uint8[64]", cure)
         if isinstance(found, Missing):
@@ -211,7 +211,7 @@ class SwitchDriver(Driver):
             netns.set_queueing(self.where, self.ports, self.queue, child_queue_arguments(settings))
 
     def describe(self) -> dict[str, str]:
-        """Provenance: the endpoints', and the ports' queues or the switch's settings."""
+        """Provenance: the endpoints, and the ports' queues or the real switch's settings."""
         settings = self.ends.describe() if self.ends else {}
         if self.reader is not None:
             return {**settings, "device": f"switch {self.reader.where}", **self.reader.settings()}
@@ -219,11 +219,11 @@ class SwitchDriver(Driver):
                 "queue": " ".join(self.queue), "kernel": os.uname().release}  # fmt: skip
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of each op alone, with increases of the port counters as facts."""
+        """Samples of each op alone, with the increase of the port counters as facts."""
         return [self._with_counters([request], self._endpoints().timing)[0] for request in requests]
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops at once, with increases of the port counters as facts."""
+        """Samples of all ops running concurrently; facts are the increases of port counters."""
         return self._with_counters(requests, self._endpoints().together)
 
     def close(self) -> None:
@@ -243,7 +243,7 @@ class SwitchDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """All NICs, links and switches, as for ``verbs``."""
+        """All NICs, links and switches, as for driver ``verbs``."""
         return rdma.VerbsDriver.covers(spec, system)
 
     def _verbs(self, settings: Mapping[str, Any]) -> Driver:

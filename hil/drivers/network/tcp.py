@@ -1,6 +1,7 @@
-"""Driver ``tcp``: streams between this host and others, each with an agent of its own.
+"""Driver ``tcp``: TCP streams between this host and others, each with its own agent.
 
-A message is asked for by one byte and timed until its last byte is here, so one clock times all.
+The receiver requests a message with one byte, and times it until the last byte has arrived. So all
+times are read on one clock.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ Facts = dict[str, Any]
 class TcpDriver(Driver):
     """Driver that times TCP streams from other hosts to this one.
 
-    Ops are ``send:stream uint8[4096]``, with attributes ``flows=`` (connections that are asked at
-    once, to the peers in turn, until the last has arrived) and, for rates, ``depth=`` (messages
-    asked for ahead on each).
+    Ops are ``send:stream uint8[4096]``, with attributes ``flows=`` (number of connections that are
+    requested at once, spread over the peers; the time ends with the last arrival) and, for rates,
+    ``depth=`` (number of messages requested in advance on each connection).
 
-    Settings: ``peer`` (other hosts: agent, and as device an address of its network there),
-    ``device`` (address of this host to connect from), ``metric`` (``completion``: from asking to
-    the last byte; ``half_rtt``; ``message_rate`` and ``bandwidth``, as ns a message; ``one_way``),
-    ``clock_offset`` (``measured``, without which nothing is told of one way).
+    Settings: ``peer`` (other hosts: agent, and as device an address of that host in its network),
+    ``device`` (address of this host to connect from), ``metric`` (``completion``: from the request
+    to the last byte; ``half_rtt``; ``message_rate`` and ``bandwidth``, as ns per message;
+    ``one_way``), ``clock_offset`` (``measured``, required by ``one_way``).
     """
 
     ops = ("send:stream",)
@@ -68,7 +69,7 @@ class TcpDriver(Driver):
         self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Ask for 64 bytes within this host."""
+        """Request 64 bytes within this host to find out if the driver works here."""
         far = FarEnd("127.0.0.1")
         try:
             there = far.answer({"do": "listen"})
@@ -80,7 +81,7 @@ class TcpDriver(Driver):
         return Ready((), {"listened": str(there["port"]), "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Connect to the peers, and compare the clocks; a far end waits to be asked."""
+        """Connect to the peers and compare clocks; a far end waits for requests."""
         peers = far_peers(spec.get("peer"))
         settings = checked({k: v for k, v in spec.items() if k != "peer"}, SETTINGS)
         self.settings, self.metric = settings, settings["metric"]
@@ -102,7 +103,7 @@ class TcpDriver(Driver):
             raise
 
     def describe(self) -> dict[str, str]:
-        """Provenance: hosts, what of the network is inside a sample, and their clocks."""
+        """Provenance: hosts, the part of the network inside a sample, and the hosts' clocks."""
         if self.far is not None:
             return {"device": self.settings["device"], "inside": "the far end for another host"}
         ends = zip(self.ends, self.offsets, strict=True)
@@ -116,7 +117,10 @@ class TcpDriver(Driver):
         }
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops at once, from the peers in turn; ns until each has arrived."""
+        """Samples of all ops running concurrently, spread over the peers.
+
+        Each until its last byte.
+        """
         rounds = min(r.n for r in requests)
         ns = self._rounds([parse_op(r.signature, ALONE)[1] for r in requests], rounds)[1]
         return [
@@ -126,7 +130,7 @@ class TcpDriver(Driver):
         ]  # fmt: skip
 
     def peer(self, message: Message) -> Message:
-        """Serve another host."""
+        """Handle a message from the driver on another host."""
         if self.far is None:
             raise DriverFault(
                 "protocol", "tcp: this is the near end, which sends requests and accepts none"
@@ -144,7 +148,7 @@ class TcpDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """All NICs, links and switches: a stream crosses both hosts' and all between."""
+        """All NICs, links and switches, because a stream crosses the complete path."""
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def time_op(self, request: Request) -> Sample:
@@ -163,16 +167,19 @@ class TcpDriver(Driver):
         return self.sample(request, ns, facts=told)
 
     def _completion(self, size: int, facts: dict[str, int], n: int) -> tuple[Any, Facts]:
-        """(n,) ns from asking to the last byte; of several flows, of the last one."""
+        """Time in ns from the request to the last byte of the last flow, shape (n,)."""
         return self._rounds([size] * facts.get("flows", 1), n)[1].max(axis=1), {}
 
     def _half_rtt(self, size: int, facts: dict[str, int], n: int) -> tuple[Any, Facts]:
-        """(n,) ns of half of there and back."""
+        """Half the round-trip time in ns, shape (n,)."""
         here, _ = self.ends[0].echo(size, n + WARMING)
         return [(back - left) / 2 for left, back in here[WARMING:]], {}
 
     def _per_message(self, size: int, facts: dict[str, int], n: int) -> tuple[Any, Facts]:
-        """(n,) ns a message, with ``depth`` asked for ahead on each of ``flows`` connections."""
+        """Time per message in ns, shape (n,).
+
+        On each connection ``depth`` messages are requested in advance.
+        """
         flows, depth = facts.get("flows", 1), facts.get("depth", DEPTH)
         count = max(BATCH, 2 * depth)
         connections, of_end = self._connections(flows)
@@ -182,7 +189,10 @@ class TcpDriver(Driver):
         return np.array(took[1:]) / (count * flows), {}
 
     def _one_way(self, size: int, facts: dict[str, int], n: int) -> tuple[Any, Facts]:
-        """(n,) ns from the sending of a message there to its last byte here, on two clocks."""
+        """Time from sending a message at the peer to its last byte here, in ns, shape (n,).
+
+        It is read on two clocks.
+        """
         before = self.ends[0].offset()
         arrived, _, begun = self._rounds([size], n, stamped=True)
         offset = clock_offset.combine_offsets(before, self.ends[0].offset())
@@ -191,12 +201,13 @@ class TcpDriver(Driver):
     def _rounds(
         self, sizes: Sequence[int], n: int, stamped: bool = False
     ) -> tuple[Any, Any, list[list[int]]]:
-        """Rounds of messages at once, the first few not counted.
+        """Run rounds of concurrent messages; the first few warm up and are not returned.
 
         Returns
         -------
-        (n, flows) ns at which each had arrived; the same since it was asked for; and by peer when
-        each was begun, by the clock of that host, where that is wanted (``stamped``).
+        (n, flows) arrival time of each message in ns; (n, flows) time since its request in ns; and
+            for each
+        peer the time when it began each message, by the peer's clock, if ``stamped``.
         """
         connections, of_end = self._connections(len(sizes))
         self._tell(of_end, sizes, n + WARMING, stamped)
@@ -206,7 +217,10 @@ class TcpDriver(Driver):
         return arrived, arrived - np.array([[since] for since, _ in rounds]), begun
 
     def _connections(self, flows: int) -> tuple[list[Any], list[tuple[int, int]]]:
-        """A connection for each flow, to the peers in turn, and its peer and number there."""
+        """One connection per flow, spread over the peers.
+
+        With the peer and the connection number of each.
+        """
         of_end = [(k % len(self.ends), k // len(self.ends)) for k in range(flows)]
         return [self.ends[e].connection(number) for e, number in of_end], of_end
 
@@ -239,7 +253,7 @@ METHODS: dict[str, Callable[[TcpDriver, int, dict[str, int], int], tuple[Any, Fa
 
 
 def parse_op(signature: str, metric: str) -> tuple[dict[str, int], int]:
-    """Attributes and bytes of a stream's signature.
+    """Attributes and bytes of a stream op, parsed from its signature.
 
     >>> parse_op("send:stream flows=2 uint8[64]", "completion")
     ({'flows': 2}, 64)

@@ -1,8 +1,8 @@
-"""Two ends of TCP connections between hosts: the far one serves, the near one asks and times.
+"""Two ends of TCP connections between hosts: the near end requests and times, the far end serves.
 
-One byte on a connection asks for one message, so everything is timed by the clock that asks.  The
-far end listens on an address that its user named, for one connection at a time, and takes none
-without the word that it gave through its agent.
+One byte on a connection requests one message, so all times are read on the near end's clock. The
+far end listens on an address that its user configured, and handles one connection at a time. It
+accepts a connection only with the secret word that it sent through its agent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Stamps = list[tuple[int, int]]
 
 
 class FarEnd:
-    """End that another host asks, through the agents of both.
+    """Far end of TCP connections: serves the requests of another host.
 
     Parameters
     ----------
-    address : of this host, where it listens
+    address : address of this host to listen on
 
     Examples
     --------
@@ -55,12 +55,12 @@ class FarEnd:
         }  # fmt: skip
 
     def answer(self, message: Message) -> Message:
-        """Reply to the near end.
+        """Execute a message from the near end and return the reply.
 
         Raises
         ------
         DriverFault
-            ``protocol`` where it asks for something else, ``broken`` or ``hung``.
+            ``protocol`` if the message is unknown or malformed; ``broken`` or ``hung``.
         """
         try:
             return answer_by_verb(self.verbs, message)
@@ -71,7 +71,7 @@ class FarEnd:
                               "as the peer's device") from error  # fmt: skip
 
     def close(self) -> None:
-        """Close the connections, and listen no more."""
+        """Close the connections and stop listening."""
         for each in (*self.connections, *([self.server] if self.server else [])):
             each.close()
         self.connections, self.server = [], None
@@ -89,7 +89,7 @@ class FarEnd:
         }
 
     def _accept(self, message: Message) -> Message:
-        """Take the connection that knows the word; whoever else came is sent away."""
+        """Accept the connection that sends the secret word; close all others."""
         if self.server is None:
             raise DriverFault("protocol", "accept before listen")
         while True:
@@ -103,7 +103,7 @@ class FarEnd:
             connection.close()
 
     def _echo(self, message: Message) -> Message:
-        """Send each message back: when it had come, and when it left again."""
+        """Send each message back; reply with the time when each arrived and left."""
         size, count = _counts(message["size"], message["count"])
         connection = self.connections[message["connection"]]
         connection.settimeout(PATIENCE)
@@ -116,7 +116,7 @@ class FarEnd:
         return {"stamps": stamps}
 
     def _serve(self, message: Message) -> Message:
-        """Send messages of a size on each connection, each when it is asked for."""
+        """Send messages of the given sizes, one for each request byte on a connection."""
         rounds = _counts(1, message["rounds"])[1]
         sizes = {int(k): _counts(size, 1)[0] for k, size in message["sizes"].items()}
         begun = _serve({self.connections[k]: n for k, n in sizes.items()}, rounds)
@@ -130,7 +130,10 @@ def _counts(size: int, count: int) -> tuple[int, int]:
 
 
 def _serve(sizes: dict[socket.socket, int], rounds: int) -> list[int]:
-    """Nanoseconds at which each message was begun, by the clock of this host."""
+    """Send the requested messages.
+
+    Returns the time when each was begun, in ns by this host's clock.
+    """
     poller, by_fd = select.poll(), {each.fileno(): each for each in sizes}
     owed, left = dict.fromkeys(by_fd, 0), dict.fromkeys(by_fd, rounds)
     begun: list[int] = []
@@ -161,12 +164,12 @@ def _serve(sizes: dict[socket.socket, int], rounds: int) -> list[int]:
 
 
 class NearEnd:
-    """End that asks one other host, and times.
+    """Near end of TCP connections: requests messages from one other host and times them.
 
     Parameters
     ----------
-    link : to the driver of that host
-    address : of that host
+    link : message link to the driver on that host
+    address : address of that host
     device : address of this host to connect from; "" for any
     """
 
@@ -176,18 +179,18 @@ class NearEnd:
         self.connections: list[socket.socket] = []
 
     def connection(self, number: int) -> socket.socket:
-        """Connection of that number, made where it is not there."""
+        """Connection of that number; it is opened on first use."""
         while len(self.connections) <= number:
             self.connections.append(self._connect())
         return self.connections[number]
 
     def offset(self) -> clock_offset.ClockOffset:
-        """What the other host's clock shows more than ours, by the quickest of some exchanges."""
+        """Offset of the other host's clock, measured by several round trips."""
         here, there = self.echo(1, clock_offset.EXCHANGES)
         return clock_offset.offset_of_round_trips(here, there)
 
     def echo(self, size: int, count: int) -> tuple[Stamps, Stamps]:
-        """When each of ``count`` messages left and was back here, and there came and left."""
+        """Time stamps of round trips: (departure, return) here and (arrival, departure) there."""
         connection = self.connection(0)
         connection.settimeout(PATIENCE)
         self.link.send({"do": "echo", "connection": 0, "size": size, "count": count})
@@ -223,7 +226,10 @@ class NearEnd:
 
 
 def fetch(connections: Sequence[socket.socket], sizes: Sequence[int]) -> tuple[int, list[int]]:
-    """When one message of each connection was asked for, and when each had arrived, ns."""
+    """Request one message on each connection.
+
+    Returns the time of the request and of each arrival, in ns.
+    """
     left = {each.fileno(): n for each, n in zip(connections, sizes, strict=True)}
     arrived = dict.fromkeys(left, 0)
     into = memoryview(bytearray(PIECE))
@@ -242,7 +248,10 @@ def fetch(connections: Sequence[socket.socket], sizes: Sequence[int]) -> tuple[i
 
 
 def stream(connections: Sequence[socket.socket], size: int, depth: int, count: int) -> int:
-    """Nanoseconds of ``count`` messages of each connection, ``depth`` of each asked for ahead."""
+    """Time in ns of ``count`` messages per connection.
+
+    On each connection ``depth`` messages are requested in advance.
+    """
     asked = {each.fileno(): min(depth, count) for each in connections}
     taken = dict.fromkeys(asked, 0)
     into = memoryview(bytearray(PIECE))
@@ -272,12 +281,12 @@ def _reading(connections: Sequence[socket.socket]) -> select.poll:
 
 
 def _ready(poller: Any, connections: Sequence[socket.socket]) -> list[socket.socket]:
-    """Connections that something arrived on.
+    """Connections that have data to read.
 
     Raises
     ------
     DriverFault
-        ``hung``
+        ``hung``: no data arrived in time.
     """
     fds = {fd for fd, _ in poller.poll(PATIENCE * 1e3)}
     if not fds:
@@ -298,7 +307,7 @@ def _take(connection: socket.socket, into: memoryview) -> int:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes; DriverFault ``broken`` where the other end closes before."""
+    """Receive exactly ``size`` bytes; DriverFault ``broken`` if the other end closes before."""
     parts, left = [], size
     while left:
         part = connection.recv(min(left, PIECE))
@@ -310,5 +319,5 @@ def receive(connection: socket.socket, size: int) -> bytes:
 
 
 def disable_nagle(connection: socket.socket) -> None:
-    """Send small messages at once."""
+    """Disable Nagle's algorithm, so that small messages are sent at once."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,1 +1,1 @@
-"""Driver ``torch``: ops of PyTorch on CPUs and GPUs."""
+"""Driver ``torch``: PyTorch ops on CPUs and GPUs."""

@@ -1,6 +1,6 @@
-"""Driver ``torch``: ops of torch, timed on a CPU or GPU.
+"""Driver ``torch``: PyTorch ops timed on a CPU or GPU.
 
-The clock is the CPU clock of the process, or on a GPU pairs of events.
+The clock is the process's CPU clock, or on a GPU pairs of CUDA events.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ SETTINGS: dict[str, Any] = {
 class TorchDriver(Driver):
     """Driver that times torch ops on one device, with one host thread.
 
-    Opened with ``device`` (``cpu`` or ``cuda:0``), ``core`` (to pin to; -1: the last we may use),
-    ``cap`` (B of operands of one op), ``strides`` (of convolutions by signature, where the
-    signature does not tell), ``graphs`` (lists of signatures by name, done in order as the op
-    ``compute:graph NAME``), ``memory`` (whether to find the peak of each op) and ``sharing``
-    (``concurrent`` on a GPU: ops in flight have a stream each).
+    Settings: ``device`` (``cpu`` or ``cuda:0``), ``core`` (core to pin to; -1: the last one that
+    this process may use), ``cap`` (maximum bytes of the operands of one op), ``strides`` (of
+    convolutions, by signature, if the signature does not contain the stride), ``graphs`` (lists of
+    signatures by name; op ``compute:graph NAME`` executes such a list in order), ``memory`` (True
+    to measure the peak memory of each op) and ``sharing`` (``concurrent`` on a GPU: each op in
+    flight has its own stream).
 
-    On a GPU fp32 is fp32, and an op with operands of ``tf32`` is done in it.  ``ahead`` 0 among the
-    facts of a sample tells that the host's time is in it (see ``torch_events.py``).
+    On a GPU, fp32 ops do not use TF32; ops with ``tf32`` operands do. Fact ``ahead`` is 0 if a
+    sample includes host time (see ``torch_events.py``).
 
     Examples
     --------
@@ -80,7 +81,7 @@ class TorchDriver(Driver):
         self.peaks: dict[str, float] = {}
 
     def probe(self) -> Ready | Missing:
-        """Multiply two matrices on each device."""
+        """Multiply two matrices on each device to find out if the driver works here."""
         try:
             import torch
         except ImportError as error:
@@ -140,7 +141,7 @@ class TorchDriver(Driver):
         return facts
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops at once on a GPU, each on a stream of its own."""
+        """Samples of all ops running concurrently on a GPU, each on its own stream."""
         if self.settings["sharing"] != "concurrent":
             return super().together(requests)
         if any(r.key[1] != WARM for r in requests):
@@ -235,7 +236,7 @@ class TorchDriver(Driver):
         return call
 
     def _with_tf32(self, call: Call) -> Call:
-        """Call with TF32 enabled during it only."""
+        """Wrap a call so that TF32 is enabled only while it runs."""
 
         def rounded() -> None:
             self._in_tf32(True)
@@ -247,12 +248,15 @@ class TorchDriver(Driver):
         return rounded
 
     def _in_tf32(self, allowed: bool) -> None:
-        """Enable or disable TF32 for fp32 products and convolutions (torch's default is mixed)."""
+        """Enable or disable TF32 for fp32 GEMMs and convolutions.
+
+        Torch's defaults for the two differ.
+        """
         self.torch.set_float32_matmul_precision("high" if allowed else "highest")
         self.torch.backends.cudnn.allow_tf32 = allowed
 
     def _graph(self, signature: str) -> Call:
-        """Callable that executes all ops of a named graph in order."""
+        """Function that executes all ops of a named graph in order."""
         name = parse_signature(signature).name.partition(" ")[2]
         listed = self.settings["graphs"].get(name)
         if not listed:
@@ -267,7 +271,7 @@ class TorchDriver(Driver):
         return whole
 
     def _peak_bytes(self, signature: str) -> float:
-        """Peak bytes that the op allocates, measured once."""
+        """Peak memory that the op allocates in B, measured once."""
         if signature not in self.peaks:
             self.peaks[signature] = self._measured_peak(self.calls[signature])
         return self.peaks[signature]
@@ -283,7 +287,7 @@ class TorchDriver(Driver):
 
 
 def _cpu_peak(torch: Any, call: Call) -> float:
-    """Peak bytes that a call allocates on a CPU, from torch's profiler."""
+    """Peak memory that a call allocates on a CPU in B, from torch's profiler."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
                                 profile_memory=True) as seen:  # fmt: skip
         call()
@@ -295,6 +299,6 @@ def _cpu_peak(torch: Any, call: Call) -> float:
 
 
 def _allocations(seen: Any) -> list[float]:
-    """Bytes allocated (above 0) and freed (below), in order."""
+    """Bytes allocated (positive) and freed (negative), in order."""
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     return [float(e.nbytes()) for e in sorted(events, key=lambda e: e.start_ns())]

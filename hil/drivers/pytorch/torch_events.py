@@ -1,9 +1,9 @@
-"""GPU timing with torch: a pair of events around each repeat, queued ahead of the device.
+"""GPU timing with torch: a pair of CUDA events around each repeat, queued ahead of the device.
 
-A host takes longer to launch a small kernel than the GPU to do it.  Events that the GPU reaches as
-soon as they are recorded would then time the host, so the GPU is held until all is queued.
+A host needs longer to launch a small kernel than the GPU to run it. Events that the GPU reaches as
+soon as they are recorded would then time the host. So the GPU is held until everything is queued.
 
-Tested against a stand-in of a GPU (``tests/helpers/devices/cuda_stand_in.py``); not on a real one.
+Tested with a stand-in for a GPU (``tests/helpers/devices/cuda_stand_in.py``), not on a real one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ EMPTY = 200  # pairs around nothing
 
 
 class EventTimer:
-    """Timer that uses pairs of events on the current stream of one device.
+    """Timer that uses pairs of CUDA events on the current stream of one device.
 
     Parameters
     ----------
-    torch : the module
-    device : the current one
+    torch : the torch module
+    device : device to time; it must be the current one
     """
 
     def __init__(self, torch: Any, device: Any):
@@ -38,17 +38,18 @@ class EventTimer:
     def time_repeats(
         self, call: Call, n: int, restore: Call | None = None, key: object = ""
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
-        """(n,) ns of each repeat, and facts: ``ahead`` is 0 where the host queued too slowly.
+        """Time of each repeat in ns, shape (n,), and facts of the timing.
 
-        Such ops wait for the device or launch more than its queue holds: their times include the
-        host's.
+        Fact ``ahead`` is 0 if the host queued too slowly; the times then include host time. This
+        happens if an op waits for the device, or launches more kernels than the device's queue
+        holds.
 
         Parameters
         ----------
         call : launches the op
-        n : repeats
-        restore : brings the context about, outside of what is timed; None for a warm op
-        key : of what took how long to queue; a hold that once was enough is taken again
+        n : number of repeats
+        restore : restores the context, outside the timed part; None for a warm op
+        key : identifies the op; the time to hold the GPU is remembered per key
         """
         hold = self.holds.get((key, n), LEAST)
         ns, ahead = self._time_batch(call, n, restore, hold)
@@ -61,9 +62,9 @@ class EventTimer:
     def time_concurrent(
         self, calls: Sequence[Call], n: int
     ) -> tuple[NDArray[np.float64], dict[str, float]]:
-        """(n, k) ns from the common start until each of k ops is done, each on its own stream.
+        """Time in ns from the common start to the end of each of k ops, shape (n, k).
 
-        Facts as those of ``time_repeats``.
+        Each op runs on its own stream. The facts are those of ``time_repeats``.
         """
         streams = [self.cuda.Stream(self.device) for _ in calls]
         for call in calls:
@@ -78,7 +79,7 @@ class EventTimer:
     def _time_round(
         self, calls: Sequence[Call], streams: Sequence[Any], hold: int
     ) -> tuple[list[float], bool]:
-        """Times of each op, ns, and whether the device had not begun when the last was queued."""
+        """Time of each op in ns, and True if all were queued before the device started."""
         begin = self.cuda.Event(enable_timing=True)
         ends = [self.cuda.Event(enable_timing=True) for _ in calls]
         self.cuda.synchronize(self.device)
@@ -96,7 +97,10 @@ class EventTimer:
     def _time_batch(
         self, call: Call, n: int, restore: Call | None, hold: int
     ) -> tuple[NDArray[np.float64], bool]:
-        """(n,) ns, and whether the device had not begun when the last repeat was queued."""
+        """Time of each repeat in ns, shape (n,).
+
+        Also True if all repeats were queued before the device started.
+        """
         if restore is None:
             call()  # so that the first repeat is warm too
         pairs = [[self.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(n)]

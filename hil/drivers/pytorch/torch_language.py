@@ -1,7 +1,7 @@
-"""Builders of ops of language models that torch has no kernel of its own for.
+"""Builders for ops of language models that have no kernel of their own in torch.
 
-``inductor::NAME`` is the one kernel that ``torch.compile`` makes of it; ``torch::fused_experts``
-are the two grouped products of a layer of experts with what is between them.
+``inductor::NAME`` is the single kernel that ``torch.compile`` generates. ``torch::fused_experts``
+are the two grouped GEMMs of a mixture-of-experts layer and the ops between them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NUMBERS = count()
 
 
 def build_rms_norm(op: TorchOp) -> Call:
-    """RMS norm of the last dimension, one kernel."""
+    """RMS norm over the last dimension, as one kernel."""
     x, weight = op.operands(2)[:2]
     norm = op.torch.nn.functional.rms_norm
 
@@ -28,7 +28,7 @@ def build_rms_norm(op: TorchOp) -> Call:
 
 
 def build_silu_and_mul(op: TorchOp) -> Call:
-    """Gate and value side by side: silu of the first half, times the second."""
+    """SiLU of the first half of the input (the gate) times the second half."""
     (x,) = op.operands(1)[:1]
     silu = op.torch.nn.functional.silu
 
@@ -40,7 +40,10 @@ def build_silu_and_mul(op: TorchOp) -> Call:
 
 
 def build_rotary_embedding(op: TorchOp) -> Call:
-    """Rotation of queries and keys, (tokens, heads x width) each; ``head`` is that width."""
+    """Rotary embedding of queries and keys, each (tokens, heads x width).
+
+    Attribute ``head`` is the width.
+    """
     query, key = op.operands(2)[:2]
     head = int(op.parts.attributes.get("head", 128))
     angles = op.torch.rand((query.shape[0], 1, head // 2), device=op.device)
@@ -59,10 +62,10 @@ def build_rotary_embedding(op: TorchOp) -> Call:
 
 
 def build_fused_experts(op: TorchOp) -> Call:
-    """Tokens to their experts, two grouped products with a gate between, and their sum.
+    """Mixture-of-experts layer: two grouped GEMMs with a gate between, and the sum over experts.
 
-    Operands as vllm passes them: tokens, both weights, and (tokens, experts to each).  Tokens are
-    spread evenly.
+    Operands are those of vLLM: tokens, both weights, and (tokens, experts per token). Tokens are
+    spread evenly over the experts.
     """
     x, first, second, chosen = op.operands(4)[:4]
     torch, every, inner = op.torch, first.shape[0], second.shape[2]
@@ -86,10 +89,10 @@ def build_fused_experts(op: TorchOp) -> Call:
 
 
 def _compiled(op: TorchOp, function: Callable[..., Any], *operands: Any) -> Call:
-    """Call of what torch compiles for these shapes alone.
+    """Call of a function that torch compiles for these shapes only.
 
-    Each op has code of its own: torch stops compiling, without a word, what it compiled for eight
-    shapes before (``recompile_limit``).
+    Each op gets its own compiled code, because torch silently stops recompiling a function after
+    eight different shapes (``recompile_limit``).
     """
     own = FunctionType(
         function.__code__.replace(co_name=f"{function.__name__}_{next(NUMBERS)}"),

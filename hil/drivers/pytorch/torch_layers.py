@@ -1,4 +1,4 @@
-"""Builders of layer ops: attention, convolution, normalisation, pooling, and gradients."""
+"""Builders for layer ops: attention, convolution, normalisation, pooling, and their gradients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from .torch_tensors import Call, TorchOp
 
 
 def build_attention(op: TorchOp) -> Call:
-    """Attention of query, key and value; heads may share keys.
+    """Attention of query, key and value; several query heads may share a key head.
 
-    Causal, unless ``causal=0`` or one query looks back over the keys of a cache.
+    It is causal unless ``causal=0`` is given or a single query attends to the keys of a cache.
     """
     q, k, v = op.operands(3)[:3]
     does = op.torch.nn.functional.scaled_dot_product_attention
@@ -36,14 +36,14 @@ def build_attention_backward(op: TorchOp) -> Call:
 
 
 def build_flash_attention(op: TorchOp) -> Call:
-    """Flash attention on a GPU, causal unless ``causal=0`` or of one query."""
+    """Flash attention on a GPU; causal unless ``causal=0`` is given or there is a single query."""
     q, k, v = op.operands(3)[:3]
     does, causal = op.torch.ops.aten._scaled_dot_product_flash_attention, _is_causal(op)
     return lambda: does(q, k, v, 0.0, causal)
 
 
 def build_flash_attention_backward(op: TorchOp) -> Call:
-    """Gradients of flash attention on a GPU; the forward pass is run once while building."""
+    """Gradients of flash attention on a GPU; the forward pass runs once while building."""
     gradient, q, k, v = op.operands(4)[:4]
     aten = op.torch.ops.aten
     out, sums, *lengths, seed, offset, _ = aten._scaled_dot_product_flash_attention(
@@ -54,7 +54,7 @@ def build_flash_attention_backward(op: TorchOp) -> Call:
 
 
 def build_convolution(op: TorchOp) -> Call:
-    """Convolution with padding of half a kernel."""
+    """Convolution with padding of half the kernel size."""
     x, weight, *rest = op.operands(2)
     stride, padding = _stride(op), [s // 2 for s in weight.shape[2:]]
     bias = rest[0] if rest else None
@@ -85,7 +85,9 @@ def _stride(op: TorchOp) -> int:
 
 
 def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int, ...]) -> int:
-    """Stride of a convolution with padding of half a kernel, inferred from shapes; 0 for none.
+    """Stride of a convolution with padding of half the kernel size, inferred from shapes.
+
+    0 if none fits.
 
     >>> strides_between((8, 3, 64, 64), (64, 3, 7, 7), (8, 64, 32, 32))
     2
@@ -133,14 +135,14 @@ def build_layer_norm_backward(op: TorchOp) -> Call:
 
 
 def build_max_pool(op: TorchOp) -> Call:
-    """Max pooling of 3 x 3 with stride 2."""
+    """3x3 max pooling with stride 2."""
     (x,) = op.operands(1)[:1]
     does = op.torch.ops.aten.max_pool2d_with_indices
     return lambda: does(x, [3, 3], [2, 2], [1, 1])
 
 
 def build_max_pool_backward(op: TorchOp) -> Call:
-    """Gradient of max pooling of 3 x 3 with stride 2."""
+    """Gradient of 3x3 max pooling with stride 2."""
     gradient, x = op.operands(2)[:2]
     _, at = op.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
     does = op.torch.ops.aten.max_pool2d_with_indices_backward

@@ -1,6 +1,6 @@
-"""Allow-list of the torch driver: one builder for each op.
+"""Allow-list of the torch driver: one builder per op.
 
-A builder takes a ``TorchOp`` and returns a callable without arguments.
+A builder takes a ``TorchOp`` and returns a function without arguments that executes the op.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _build_addmm(op: TorchOp) -> Call:
 
 
 def _build_scaled_mm(op: TorchOp) -> Call:
-    """Scaled fp8 product, one scale per operand, the second operand column-major."""
+    """Scaled fp8 GEMM with one scale per operand; the second operand is column-major."""
     x, y = op.operands(2)[:2]
     columns, one = y.t().contiguous().t(), op.torch.ones((), device=op.device)
     does, result = op.torch._scaled_mm, op.torch.bfloat16
@@ -118,7 +118,7 @@ def _build_embedding_backward(op: TorchOp) -> Call:
 
 
 def _spread_indices(op: TorchOp, at: Any, rows: int) -> None:
-    """Fill an index tensor with rows spread over the table, the same on every run."""
+    """Fill an index tensor with row numbers spread over the table; the same in every run."""
     order = op.torch.arange(at.numel(), device=at.device) * 7919 % max(1, rows)
     at.copy_(order.reshape(at.shape))
 

@@ -1,6 +1,6 @@
 """Torch op to be built from a signature, and its tensors.
 
-Values are such that in-place ops may be repeated without overflow or decay.
+Values are chosen so that in-place ops can be repeated without overflow or decay.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DTYPES = {  # of a signature: of torch
 
 @dataclass(frozen=True)
 class TorchOp:
-    """Torch op to be built.
+    """Torch op to be built from a signature.
 
     Parameters
     ----------
-    torch : the module
-    device : of its tensors
-    parts : of the signature
-    stride : of a convolution; 0 for unknown
+    torch : the torch module
+    device : device of its tensors
+    parts : parsed signature
+    stride : stride of a convolution; 0 if unknown
     """
 
     torch: Any
@@ -40,20 +40,20 @@ class TorchOp:
 
     @property
     def tensors(self) -> list[Any]:
-        """Tensor of each operand: floats in 0.5 to 1.5, integers 0."""
+        """New tensor for each operand; floats are 0.5 to 1.5, integers 0."""
         return [self.tensor(o) for o in self.parts.operands]
 
     def tensor(self, operand: Operand, device: Any = None) -> Any:
-        """New tensor of one operand's shape and type: floats in 0.5 to 1.5, integers 0.
+        """New tensor of one operand's shape and type; floats are 0.5 to 1.5, integers 0.
 
         Parameters
         ----------
-        device : of the tensor; None for the op's
+        device : device of the tensor; None for the op's device
 
         Raises
         ------
         DriverFault
-            Torch has no such element type on the op's device.
+            Torch does not support this element type on the device.
         """
         name = DTYPES.get(operand.dtype)
         if name is None or (operand.dtype == "tf32" and self.device.type != "cuda"):
@@ -70,7 +70,7 @@ class TorchOp:
         return DriverFault("unsupported", f"{self.parts}: {why}")
 
     def operands(self, count: int) -> list[Any]:
-        """Tensors of all operands; DriverFault for fewer than ``count``."""
+        """Tensors of all operands; DriverFault if there are fewer than ``count``."""
         if len(self.parts.operands) < count:
             raise self.unsupported_error(f"has {len(self.parts.operands)} operands, needs {count}")
         return self.tensors

@@ -1,1 +1,1 @@
-"""Drivers of RDMA: pyverbs, and the programs of perftest."""
+"""RDMA drivers: pyverbs, and the perftest programs."""

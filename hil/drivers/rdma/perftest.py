@@ -1,9 +1,9 @@
-"""Driver ``perftest``: RDMA timed by the programs of the package perftest.
+"""Driver ``perftest``: RDMA ops timed by the programs of the perftest package.
 
-They time in C with the processor's cycle counter, which shows how much of a ``verbs`` time is
-Python.  Their latency of a send or write is half of there and back; of a read it is the
-completion.  The completion of a send or write is the mean of a batch with one op outstanding.
-Only answers of the same metric are compared.
+The programs are written in C and read the processor's cycle counter, so a comparison shows how much
+of a ``verbs`` time is spent in Python. Their latency of a send or write is half a round trip; that
+of a read is the completion time. The completion time of a send or write is the mean of a batch with
+one op outstanding. Only samples of the same metric are compared.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CURES = {
 
 
 def parse_latencies(text: str) -> list[float]:
-    r"""Microseconds of each exchange, parsed from a program's output, in order.
+    r"""Time of each exchange in us, parsed from a program's output, in order.
 
     >>> parse_latencies("#, usec\n1, 8.25\n2, 7.75\n #bytes #iterations t_min[usec]\n 64 3 7.75")
     [8.25, 7.75]
@@ -60,7 +60,7 @@ def parse_latencies(text: str) -> list[float]:
 
 
 def parse_rates(text: str) -> tuple[float, float]:
-    r"""Average MiB/s and million messages per second, parsed from a program's output.
+    r"""Average rate in MiB/s and in million messages per second, parsed from a program's output.
 
     >>> parse_rates("#bytes  #iterations  BW peak\n 65536  32  0.00  34.31 \t 0.000549\n-----\n")
     (34.31, 0.000549)
@@ -73,14 +73,14 @@ def parse_rates(text: str) -> tuple[float, float]:
 
 @driver("perftest")
 class PerftestDriver(Driver):
-    """Driver that times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and the like.
+    """Driver that times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and similar programs.
 
-    Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
-    ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
-    ``bandwidth``, as ns a message, with ``depth=``, ``qps=`` and ``batch=`` of an op),
-    ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
-    that poll would wait for the scheduler there), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as
-    of ``verbs``; a shared queue is of rates of sends.
+    Settings: ``device`` and ``peer`` (names; by default the first two devices), ``transport`` (``rc
+    uc ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
+    ``bandwidth``, as ns per message, with ``depth=``, ``qps=`` and ``batch=`` of an op),
+    ``completions`` (``sleep`` or ``poll``; ``sleep`` under instruction counting, where two polling
+    ends would wait for the scheduler), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as for
+    ``verbs``. A shared receive queue is possible only for rates of sends.
     """
 
     ops = tuple(f"send:{name}" for name in RATE)
@@ -94,7 +94,7 @@ class PerftestDriver(Driver):
         self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Send 64 bytes there and back."""
+        """Send 64 bytes and back to find out if the driver works here."""
         if shutil.which("ib_send_lat") is None:
             return Missing("missing", "no ib_send_lat on the path", CURES["program"])
         names = rdma_ports.rdma_devices()
@@ -108,7 +108,7 @@ class PerftestDriver(Driver):
         return Ready(names, facts)
 
     def open(self, spec: Spec) -> None:
-        """Choose and lock devices; programs are started per op."""
+        """Choose and lock the devices; programs are started for each op."""
         if far := far_peers(spec.get("peer")):
             raise DriverFault("unsupported", f"peer {far[0]['agent']}: the programs of perftest "
                               "need a TCP port of their own, which is not opened between hosts; "
@@ -145,7 +145,7 @@ class PerftestDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """What ``verbs`` covers."""
+        """The same components as driver ``verbs``."""
         return VerbsDriver.covers(spec, system)
 
     def time_op(self, request: Request) -> Sample:
@@ -183,7 +183,7 @@ class PerftestDriver(Driver):
         return [us * 1e3 for us in times[:n]]
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
-        """Nanoseconds per message, from bandwidth or message rate as the metric says."""
+        """Time per message in ns, from the bandwidth or the message rate, by metric."""
         words = rate_arguments(name, facts, bool(self.settings["srq"]))
         mebibytes, messages = parse_rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
@@ -191,7 +191,7 @@ class PerftestDriver(Driver):
         return 1e3 / messages
 
     def _run_pair(self, words: Sequence[str], size: int) -> str:
-        """Output of the client of a server-client pair of programs."""
+        """Run a server-client pair of programs; returns the output of the client."""
         port, settings = _free_port(), self.settings
         one, other = (rdma_ports.active_port(settings[end]) for end in ("device", "peer"))
         gids = rdma_ports.gid_pair(one, other, settings["gid"])
@@ -217,12 +217,12 @@ class PerftestDriver(Driver):
 
 
 def rate_arguments(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
-    """Words of a program that tells a rate: depth, queue pairs, messages of a post.
+    """Command line of a program that measures a rate: depth, queue pairs, messages per post.
 
     Raises
     ------
     DriverFault
-        ``unsupported``: the depth is no multiple of the batch.
+        ``unsupported``: the depth is not a multiple of the batch.
 
     Examples
     --------
@@ -242,7 +242,7 @@ def rate_arguments(name: str, facts: Mapping[str, int], shared: bool) -> list[st
 def port_arguments(
     port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid
 ) -> list[str]:
-    """Words that name a port to a program; a GID only where a LID does not suffice."""
+    """Command-line arguments that select a port; with a GID only if a LID does not suffice."""
     words = ["-d", port.device, "-i", str(port.number)]
     if port.infiniband and not rdma_ports.crosses_subnets(own.address, peer.address):
         return words
@@ -254,14 +254,17 @@ def _start_program(line: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def _free_port() -> int:
-    """Free TCP port."""
+    """A free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def _wait_until_listening(port: int, server: subprocess.Popen[str], name: str) -> None:
-    """Wait until the server listens (``/proc/net/tcp``); DriverFault if it ends or takes long."""
+    """Wait until the server listens (``/proc/net/tcp``).
+
+    DriverFault if it ends or takes too long.
+    """
     mark, until = f":{port:04X} ", time.monotonic() + WAIT
     while time.monotonic() < until and server.poll() is None:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):

@@ -1,8 +1,8 @@
 """Driver ``verbs``: RDMA through pyverbs, on any device that libibverbs supports.
 
-Both ends are devices of this machine in this process, or one is on another host and is reached
-through its own agent; one clock times everything but one way.  In virtual time
-completions are waited for by sleeping: polling would never let time pass.
+Both ends are devices of this machine in this process, or one end is on another host and reached
+through its own agent. All times except one-way times are read on one clock. In virtual time the
+driver sleeps until a completion, because polling would never let time advance.
 """
 
 from __future__ import annotations
@@ -60,26 +60,26 @@ def rdma_device_names() -> tuple[str, ...]:
 
 @driver("verbs")
 class VerbsDriver(Driver):
-    """Driver that times RDMA ops and, one by one, the calls of the control path.
+    """Driver that times RDMA ops and each call of the RDMA control path.
 
-    Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
-    ``depth=`` outstanding, ``qps=`` queue pairs and ``batch=`` of a post for rates, and ``flows=``
-    that start at once from the senders in turn and count until the last is complete;
-    ``host:verbs-reg-mr uint8[4096]`` and the other calls of ``rdma_control``.  Context ``cold`` is
-    the first use of a new pair.
+    Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``), with attributes
+    ``depth=`` (outstanding messages), ``qps=`` (queue pairs) and ``batch=`` (messages per post) for
+    rates, and ``flows=`` (ops that start at once, spread over the senders; the time ends with the
+    last completion). ``host:verbs-reg-mr uint8[4096]`` and similar ops are calls of
+    ``rdma_control``. Context ``cold`` is the first use of a new pair of endpoints.
 
-    Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
-    ud``), ``metric`` (``completion``; ``half_rtt`` of rdma-send; ``message_rate`` and
-    ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
-    (devices, with commas, whose ops ``together`` starts at once towards ``peer``), ``inline`` (B
-    up to which data travel inside of the work request), ``gid`` (index of the device's GID; by
-    default the first of RoCE v2, of the port's own interface), ``path_mtu`` (B of a packet; by
-    default what both ports have), ``srq`` (1: receives of all queue pairs come from one shared
-    queue), ``timed`` (``machine-code``, the default where a real card is polled by an x86-64
-    processor: nothing of Python is between post and completion; or ``python``).  A ``peer`` that is
-    ``device`` itself measures that NIC alone.  One on another host is named by its agent and its
-    device; then the metric ``one_way`` of rdma-send is told where ``clock_offset`` is ``measured``,
-    and several peers share ``flows=`` in turn.
+    Settings: ``device`` and ``peer`` (names; by default the first two devices), ``transport`` (``rc
+    uc ud``), ``metric`` (``completion``; ``half_rtt`` of rdma-send; ``message_rate`` and
+    ``bandwidth``, as ns per message), ``completions`` (``sleep`` or ``poll``), ``senders``
+    (devices, separated by commas, whose ops ``together`` starts at once towards ``peer``),
+    ``inline`` (maximum bytes of data inside the work request), ``gid`` (index of the device's GID;
+    by default the first one of RoCE v2 on the port's own interface), ``path_mtu`` (bytes of a
+    packet; by default the largest that both ports have), ``srq`` (1: all queue pairs take receives
+    from one shared queue), ``timed`` (``machine-code``: no Python between post and completion; the
+    default if a real card is polled by an x86-64 processor; or ``python``). If ``peer`` equals
+    ``device``, that NIC is measured alone. A peer on another host is given by its agent and device.
+    Then metric ``one_way`` of rdma-send requires ``clock_offset: measured``, and ``flows=`` are
+    spread over several peers.
     """
 
     ops = (*(f"send:{name}" for name in SENDS["rc"]), *rdma_control.OPS)
@@ -94,7 +94,7 @@ class VerbsDriver(Driver):
         self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Write 64 bytes from one device to another."""
+        """Write 64 bytes from one device to another to find out if the driver works here."""
         try:
             names = rdma_device_names()
         except ImportError as error:
@@ -152,7 +152,7 @@ class VerbsDriver(Driver):
         self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
     def describe(self) -> dict[str, str]:
-        """Provenance: devices, what of the network is inside a sample, transport, kernel."""
+        """Provenance: devices, the part of the network inside a sample, transport, kernel."""
         kernel = os.uname()
         return {
             **self._describe_ends(),
@@ -165,7 +165,10 @@ class VerbsDriver(Driver):
         }
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops at once, sending devices in turn; ns until each op completes."""
+        """Samples of all ops running concurrently, spread over the sending devices.
+
+        Each until its completion.
+        """
         from .rdma_end import completion_times
 
         rounds = min(request.n for request in requests)
@@ -192,7 +195,7 @@ class VerbsDriver(Driver):
         self.locks.close()
 
     def peer(self, message: Message) -> Message:
-        """Serve another host."""
+        """Handle a message from the driver on another host."""
         if self.far is None:
             raise DriverFault(
                 "protocol", "verbs: this is the near end, which sends requests and accepts none"
@@ -201,13 +204,13 @@ class VerbsDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """NIC, link, switch and peer NIC; nothing but the NIC where it is its own peer."""
+        """NIC, link, switch and peer NIC; only the NIC if it is its own peer."""
         if spec.get("device", "") and spec.get("peer", "") == spec["device"]:
             return ()
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _describe_ends(self) -> dict[str, str]:
-        """Devices, the way between them, and what of it is inside a sample."""
+        """Devices, the path between them, and the part of it inside a sample."""
         device = self.settings["device"]
         if not self.hosts:
             return rdma_ports.describe_ends(device, self.settings["peer"], self.settings["gid"])
@@ -257,9 +260,9 @@ class VerbsDriver(Driver):
         return self.sample(request, ns, facts={**self._polling_overhead(name), **about})
 
     def _polling_overhead(self, name: str) -> dict[str, Any]:
-        """Facts ``own_ns``, what our code adds to an op that is polled for, and whose code that is.
+        """Facts ``own_ns``, the time this code adds to a polled op, and ``timed``, the code used.
 
-        A rate of sends, whose receives are posted meanwhile, is Python's.
+        Rates of sends are always measured by Python code, which posts receives meanwhile.
         """
         if self.settings["completions"] != POLL or not self.pairs:
             return {}
@@ -271,7 +274,10 @@ class VerbsDriver(Driver):
     def _completion_times(
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
-        """(n,) ns from posting an op to its completion; of several flows, to the last one."""
+        """Time in ns from posting an op to its completion, shape (n,).
+
+        With several flows, to the last one.
+        """
         if flows := facts.get("flows", 0):
             each = self.together([Request(f"send:{name} uint8[{size}]", request.n)] * flows)
             return [float(ns) for ns in np.max([s.ns for s in each], axis=0)]
@@ -283,7 +289,7 @@ class VerbsDriver(Driver):
         return [time_op(pair, name, size) for _ in range(request.n)]
 
     def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
-        """(n,) ns of half a round trip of a message, as perftest defines latency."""
+        """Half the round-trip time of a message in ns, shape (n,); perftest calls this latency."""
         if name != "rdma-send":
             raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
         if self.hosts:
@@ -293,7 +299,10 @@ class VerbsDriver(Driver):
         return [round_trip(pair, size) / 2 for _ in range(request.n)]
 
     def _one_way(self, name: str, size: int, n: int) -> tuple[Any, dict[str, Any]]:
-        """(n,) ns from posting a send here to its completion there, on two clocks."""
+        """Time in ns from posting a send here to its completion at the peer, shape (n,).
+
+        It is read on two clocks.
+        """
         if name != "rdma-send":
             raise DriverFault("unsupported", f"one_way of {name}, of which the other end sees "
                               "nothing; take rdma-send")  # fmt: skip
@@ -305,7 +314,7 @@ class VerbsDriver(Driver):
         return ns[WARMING:], offset.facts()
 
     def _far_pair(self, size: int) -> Any:
-        """Ends of a send to the first peer, with receives for many."""
+        """Endpoints of a send to the first peer on another host, with room for many receives."""
         key = ("far", size, 1, rdma_peer.RECEIVES, 1)
         if key not in self.pairs:
             made = self._connect_pair(self.settings["device"], size, 1, rdma_peer.RECEIVES)
@@ -316,7 +325,10 @@ class VerbsDriver(Driver):
     def _time_per_message(
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
-        """(n,) ns per message with ``depth`` outstanding on each of ``qps`` queue pairs."""
+        """Time per message in ns, shape (n,).
+
+        On each of ``qps`` queue pairs ``depth`` messages are outstanding.
+        """
         qps, depth, batch = facts.get("qps", 1), facts.get("depth", DEPTH), facts.get("batch", 1)
         if depth % batch:
             raise DriverFault("unsupported", f"{request.signature}: {depth} outstanding in batches "
@@ -327,7 +339,7 @@ class VerbsDriver(Driver):
         return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]
 
     def _first_use(self, name: str, size: int) -> int:
-        """Nanoseconds of the first op of a new pair of ends."""
+        """Time of the first op of a new pair of endpoints, in ns."""
         self._refuse_sends(name)
         pair = self._connect_pair(self.settings["device"], size, 1, 1)
         try:
@@ -337,7 +349,7 @@ class VerbsDriver(Driver):
                 end.close()
 
     def _refuse_sends(self, name: str) -> None:
-        """Refuse what would need receives of the other host in the middle of what is timed."""
+        """Refuse sends to another host that would need new receives there while being timed."""
         if self.hosts and name == "rdma-send":
             raise DriverFault("unsupported", "rates and first uses of rdma-send between hosts; "
                               "take rdma-write or rdma-read")  # fmt: skip
@@ -380,7 +392,7 @@ class VerbsDriver(Driver):
     def _ends_of_senders(
         self, requests: Sequence[Request]
     ) -> tuple[list[RdmaEndpoint], list[tuple[str, int]]]:
-        """Sending end of each op, the senders in turn, and the (name, bytes) of each op."""
+        """Sending endpoint of each op, spread over the senders, and (name, bytes) of each op."""
         ends, plans, seen = [], [], dict.fromkeys(self.settings["senders"], 0)
         for number, request in enumerate(requests):
             name, _, size = parse_op(request.signature)
@@ -424,7 +436,7 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
 
 
 def _default_timing(settings: dict[str, Any], counted: str) -> str:
-    """Machine code where a real card is polled; recordings of virtual clocks are Python's."""
+    """Default of setting ``timed``: machine code if a real card is polled, else Python."""
     fits = settings["completions"] == POLL and settings["transport"] != "ud"
     fits = fits and settings["metric"] != "half_rtt"
     compiled = platform.machine() == rdma_loop.MACHINE and counted == clock_source.WALL
@@ -432,7 +444,7 @@ def _default_timing(settings: dict[str, Any], counted: str) -> str:
 
 
 def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
-    """Name, attributes and bytes of an RDMA signature.
+    """Name, attributes and bytes of an RDMA op, parsed from its signature.
 
     >>> parse_op("send:rdma-write depth=16 qps=2 uint8[64]")
     ('rdma-write', {'depth': 16, 'qps': 2}, 64)

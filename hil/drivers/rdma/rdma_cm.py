@@ -1,7 +1,7 @@
-"""Connecting queue pairs through rdma_cm, the only way of iWARP: both ends are in this process.
+"""Connect queue pairs through rdma_cm, which iWARP requires; both ends are in this process.
 
-Queue pairs are made as everywhere; rdma_cm is told their numbers, opens the TCP connection of each
-and has the card take it over.  The first end asks, so it also has to send the first message.
+Queue pairs are created as usual. rdma_cm gets their numbers, opens a TCP connection for each, and
+hands it to the card. The first end is the active side, so it must also send the first message.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ READS = 16  # outstanding ones at most: iWARP negotiates them in so many bits th
 
 
 def connect_through_cm(one: RdmaEndpoint, other: RdmaEndpoint) -> None:
-    """Connect each queue pair of an endpoint to the other's of the same index.
+    """Connect each queue pair of an endpoint to the other endpoint's queue pair of the same index.
 
     Raises
     ------
     DriverFault
-        ``missing``: an interface has no IPv4 address; ``broken``: no connection came about.
+        ``missing``: an interface has no IPv4 address. ``broken``: the connection failed.
     """
     from pyverbs.cmid import CMEventChannel
 
@@ -60,7 +60,10 @@ def _connect(
     channels: tuple[Any, Any],
     way: tuple[str, str, int],
 ) -> tuple[Any, Any]:
-    """Connection of one pair of queue pairs, as the asking and the listening end hold it."""
+    """Connect one pair of queue pairs.
+
+    Returns the connection ids of the active and the listening end.
+    """
     from pyverbs.cmid import CMID, AddrInfo
 
     asking, listening = channels
@@ -90,12 +93,12 @@ def _parameters(end: RdmaEndpoint, number: int) -> Any:
 
 @contextmanager
 def _event(channel: Any, wanted: str) -> Iterator[Any]:
-    """Next event of a channel, acknowledged at the end of the block.
+    """Context manager that yields the next event of a channel and acknowledges it at the end.
 
     Raises
     ------
     DriverFault
-        ``broken``: it is another one.
+        ``broken``: the event is not the expected one.
     """
     from pyverbs.cmid import CMEvent
 
@@ -112,7 +115,7 @@ def _event(channel: Any, wanted: str) -> Iterator[Any]:
 
 
 def _listening_id(channel: Any, host: str, most: int) -> tuple[Any, int]:
-    """Identifier that listens at a free port of an address, and the port."""
+    """rdma_cm id that listens on a free port of an address, and the port number."""
     from pyverbs.cmid import CMID, AddrInfo
     from pyverbs.librdmacm_enums import RAI_PASSIVE
     from pyverbs.pyverbs_error import PyverbsError

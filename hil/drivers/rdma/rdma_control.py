@@ -1,4 +1,4 @@
-"""Timing of RDMA's control path: each call on its own, setup and cleanup untimed."""
+"""Timing of RDMA control-path calls: each call on its own, with setup and cleanup untimed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DEPTH, SMALL = 64, 64
 
 
 def call_times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[np.float64]:
-    """(n,) ns that each of n executions of a call took.
+    """Time of each of n executions of a control-path call in ns, shape (n,).
 
     Parameters
     ----------
-    name : as in ``OPS``, without the kind
-    size : B, of ``reg-mr``, and of ``reg-gpu``, which registers memory of a GPU
+    name : name of the call, as in ``OPS`` without the kind
+    size : bytes to register, for ``reg-mr``, and for ``reg-gpu``, which registers GPU memory
     """
     call = name.removeprefix("verbs-")
     measure = _transition_time if call.startswith("modify") else _creation_time
@@ -41,7 +41,7 @@ def _time_call(call: Callable[[], Any]) -> tuple[int, Any]:
 
 
 def _creation_time(call: str, device: str, peer: str, size: int) -> int:
-    """Nanoseconds of creating one object; what it needs is created before and closed after."""
+    """Time to create one object in ns; objects that it depends on are created before, untimed."""
     from pyverbs.cq import CQ
     from pyverbs.mr import MR
     from pyverbs.pd import PD
@@ -85,7 +85,7 @@ def _creation_time(call: str, device: str, peer: str, size: int) -> int:
 
 
 def _transition_time(call: str, device: str, peer: str, size: int) -> int:
-    """Nanoseconds of one state transition of a queue pair (init, rtr, rts)."""
+    """Time of one state transition of a queue pair (init, rtr, rts), in ns."""
     from .rdma_end import EndpointSettings, endpoints
 
     ends = endpoints((device, peer), EndpointSettings("rc", SMALL))

@@ -1,7 +1,7 @@
 """RDMA endpoint through pyverbs: open device, registered memory, connected queue pairs.
 
-Imported only where pyverbs is: it must fit the rdma-core of the system, so it comes from the
-distribution, never from PyPI.
+This module is imported only if pyverbs is installed. pyverbs must match the system's rdma-core, so
+it comes from the Linux distribution, never from PyPI.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ def open_device(name: str) -> Context:
 
 @dataclass(frozen=True)
 class EndpointSettings:
-    """What an endpoint is made for.
+    """Settings of an RDMA endpoint.
 
     Parameters
     ----------
-    transport : ``rc uc ud``
-    size : B of one op, at most
-    qps : queue pairs
-    depth : ops outstanding on each
-    sleep : wait for completions by events instead of polling
-    inline : B up to which data travel inside of the work request; 0 for none
+    transport : ``rc``, ``uc`` or ``ud``
+    size : maximum bytes of one op
+    qps : number of queue pairs
+    depth : outstanding ops per queue pair
+    sleep : True to wait for completions by events, False to poll
+    inline : maximum bytes of data inside the work request; 0 for none
     gid : index of the first device's GID; -1 to choose by type
-    batch : ops of one post, for which the device is told once
-    shared : receives of all queue pairs come from one shared receive queue
-    mtu : B of a packet's payload; 0 for what both ports have
-    compiled : ops are posted and polled for by machine code
+    batch : ops per post; the device is notified once per post
+    shared : True if all queue pairs take receives from one shared receive queue
+    mtu : payload bytes of a packet; 0 for the largest that both ports have
+    compiled : True if machine code posts and polls ops
     """
 
     transport: str
@@ -81,19 +81,19 @@ class EndpointSettings:
 
 
 class Completion(NamedTuple):
-    """Completion of one op: the status in which it ended, and the number of its queue pair."""
+    """Completion of one op: its status and the number of its queue pair."""
 
     status: int
     number: int
 
     @property
     def good(self) -> bool:
-        """Whether the op was done."""
+        """True if the op succeeded."""
         return self.status == int(e.IBV_WC_SUCCESS)
 
 
 class CompletionQueue:
-    """Completion queue, waited for by events or by polling."""
+    """Completion queue that is waited for by events or by polling."""
 
     def __init__(self, context: Context, depth: int, sleep: bool):
         before = _event_channel_descriptors() if sleep else set()
@@ -106,28 +106,28 @@ class CompletionQueue:
             self.queue.req_notify()
 
     def wait(self, n: int) -> None:
-        """Wait until n ops completed; without a time limit of its own (the client has one).
+        """Wait until n ops have completed. It has no time limit of its own; the client has one.
 
         Raises
         ------
         DriverFault
-            ``broken``: one of them failed.
+            ``broken``: one of the ops failed.
         """
         while n:
             n -= self.count(n) or self._sleep(n)
 
     def take(self, most: int) -> list[Completion]:
-        """At least one completion, waited for, and at most ``most``; failed ones among them."""
+        """Wait for at least one completion; returns at most ``most``, including failed ones."""
         while not (done := self.poll(most)):
             self._let_time_pass()
         return done
 
     def poll(self, most: int) -> list[Completion]:
-        """Completions taken from the queue now, failed ones among them."""
+        """Completions that are in the queue now, including failed ones; does not wait."""
         return [Completion(c.status, c.qp_num) for c in self.queue.poll(most)[1]]
 
     def count(self, most: int) -> int:
-        """Number of ops that completed by now; DriverFault where one failed."""
+        """Number of completions in the queue now; DriverFault if one failed."""
         done = self.poll(most)
         refuse_failed([c for c in done if not c.good])
         return len(done)
@@ -144,7 +144,7 @@ class CompletionQueue:
         return self.count(n)
 
     def _let_time_pass(self) -> None:
-        """Sleep until the next event; where it is polled, give way if there is one processor."""
+        """Sleep until the next event; when polling, yield the processor if there is only one."""
         if self.channel is not None:
             self.rearm()
         elif self.shared:
@@ -152,19 +152,24 @@ class CompletionQueue:
 
 
 def refuse_failed(failed: Sequence[Completion], of: int = 1) -> None:
-    """Raise for completions that failed; nothing for none.
+    """Raise if there are failed completions.
+
+    Parameters
+    ----------
+    failed : the failed completions
+    of : number of ops that were posted
 
     Raises
     ------
     DriverFault
-        ``broken``, with the first status and how many of the ops failed.
+        ``broken``, with the first status and the number of failed ops.
     """
     if failed:
         refuse_failed_ops(len(failed), of, failed[0].status)
 
 
 def refuse_failed_ops(failed: int, of: int, status: int) -> None:
-    """Raise where some of the ops failed, the first with that completion status."""
+    """Raise if some ops failed; ``status`` is the completion status of the first failed op."""
     if failed:
         raise DriverFault("broken", f"{failed} of {of} ops failed, the first with completion "
                           f"status {status}: the peer or the path to it failed")  # fmt: skip
@@ -180,13 +185,13 @@ def _event_channel_descriptors() -> set[int]:
 
 
 class RdmaEndpoint:
-    """Endpoint: a device with registered memory and queue pairs.
+    """RDMA endpoint: a device with registered memory and queue pairs.
 
     Parameters
     ----------
-    port : of the device
-    gid : by which it is reached on that port
-    settings : what for
+    port : port of the device
+    gid : GID of the port by which it is reached
+    settings : settings of the endpoint
     """
 
     def __init__(self, port: rdma_ports.RdmaPort, gid: rdma_ports.Gid, settings: EndpointSettings):
@@ -215,11 +220,11 @@ class RdmaEndpoint:
 
     @property
     def largest_datagram(self) -> int:
-        """Largest datagram, B."""
+        """Maximum size of a datagram, in B."""
         return 128 << int(self.mtu)
 
     def connection_info(self) -> dict[str, Any]:
-        """What the peer needs to connect: plain numbers and text, so that it can be sent."""
+        """Information that the peer needs to connect, as plain numbers and text."""
         return {
             "qpns": [qp.qp_num for qp in self.qps],
             "gid": self.gid.text,
@@ -233,7 +238,7 @@ class RdmaEndpoint:
         }
 
     def connect(self, peer: dict[str, Any]) -> None:
-        """Connect each queue pair to the peer's of the same index."""
+        """Connect each queue pair to the peer's queue pair of the same index."""
         self.peer = peer
         way = self.address_vector(peer)
         self.handle = AH(self.pd, attr=way) if self.transport == "ud" else None
@@ -241,12 +246,12 @@ class RdmaEndpoint:
             qp.to_rts(self.attributes(way, number, peer))
 
     def address_vector(self, peer: dict[str, Any]) -> AHAttr:
-        """How a peer is reached: by LID within an InfiniBand subnet, else by GID.
+        """Address of the peer: a LID within an InfiniBand subnet, otherwise a GID.
 
         Raises
         ------
         DriverFault
-            ``unsupported``: it is iWARP.
+            ``unsupported``: the device is iWARP.
         """
         if self.port.iwarp:
             raise DriverFault("unsupported", f"{self.port.device} is iWARP, whose queue pairs only "
@@ -273,12 +278,12 @@ class RdmaEndpoint:
         return attr
 
     def post(self, operation: str, size: int, lane: int = 0) -> None:
-        """Post one batch of ops on a lane, its queue pair; each has a completion of its own."""
+        """Post one batch of ops on a lane (a queue pair); each op has its own completion."""
         chain = self.works.get((operation, size, lane))
         self.qps[lane].post_send((chain or self.work_requests(operation, size, lane))[0])
 
     def work_requests(self, operation: str, size: int, lane: int) -> list[SendWR]:
-        """WorkTemplate requests of a batch on a lane, each with the next one, made once."""
+        """Linked work requests of one batch on a lane (a queue pair), created on first use."""
         chain: list[SendWR] = []
         for _ in range(self.settings.batch):  # the last one first
             work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
@@ -293,7 +298,7 @@ class RdmaEndpoint:
         return chain
 
     def loop(self, operation: str, size: int) -> MessageLoop:
-        """Loop in machine code over all lanes, made once."""
+        """Machine-code loop over all lanes (queue pairs), created on first use."""
         key = (operation, size)
         if key not in self.loops:
             remote = operation != "rdma-send"
@@ -310,7 +315,7 @@ class RdmaEndpoint:
     def post_receive(self, size: int, lane: int = 0) -> None:
         """Post a receive buffer for one message; a datagram needs 40 more bytes for its header.
 
-        With a shared receive queue it is for a message on any lane.
+        With a shared receive queue the buffer serves any lane (queue pair).
         """
         extra = GRH if self.transport == "ud" else 0
         piece = self._scatter_entry(size + extra, GRH - extra)
@@ -338,7 +343,7 @@ class RdmaEndpoint:
 
     @property
     def _queue_length(self) -> int:
-        """Completions that may be waiting at once."""
+        """Required length of the completion queue."""
         return 2 * self.settings.qps * self.settings.depth + 2
 
     def _flags(self, operation: str, size: int) -> int:
@@ -348,12 +353,12 @@ class RdmaEndpoint:
         return int(e.IBV_SEND_SIGNALED | inline)
 
     def _mtu_number(self) -> int:
-        """Number of the largest packet's payload: 128 B shifted by it.
+        """MTU in the encoding of verbs: the payload size is 128 B shifted left by this number.
 
         Raises
         ------
         DriverFault
-            ``unsupported``: another one is asked for than the port can have.
+            ``unsupported``: the port does not support the requested MTU.
         """
         active = int(self.context.query_port(self.port.number).active_mtu)
         asked = self.settings.mtu
@@ -368,7 +373,7 @@ class RdmaEndpoint:
         return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.settings.depth * self.settings.qps)))
 
     def _check_iwarp(self) -> None:
-        """Refuse what TCP does not have."""
+        """Refuse settings that iWARP (RDMA over TCP) does not support."""
         lacks = {"path_mtu": self.settings.mtu > 0, self.transport: self.transport != "rc"}
         if self.port.iwarp and any(lacks.values()):
             self.context.close()
@@ -396,7 +401,7 @@ class RdmaEndpoint:
 def endpoints(
     devices: Sequence[str], settings: EndpointSettings
 ) -> tuple[RdmaEndpoint, RdmaEndpoint]:
-    """Two endpoints that can reach each other, not connected yet."""
+    """Create two endpoints that can reach each other, without connecting them."""
     one, other = (rdma_ports.active_port(name) for name in devices)
     gids = rdma_ports.gid_pair(one, other, settings.gid)
     return RdmaEndpoint(one, gids[0], settings), RdmaEndpoint(other, gids[1], settings)
@@ -405,7 +410,7 @@ def endpoints(
 def connected_pair(
     devices: Sequence[str], settings: EndpointSettings
 ) -> tuple[RdmaEndpoint, RdmaEndpoint]:
-    """Two endpoints connected to each other."""
+    """Create two endpoints and connect them to each other."""
     a, b = endpoints(devices, settings)
     if a.port.iwarp:
         connect_through_cm(a, b)
@@ -416,7 +421,7 @@ def connected_pair(
 
 
 def completion_times(ends: Sequence[RdmaEndpoint], counts: Sequence[int], since: int) -> list[int]:
-    """Nanoseconds after ``since`` at which each end had its number of completions."""
+    """Time in ns after ``since`` at which each endpoint had its number of completions."""
     order = _in_event_order if ends[0].done.channel else _in_polling_order
     pending, at = list(counts), [0] * len(ends)
     for number in order(ends, pending):
@@ -425,7 +430,7 @@ def completion_times(ends: Sequence[RdmaEndpoint], counts: Sequence[int], since:
 
 
 def _in_polling_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterator[int]:
-    """Indices of ends as they complete, by polling each in turn."""
+    """Yield the index of each endpoint when it has all completions, by polling them in turn."""
     while any(pending):
         for number, end in enumerate(ends):
             if pending[number] and (got := end.done.count(pending[number])):
@@ -437,7 +442,7 @@ def _in_polling_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Itera
 
 
 def _in_event_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterator[int]:
-    """Indices of ends as they complete, by sleeping until an event."""
+    """Yield the index of each endpoint when it has all completions, by waiting for events."""
     poller = select.poll()
     by_fd = {end.done.fd: number for number, end in enumerate(ends)}
     for fd in by_fd:

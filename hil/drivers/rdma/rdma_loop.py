@@ -1,8 +1,8 @@
-"""Loop that posts and polls RDMA ops in machine code: no interpreter between post and completion.
+"""Machine-code loop that posts and polls RDMA ops, without Python between post and completion.
 
-An interpreter takes about a microsecond for each call, as long as a card takes for a small op, and
-a compiler may not be at hand.  The loop is ``rdma_loop.c``, compiled for x86-64.  It calls what
-libibverbs' inline functions call: the device's own functions, whose addresses are in the context.
+A Python call takes about a microsecond, as long as a small op on the card, and a compiler may be
+missing. The loop is ``rdma_loop.c``, compiled for x86-64. It calls the same device functions as
+libibverbs' inline functions do; their addresses are in the device context.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ Pointer = ctypes.c_void_p
 
 
 class ScatterGatherEntry(ctypes.Structure):
-    """``struct ibv_sge``: bytes of registered memory."""
+    """``struct ibv_sge``: a range of registered memory."""
 
     _fields_ = (("addr", ctypes.c_uint64), ("length", ctypes.c_uint32), ("lkey", ctypes.c_uint32))
 
 
 class WorkRequest(ctypes.Structure):
-    """``struct ibv_send_wr``, whose unions hold what a write, a read or a send needs."""
+    """``struct ibv_send_wr``: a send work request.
+
+    Its unions have fields for write, read and send.
+    """
 
     _fields_ = (
         ("lane", ctypes.c_uint64), ("next", Pointer), ("elements", Pointer),
@@ -69,7 +72,7 @@ class _Loop(ctypes.Structure):
 
 
 class LoopOutcome(NamedTuple):
-    """What a loop did: ns until all completed, posted, failed, first status, errno of a post."""
+    """Result of a loop: time in ns, ops posted, ops failed, first failed status, post errno."""
 
     ns: int
     posted: int
@@ -79,7 +82,7 @@ class LoopOutcome(NamedTuple):
 
 
 class NativeQueuePair(NamedTuple):
-    """Addresses of a queue pair, of its send queue's completions, and of the calls for them."""
+    """Addresses of a queue pair, its completion queue, and the functions to post and to poll."""
 
     pair: int
     queue: int
@@ -89,14 +92,14 @@ class NativeQueuePair(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkTemplate:
-    """One kind of op.
+    """Template of the work requests of one kind of op.
 
     Parameters
     ----------
-    operation : ``enum ibv_wr_opcode``
-    flags : ``enum ibv_send_flags``
-    address, size, lkey : of what is sent, or read into
-    remote, rkey : of what is written or read; 0 for a send
+    operation : value of ``enum ibv_wr_opcode``
+    flags : value of ``enum ibv_send_flags``
+    address, size, lkey : local memory that is sent or read into
+    remote, rkey : remote memory that is written or read; 0 for a send
     """
 
     operation: int
@@ -109,7 +112,7 @@ class WorkTemplate:
 
 
 def refuse_other_processors() -> None:
-    """Refuse a processor that the loop is not compiled for.
+    """Refuse processors that the loop is not compiled for.
 
     Raises
     ------
@@ -122,15 +125,17 @@ def refuse_other_processors() -> None:
 
 
 def native_queue_pair(pair: Any) -> NativeQueuePair:
-    """Libibverbs' structures of a queue pair of pyverbs, which keeps their address to itself.
+    """Addresses of the libibverbs structures behind a pyverbs queue pair.
 
-    Every word of the object is tried; the right one points to memory that has the queue pair's
-    number and a completion queue of the same context.
+    pyverbs does not expose them.
+
+    Every word of the Python object is tried. The right one points to memory that holds the queue
+    pair's number and a completion queue of the same context.
 
     Raises
     ------
     DriverFault
-        ``unsupported``: no word does.
+        ``unsupported``: no word matches.
     """
     with open(MEMORY, "rb", buffering=0) as memory:
         for offset in range(0, type(pair).__basicsize__, 8):
@@ -147,7 +152,7 @@ def native_queue_pair(pair: Any) -> NativeQueuePair:
 
 
 def _word(memory: int, address: int, size: int = 8) -> int:
-    """Unsigned number at an address of this process; 0 where there is no memory."""
+    """Unsigned integer at an address of this process; 0 if no memory is mapped there."""
     try:
         return int.from_bytes(os.pread(memory, size, address), "little")
     except (OSError, OverflowError):
@@ -155,15 +160,15 @@ def _word(memory: int, address: int, size: int = 8) -> int:
 
 
 class MessageLoop:
-    """Loop over queue pairs of one completion queue, for one kind of op.
+    """Loop over several queue pairs (lanes) that share a completion queue, for one kind of op.
 
     Parameters
     ----------
-    pairs : one a lane
-    work : of each lane
-    depth : messages outstanding on each lane, at most
-    batch : messages of a post; the card is told once for all of them
-    shared : the processor is shared with the device, so that empty polls give way
+    pairs : queue pair of each lane
+    work : template of the work requests
+    depth : maximum number of outstanding messages per lane
+    batch : messages per post; the card is notified once per post
+    shared : True if the device uses the same processor, so that an empty poll yields it
     """
 
     def __init__(
@@ -190,7 +195,7 @@ class MessageLoop:
         )  # fmt: skip
 
     def run(self, count: int) -> LoopOutcome:
-        """Post so many messages, poll for all of them; none polls once."""
+        """Post ``count`` messages and poll until all have completed; 0 polls once."""
         loop = self.loop
         loop.count = count
         loop.posted = loop.failed = loop.status = loop.refused = 0
@@ -198,7 +203,7 @@ class MessageLoop:
         return LoopOutcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
 
     def _chain(self, work: WorkTemplate, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
-        """WorkTemplate requests of one post, each of which completes."""
+        """Linked work requests of one post on a lane; each one creates a completion."""
         chain = (WorkRequest * batch)()
         for k in range(batch):
             following = ctypes.addressof(chain[k + 1]) if k + 1 < batch else None
@@ -211,7 +216,7 @@ class MessageLoop:
 
 @cache
 def _machine_code() -> Any:
-    """The loop as a callable that takes the address of its settings and returns nanoseconds."""
+    """The machine-code loop as a function of its settings' address; returns the time in ns."""
     refuse_other_processors()
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -1,4 +1,4 @@
-"""Timed RDMA exchanges between two endpoints: one op, a round trip, a stream of ops."""
+"""Timed RDMA exchanges between two endpoints: one op, a round trip, a stream of messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READINGS = 101  # of what our own code costs
 
 
 def time_op(pair: Ends, name: str, size: int) -> int:
-    """Nanoseconds from posting one op to its completion; a send's receive is posted before."""
+    """Time in ns from posting one op to its completion; the receive of a send is posted before."""
     one, other = pair
     if name == "rdma-send":
         other.post_receive(size)
@@ -34,12 +34,12 @@ def time_op(pair: Ends, name: str, size: int) -> int:
 
 
 def loop_time(pair: Ends, name: str, size: int, count: int) -> int:
-    """Nanoseconds of ``count`` ops, posted and polled for in machine code; of a poll for none.
+    """Time in ns of ``count`` ops, posted and polled in machine code; 0 ops time one empty poll.
 
     Raises
     ------
     DriverFault
-        ``broken``: ops failed, or the device took no more.
+        ``broken``: ops failed, or the device refused a post.
     """
     ns, posted, failed, status, refused = pair[0].loop(name, size).run(count)
     if refused:
@@ -51,7 +51,7 @@ def loop_time(pair: Ends, name: str, size: int, count: int) -> int:
 
 
 def round_trip(pair: Ends, size: int) -> int:
-    """Nanoseconds of a message and its reply, each of ``size`` B, by RDMA send."""
+    """Time in ns of a message and its reply, each of ``size`` B, by RDMA send."""
     one, other = pair
     one.post_receive(size)
     other.post_receive(size)
@@ -66,16 +66,16 @@ def round_trip(pair: Ends, size: int) -> int:
 
 
 def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
-    """Nanoseconds of ``count`` messages, ``depth`` outstanding on each queue pair.
+    """Time in ns of ``count`` messages, with ``depth`` outstanding on each queue pair.
 
-    A batch is posted to the queue pair that has completed one, whichever that is, so that none
-    ever has more than ``depth``.  A message that is sent is done when it is received, too.  After a
-    failed one nothing is posted, and all that is outstanding is waited for.
+    A new batch is posted to the queue pair that has just completed one, so that none exceeds
+    ``depth``. A send is complete when it was also received. After a failure nothing more is posted,
+    and all outstanding messages are waited for.
 
     Raises
     ------
     DriverFault
-        ``broken``: ops failed; how many of those that were posted.
+        ``broken``: ops failed; with their number and the number of posted ops.
     """
     if pair[0].settings.compiled and name != "rdma-send":
         return loop_time(pair, name, size, count)
@@ -83,7 +83,7 @@ def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) ->
 
 
 class MessageStream:
-    """Messages under way on each lane, posted as others complete, by Python."""
+    """Stream of RDMA messages on several lanes (queue pairs), posted by Python."""
 
     def __init__(self, pair: Ends, name: str, size: int, depth: int):
         self.one, self.other = pair
@@ -94,7 +94,7 @@ class MessageStream:
         self.left = 0  # messages that are still to be posted
 
     def run(self, count: int) -> int:
-        """Nanoseconds of so many messages."""
+        """Send ``count`` messages; returns the time in ns."""
         from .rdma_end import refuse_failed
 
         lanes = range(len(self.posted))
@@ -110,7 +110,7 @@ class MessageStream:
         return elapsed
 
     def _wait(self) -> bool:
-        """Wait for what is under way, sends before receives; False where nothing is."""
+        """Wait for completions, of sends before receives; False if nothing is outstanding."""
         posted = sum(self.posted)
         if under_way := posted - sum(self.sent):
             self._complete(self.one.done.take(under_way))
@@ -135,7 +135,7 @@ class MessageStream:
                 return
 
     def _complete(self, completions: Sequence[Completion]) -> None:
-        """Count what was sent, and received by now, and post what there is room for."""
+        """Count completed sends, and receives so far, and post more batches where there is room."""
         for completion in completions:
             lane = self.one.lane_by_number[completion.number]
             self.sent[lane] += 1
@@ -147,7 +147,7 @@ class MessageStream:
             self._complete_receives(self.other.done.poll(len(completions)))
 
     def _complete_receives(self, completions: Sequence[Completion]) -> None:
-        """Count what was received, and make room for the next ones."""
+        """Count completed receives, and post more batches where there is room."""
         for completion in completions:
             lane = self.other.lane_by_number[completion.number]
             self.received[lane] += 1
@@ -160,7 +160,7 @@ class MessageStream:
 
 
 def polling_overhead(pair: Ends, name: str, compiled: bool) -> float:
-    """Nanoseconds that our code adds to a polled op, at least: one reading, one empty poll."""
+    """Minimum time that this code adds to a polled op, in ns: one clock reading, one empty poll."""
     one, _ = pair
     if compiled:
         costs = [loop_time(pair, name, one.settings.size, 0) for _ in range(READINGS)]

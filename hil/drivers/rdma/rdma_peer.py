@@ -1,8 +1,8 @@
-"""RDMA between two hosts: the far endpoint, and what both tell each other through their agents.
+"""RDMA between two hosts: the endpoint on the other host, and the messages that set it up.
 
-Ports, queue pair numbers, LIDs, GIDs, packet numbers and keys go the way of the agents; no port is
-opened for them.  A write or a read needs nobody's processor at the far end.  For a send its
-receives are posted there before anything leaves, so that none is ever missing.
+Ports, queue pair numbers, LIDs, GIDs, packet numbers and keys are exchanged through the agents of
+the hosts; no network port is opened for them. A write or read needs no processor at the far end.
+For a send, receives are posted there before anything is sent, so that a receive is never missing.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FarPair = tuple["RdmaEndpoint", "FarEndpoint"]  # one here, one there
 
 
 def port_message(port: rdma_ports.RdmaPort) -> Message:
-    """A port as numbers and text."""
+    """Port encoded as numbers and text, to be sent to another host."""
     gids = [[g.index, g.text, g.kind, g.interface] for g in port.gids]
     return {**asdict(port), "gids": gids}
 
 
 def port_of_message(told: Message) -> rdma_ports.RdmaPort:
-    """Port of another host.
+    """Port of another host, decoded from a message.
 
     >>> port_of_message({"device": "mlx5_0", "number": 1, "link_layer": "InfiniBand", "lid": 7,
     ...                  "state": "4: ACTIVE", "gids": []}).lid
@@ -46,11 +46,11 @@ def port_of_message(told: Message) -> rdma_ports.RdmaPort:
 
 
 class FarEndpoints:
-    """Endpoints of this host that a driver on another one asks for and connects to.
+    """Endpoints on this host that a driver on another host creates and connects to.
 
     Parameters
     ----------
-    device : name
+    device : name of the RDMA device
     """
 
     def __init__(self, device: str):
@@ -63,12 +63,12 @@ class FarEndpoints:
         }  # fmt: skip
 
     def answer(self, message: Message) -> Message:
-        """Reply to the near end.
+        """Execute a message from the near end and return the reply.
 
         Raises
         ------
         DriverFault
-            ``protocol`` where it asks for something else; what the device refuses.
+            ``protocol`` if the message is unknown or malformed; other kinds if the device refuses.
         """
         return answer_by_verb(self.verbs, message)
 
@@ -112,7 +112,7 @@ class FarEndpoints:
         return {}
 
     def _echo(self, message: Message) -> Message:
-        """Send each message back: when it had come, and when its reply left."""
+        """Send each message back; reply with the time when each arrived and when its reply left."""
         end, stamps = self.ends[message["end"]], []
         end.done.wait(1)
         for left in reversed(range(message["count"])):
@@ -124,37 +124,37 @@ class FarEndpoints:
 
 
 class FarEndpoint:
-    """The far endpoint of a pair, as the near host sees it.
+    """Handle of an endpoint on another host, through which this host controls it.
 
     Parameters
     ----------
-    link : to the driver there
-    number : of the endpoint there
+    link : message link to the driver on that host
+    number : number of the endpoint there
     """
 
     def __init__(self, link: PeerLink, number: int):
         self.link, self.number = link, number
 
     def request(self, do: str, **more: Any) -> Message:
-        """Reply about this endpoint."""
+        """Send a command to this endpoint and wait for the reply."""
         return self.link.request({"do": do, "end": self.number, **more})
 
     def send(self, do: str, **more: Any) -> None:
-        """Start something at this endpoint."""
+        """Send a command to this endpoint without waiting for the reply."""
         self.link.send({"do": do, "end": self.number, **more})
 
     def close(self) -> None:
-        """Destroy it there."""
+        """Destroy the endpoint on the other host."""
         self.request("drop")
 
 
 class PeerHost:
-    """Another host's port, and endpoints connected to it.
+    """Port of another host, used to create endpoints there.
 
     Parameters
     ----------
-    link : to the driver there
-    device : of this host
+    link : message link to the driver on that host
+    device : RDMA device of this host
     gid : index of this host's GID; -1 to choose
     """
 
@@ -166,7 +166,7 @@ class PeerHost:
         self.gids = rdma_ports.gid_pair(self.port, self.peer, gid)
 
     def connected_pair(self, settings: EndpointSettings) -> tuple[RdmaEndpoint, FarEndpoint]:
-        """An endpoint here and one there, connected to each other."""
+        """Create an endpoint here and one on the other host, and connect them."""
         from .rdma_end import RdmaEndpoint
 
         told = {**asdict(settings), "gid": -1, "compiled": False, "batch": 1}
@@ -183,7 +183,10 @@ class PeerHost:
 
 
 def send_times(pair: FarPair, size: int, n: int) -> list[int]:
-    """(n,) ns from posting a send to its completion, as many at a time as have a receive there."""
+    """Time in ns from posting a send to its completion, shape (n,).
+
+    Receives are posted at the far end in batches before the sends.
+    """
     (near, far), took = pair, []
     for count in _message_batches(n):
         far.request("prepare", size=size, count=count)
@@ -197,7 +200,7 @@ def send_times(pair: FarPair, size: int, n: int) -> list[int]:
 
 
 def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
-    """When each of n messages left and was back here, and there came and left."""
+    """Time stamps of n round trips: (departure, return) here, (arrival, departure) there."""
     near, far = pair
     here: Stamps = []
     there: Stamps = []
@@ -215,11 +218,11 @@ def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
 
 
 def measured_offset(pair: FarPair) -> ClockOffset:
-    """What the other host's clock shows more than ours."""
+    """Offset of the other host's clock, measured by round trips."""
     return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
 
 
 def _message_batches(n: int) -> Iterator[int]:
-    """Numbers of messages that have their receives at once, n together."""
+    """Yield batch sizes that add up to n messages; each batch has its receives posted at once."""
     for begin in range(0, n, RECEIVES):
         yield min(RECEIVES, n - begin)

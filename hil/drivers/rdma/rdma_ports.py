@@ -1,7 +1,7 @@
-"""Ports of RDMA devices as the kernel tells them in files: link layer, LID, state, GIDs by type.
+"""Ports of RDMA devices as the kernel reports them in sysfs: link layer, LID, state, GIDs by type.
 
-An address stands in a GID table once for RoCE v1 and once for v2, and which comes first differs by
-card; only ``gid_attrs/types`` tells them apart.
+A GID table lists an address once for RoCE v1 and once for v2. Their order differs between cards, so
+only ``gid_attrs/types`` distinguishes them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Gid:
 
     Parameters
     ----------
-    index : in the table
+    index : index in the GID table
     address : 128 bits, as an IPv6 address
-    kind : ``IB/RoCE v1`` or ``RoCE v2``, as the kernel writes it
+    kind : ``IB/RoCE v1`` or ``RoCE v2``, in the spelling of the kernel
     interface : network interface that has the address; "" on InfiniBand
 
     Examples
@@ -52,13 +52,13 @@ class Gid:
 
     @property
     def text(self) -> str:
-        """The address in eight groups, as libibverbs reads it."""
+        """Address in eight groups, the format that libibverbs reads."""
         digits = f"{int(self.address):032x}"
         return ":".join(digits[i : i + 4] for i in range(0, 32, 4))
 
     @property
     def family(self) -> str:
-        """``ipv4``, ``ipv6`` or ``link-local``."""
+        """Address family: ``ipv4``, ``ipv6`` or ``link-local``."""
         if self.address.ipv4_mapped:
             return "ipv4"
         return LINK_LOCAL if self.address.is_link_local else "ipv6"
@@ -70,11 +70,11 @@ class RdmaPort:
 
     Parameters
     ----------
-    number : from 1
-    link_layer : ``Ethernet``, ``InfiniBand``, or ``iWARP``, which is TCP on Ethernet
-    lid : of the subnet manager; 0 on Ethernet
-    state : ``4: ACTIVE`` where it works
-    gids : entries that are not empty, by index
+    number : port number, from 1
+    link_layer : ``Ethernet``, ``InfiniBand``, or ``iWARP`` (RDMA over TCP)
+    lid : local identifier assigned by the subnet manager; 0 on Ethernet
+    state : state in the spelling of the kernel; ``4: ACTIVE`` if it works
+    gids : non-empty entries of the GID table, by index
     """
 
     device: str
@@ -86,17 +86,17 @@ class RdmaPort:
 
     @property
     def infiniband(self) -> bool:
-        """Whether its peers are reached by LID."""
+        """True if peers are reached by LID."""
         return self.link_layer == INFINIBAND
 
     @property
     def iwarp(self) -> bool:
-        """Whether its queue pairs are TCP connections, which only rdma_cm makes."""
+        """True if queue pairs are TCP connections, which only rdma_cm can create."""
         return self.link_layer == IWARP
 
     @property
     def interface(self) -> str:
-        """Network interface of the port itself: that of the default GIDs, which come first."""
+        """Network interface of the port itself, taken from the first GIDs of its table."""
         return self.gids[0].interface
 
 
@@ -113,16 +113,18 @@ def rdma_devices(root: Path | None = None) -> tuple[str, ...]:
 def device_and_peer(
     device: str, peer: str, names: Sequence[str], alone: bool = False
 ) -> tuple[str, str]:
-    """Names of the two ends: those that were asked for, else the first devices that there are.
+    """Names of the two devices of a transfer: the requested ones, or the first ones here.
 
     Parameters
     ----------
-    alone : the other end is on another host; "" for its name
+    device, peer : requested names; "" for the default
+    names : devices of this machine
+    alone : True if the peer is on another host; its name is then returned as ""
 
     Raises
     ------
     DriverFault
-        ``missing``: no such device, or none that could be the peer.
+        ``missing``: a device does not exist, or no device can be the peer.
 
     Examples
     --------
@@ -147,7 +149,7 @@ def device_and_peer(
 
 
 def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
-    """Locks of RDMA devices, held until the stack is closed; whatever driver asks.
+    """Lock RDMA devices for this process, against all drivers; held until the stack is closed.
 
     Raises
     ------
@@ -161,14 +163,14 @@ def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
 
 
 def describe_ends(device: str, peer: str, index: int = -1) -> dict[str, str]:
-    """Provenance of two ends: devices, GIDs or LIDs in use, what of the network a sample holds."""
+    """Provenance of two ends: devices, GIDs or LIDs in use, network inside a sample."""
     told = describe_ports(active_port(device), active_port(peer), index)
     inside = ONE_PORT if device == peer else TWO_PORTS
     return {**told, "device": f"{device}-{peer}", "inside": inside}
 
 
 def describe_ports(one: RdmaPort, other: RdmaPort, index: int = -1) -> dict[str, str]:
-    """How one port reaches another: link layer, and the GID or LID in use."""
+    """Description of how one port reaches another: link layer, and the GID or LID in use."""
     gid, _ = gid_pair(one, other, index)
     way = f"LID {one.lid}" if one.infiniband else f"GID {gid.index} {gid.kind} {gid.interface}"
     way = f"rdma_cm over {gid.interface}" if one.iwarp else way
@@ -176,7 +178,7 @@ def describe_ports(one: RdmaPort, other: RdmaPort, index: int = -1) -> dict[str,
 
 
 def is_iwarp(device: str, root: Path | None = None) -> bool:
-    """Whether a device is iWARP, by the type of its node.
+    """True if a device is iWARP, from its node type in sysfs.
 
     >>> is_iwarp("mlx5_0", Path("/nonexistent"))
     False
@@ -185,12 +187,12 @@ def is_iwarp(device: str, root: Path | None = None) -> bool:
 
 
 def active_port(device: str, root: Path | None = None) -> RdmaPort:
-    """First port of a device that is active.
+    """First active port of a device.
 
     Raises
     ------
     DriverFault
-        ``missing``: no port is active, or it has no GID.
+        ``missing``: no port is active, or the port has no GID.
     """
     root = root or DEVICES
     folders = sorted((root / device / "ports").glob("*"), key=lambda f: int(f.name))
@@ -208,19 +210,20 @@ def active_port(device: str, root: Path | None = None) -> RdmaPort:
 def gid_pair(one: RdmaPort, other: RdmaPort, index: int = -1) -> tuple[Gid, Gid]:
     """GIDs by which two ports reach each other.
 
-    Both are of one type and family: RoCE v2 before v1, addresses before link-local ones, the port's
-    own interface before VLANs and overlays, IPv4 before IPv6.  Of the other port it is the address
-    that has most leading bits in common, which finds the same subnet.
+    Both GIDs have the same type and address family. The preference is RoCE v2 before v1, other
+    addresses before link-local ones, the port's own interface before VLANs and overlays, IPv4
+    before IPv6. For the other port, the address with the most leading bits in common is chosen,
+    which is in the same subnet.
 
     Parameters
     ----------
-    index : of the first port's table; -1 to choose
+    index : index in the first port's GID table; -1 to choose
 
     Raises
     ------
     DriverFault
-        ``unsupported``: no such entry, the link layers are not the same, or no entry of the other
-        is of the same type and family.
+        ``unsupported``: the entry does not exist, the link layers differ, or the other port has no
+        entry of the same type and family.
     """
     if one.link_layer != other.link_layer:
         raise DriverFault("unsupported", f"{one.device} is {one.link_layer}, {other.device} is "
@@ -237,7 +240,7 @@ def gid_pair(one: RdmaPort, other: RdmaPort, index: int = -1) -> tuple[Gid, Gid]
 
 
 def crosses_subnets(one: IPv6Address, other: IPv6Address) -> bool:
-    """Whether two GIDs of InfiniBand are of different subnets, so that a LID does not suffice.
+    """True if two InfiniBand GIDs are in different subnets, so that a LID does not suffice.
 
     >>> crosses_subnets(IPv6Address("fe80::1"), IPv6Address("fe80::2"))
     False
@@ -264,7 +267,7 @@ def _read_port(device: str, folder: Path, iwarp: bool) -> RdmaPort:
 
 
 def _read_gid(folder: Path, index: int) -> Gid | None:
-    """Entry of a GID table; None for an empty one."""
+    """Read an entry of a GID table; None if empty."""
     text = stripped_text(folder / "gids" / str(index))
     if not text or not int(IPv6Address(text)):
         return None

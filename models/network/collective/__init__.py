@@ -1,1 +1,1 @@
-"""Collectives: algorithms, protocols, their loads on links, and the choice among them."""
+"""Collectives: algorithms, protocols, their load on links, and the choice between them."""

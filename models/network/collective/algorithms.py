@@ -1,7 +1,7 @@
-"""Collective algorithms, each as its steps.
+"""Collective algorithms, each defined by its steps.
 
-The latencies of the steps add up, and the busiest link gives the bandwidth term.  For the ring
-that is ``2(n-1)(α + S/(nB))``.
+The time of a collective is the sum of the latencies of its steps, plus a bandwidth term set by the
+busiest link. For the ring all-reduce this gives ``2(n-1)(α + S/(nB))``.
 
 References
 ----------
@@ -29,9 +29,9 @@ from .steps import SWITCH, Algorithm, Exchange, Step, algorithm, shift, split_st
 def closed_form(
     algorithm: Algorithm, n: int, size: Bytes, alpha: Seconds, rate: ByteRate
 ) -> Seconds:
-    """Time on identical links in s: latencies x α + volume x S / B.
+    """Time on identical links in s: number of latencies x α + bytes of the busiest member / B.
 
-    Of what is pipelined, with segments as small as you like.
+    A pipelined algorithm is assumed to use arbitrarily small segments.
 
     Examples
     --------
@@ -43,10 +43,10 @@ def closed_form(
 
 
 def bus_factor(collective: str, n: int) -> float:
-    """Ratio of bus bandwidth to algorithm bandwidth (S / time), the convention of nccl-tests.
+    """Ratio of bus bandwidth to algorithm bandwidth (S / time), as nccl-tests defines it.
 
-    It makes the number comparable with the rate of one link, whatever n
-    (nccl-tests, doc/PERFORMANCE.md).
+    Bus bandwidth can be compared with the rate of one link for any n (nccl-tests,
+    doc/PERFORMANCE.md).
 
     Examples
     --------
@@ -66,7 +66,7 @@ def bus_factor(collective: str, n: int) -> float:
 
 @algorithm("all-reduce", "ring", passes_on=True)
 def two_laps(n: int) -> Iterator[Step]:
-    """Ring all-reduce: 1/n of S to the next member; reduced in lap one, gathered in lap two.
+    """Ring all-reduce: 1/n of S to the next member; lap one reduces, lap two gathers.
 
     >>> [step.times for step in two_laps(4)]
     [6]
@@ -77,7 +77,7 @@ def two_laps(n: int) -> Iterator[Step]:
 @algorithm("all-gather", "ring", passes_on=True)
 @algorithm("reduce-scatter", "ring", passes_on=True)
 def one_lap(n: int) -> Iterator[Step]:
-    """Ring: 1/n of S to the next member, once around.
+    """Ring all-gather or reduce-scatter: 1/n of S to the next member, once around the ring.
 
     >>> [step.times for step in one_lap(4)]
     [3]
@@ -87,7 +87,7 @@ def one_lap(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "chain", pipelined=True)
 def chain(n: int) -> Iterator[Step]:
-    """Chain: from member to member, away from member 0.
+    """Chain: each member sends to the next one, away from member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain(3)]
     [([0], [1]), ([1], [2])]
@@ -98,7 +98,7 @@ def chain(n: int) -> Iterator[Step]:
 
 @algorithm("reduce", "chain", pipelined=True)
 def chain_back(n: int) -> Iterator[Step]:
-    """Chain: from member to member, towards member 0.
+    """Chain: each member sends to the previous one, towards member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain_back(3)]
     [([2], [1]), ([1], [0])]
@@ -122,7 +122,7 @@ def trees(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "chain-tree", nested=True, pipelined=True)
 def chain_tree(n: int, width: int) -> Iterator[Step]:
-    """Chains within nodes, and two trees between their first members.
+    """Chains within nodes, and a double binary tree between the first members of the nodes.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain_tree(4, 2)]
     [([1, 3], [0, 2]), ([0, 2], [2, 0]), ([2, 0], [0, 2]), ([0, 2], [1, 3])]
@@ -137,7 +137,7 @@ def chain_tree(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("reduce", "tree", pipelined=True)
 def tree_in(n: int) -> Iterator[Step]:
-    """Double binary tree, reduce: half of S up each of two trees, whose roots send to member 0.
+    """Double binary tree, reduce: half of S up each of the two trees; the roots send to member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_in(3)]
     [([1, 2], [2, 1]), ([2, 1], [0, 0])]
@@ -149,7 +149,7 @@ def tree_in(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "tree", pipelined=True)
 def tree_out(n: int) -> Iterator[Step]:
-    """Double binary tree, broadcast: from member 0 to the two roots, and down.
+    """Double binary tree, broadcast: from member 0 to the two roots, then down each tree.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_out(3)]
     [([0, 0], [2, 1]), ([2, 1], [1, 2])]
@@ -159,7 +159,7 @@ def tree_out(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "binomial")
 def binomial(n: int) -> Iterator[Step]:
-    """Binomial tree: whoever has S sends it on, at distances that halve.
+    """Binomial tree, broadcast: every member that has S sends it on, at halving distances.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in binomial(6)]
     [([0], [4]), ([0], [2]), ([0, 2, 4], [1, 3, 5])]
@@ -172,7 +172,7 @@ def binomial(n: int) -> Iterator[Step]:
 
 @algorithm("reduce", "binomial")
 def binomial_back(n: int) -> Iterator[Step]:
-    """Binomial tree towards member 0, at distances that double.
+    """Binomial tree, reduce: towards member 0, at doubling distances.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in binomial_back(4)]
     [([1, 3], [0, 2]), ([2], [0])]
@@ -184,7 +184,7 @@ def binomial_back(n: int) -> Iterator[Step]:
 
 
 def within_nodes(n: int, width: int, parts: int, of: int) -> Iterator[Step]:
-    """A lap of rings within nodes of ``width`` members; of a node of one, nothing.
+    """One lap of a ring within each node of ``width`` members; no step if a node has one member.
 
     >>> [(s.target.tolist(), s.times) for s in within_nodes(6, 3, 1, 3)]
     [([1, 2, 0, 4, 5, 3], 2)]
@@ -197,7 +197,7 @@ def within_nodes(n: int, width: int, parts: int, of: int) -> Iterator[Step]:
 
 @algorithm("reduce-scatter", "hierarchical", nested=True, pipelined=True)
 def scatter_within_first(n: int, width: int) -> Iterator[Step]:
-    """Rings within nodes, then rings between members that have the same place in theirs.
+    """Reduce-scatter: rings within nodes, then rings between members with the same local index.
 
     >>> [(s.target.tolist(), s.parts, s.times) for s in scatter_within_first(4, 2)]
     [([1, 0, 3, 2], 2, 1), ([2, 3, 0, 1], 1, 1)]
@@ -208,7 +208,7 @@ def scatter_within_first(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("all-gather", "hierarchical", nested=True, pipelined=True)
 def gather_between_first(n: int, width: int) -> Iterator[Step]:
-    """Rings between members that have the same place in their node, then within nodes.
+    """All-gather: rings between members with the same local index, then rings within nodes.
 
     >>> [(s.target.tolist(), s.parts, s.times) for s in gather_between_first(4, 2)]
     [([2, 3, 0, 1], 1, 1), ([1, 0, 3, 2], 2, 1)]
@@ -219,7 +219,9 @@ def gather_between_first(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "hierarchical", nested=True, pipelined=True)
 def hierarchical(n: int, width: int) -> Iterator[Step]:
-    """Reduce-scatter within nodes, all-reduce between them by places, all-gather within.
+    """Hierarchical all-reduce: reduce-scatter in nodes, all-reduce between, all-gather in nodes.
+
+    The all-reduce runs between the members that have the same local index in their node.
 
     >>> [s.times for s in hierarchical(8, 4)]
     [3, 1, 1, 3]
@@ -230,9 +232,9 @@ def hierarchical(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("all-to-all", "hierarchical", nested=True, uneven=True)
 def two_dimensional(n: int, width: int, splits: Splits | None = None) -> Iterator[Step]:
-    """2D all-to-all: within nodes to the place of the receiver, then between nodes to it.
+    """2D all-to-all: within the node to the receiver's local index, then between nodes.
 
-    A message between nodes carries what all members of the one have for a member of the other
+    A message between nodes carries the data of all members of the sender's node for one receiver
     (Hwang et al. 2023, arXiv:2206.03382, section 3.3).
 
     >>> [(s.source.tolist(), s.target.tolist(), s.parts) for s in two_dimensional(4, 2)]
@@ -251,7 +253,7 @@ def two_dimensional(n: int, width: int, splits: Splits | None = None) -> Iterato
 
 
 def _phases(splits: Splits | None, nodes: int, width: int) -> tuple[Splits | None, Splits | None]:
-    """What members of a 2D all-to-all send each other within nodes, and what between them."""
+    """Splits of the two phases of a 2D all-to-all: within nodes, and between nodes."""
     if splits is None:
         return None, None
     parts = splits.parts.reshape(nodes, width, nodes, width)
@@ -280,7 +282,7 @@ def halving(n: int) -> Iterator[Step]:
 
 @algorithm("all-gather", "doubling", usable=power_of_two)
 def doubling(n: int) -> Iterator[Step]:
-    """Recursive doubling: the farthest partner first, who gets least.
+    """Recursive doubling: starts with the farthest partner, which gets the least data.
 
     >>> [step.of for step in doubling(4)]
     [4, 2]
@@ -314,7 +316,7 @@ def dissemination(n: int) -> Iterator[Step]:
 
 
 def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:
-    """Pairwise exchange: every member sends a part to every other.
+    """Pairwise exchange: every member sends one part to every other member.
 
     >>> step = pairwise_exchange(3, of=3)
     >>> list(zip(step.source.tolist(), step.target.tolist()))
@@ -338,7 +340,7 @@ def two_shot(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "one-shot", exchange=Exchange(whole=True))
 def one_shot(n: int) -> Iterator[Step]:
-    """One-shot all-reduce: each member gets all buffers and reduces them itself.
+    """One-shot all-reduce: each member receives all buffers and reduces them itself.
 
     >>> [step.of for step in one_shot(4)]
     [1]
@@ -350,7 +352,7 @@ def one_shot(n: int) -> Iterator[Step]:
 @algorithm("reduce-scatter", "direct", exchange=Exchange())
 @algorithm("all-to-all", "grouped", uneven=True, exchange=Exchange())
 def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
-    """Direct exchange: 1/n of S from each member to each other.
+    """Direct exchange: 1/n of S from each member to each other member.
 
     >>> [len(step.source) for step in direct(4)]
     [12]
@@ -396,7 +398,7 @@ def in_switch(n: int) -> Iterator[Step]:
 
 @algorithm("all-to-all", "pairwise", uneven=True)
 def rounds(n: int, splits: Splits | None = None) -> Iterator[Step]:
-    """Rounds of 1/n of S to the member k places further on, for each k.
+    """All-to-all in rounds: in round k each member sends 1/n of S to the member k positions ahead.
 
     >>> [step.target.tolist() for step in rounds(3)]
     [[1, 2, 0], [2, 0, 1]]

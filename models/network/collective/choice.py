@@ -1,4 +1,4 @@
-"""Choice among the ways to do a collective: what is pinned, and the first of the least."""
+"""Choice between the algorithms and protocols of a collective: pinned ones, and the quickest."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .steps import ALGORITHMS
 
 @dataclass(frozen=True)
 class PinnedAlgorithms:
-    """Algorithms, and protocols, that are taken whatever others would take.
+    """Algorithms and protocols that the user pins, in place of the automatic choice.
 
     Parameters
     ----------
-    by_collective : collective to (algorithm, protocol); protocol "" for any
+    by_collective : (algorithm, protocol) pinned for each collective; protocol "" allows any
 
     Examples
     --------
@@ -35,9 +35,9 @@ class PinnedAlgorithms:
 
     @classmethod
     def read(cls, text: str) -> PinnedAlgorithms:
-        """Read ``ring``, ``ring/ll128``, ``all-reduce=tree, all-gather=ring``; "" pins nothing.
+        """Parse a pin such as ``ring/ll128`` or ``all-reduce=tree, all-gather=ring``; "" for none.
 
-        Without a collective it is that of all that have the algorithm.
+        A pin without a collective applies to every collective that has the algorithm.
 
         Raises
         ------
@@ -59,12 +59,12 @@ class PinnedAlgorithms:
         return cls(found)
 
     def allows(self, collective: str, algorithm: str, protocol: str = "") -> bool:
-        """Whether a way may be taken; without a protocol, whether any of the algorithm may."""
+        """True if an algorithm may be used with this protocol; protocol "" stands for any."""
         name, only = self.by_collective.get(collective, (algorithm, ""))
         return name == algorithm and (not only or not protocol or only == protocol)
 
     def text(self, collective: str) -> str:
-        """What is pinned for a collective, as one writes it; "" for nothing."""
+        """Pin of a collective in the user's notation, such as ``ring/ll128``; "" for none."""
         return "/".join(filter(None, self.by_collective.get(collective, ())))
 
 
@@ -76,10 +76,10 @@ def _known(what: str, value: str, allowed: Mapping[str, object]) -> None:
 
 
 def first_minimum(seconds: Floats) -> NDArray[np.int64]:
-    """(n,) number of the first way that is quickest.
+    """Index of the quickest candidate for each size, shape (n,); the first one on a tie.
 
     Parameters
     ----------
-    seconds : (ways, n)
+    seconds : time of each candidate, shape (candidates, n), in s
     """
     return np.asarray(np.argmin(seconds, axis=0), np.int64)

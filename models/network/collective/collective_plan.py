@@ -1,4 +1,4 @@
-"""The plan of a collective: one algorithm with one protocol among certain GPUs, and its time."""
+"""Plan of a collective: one algorithm with one protocol for a group of GPUs, and its time."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from .steps import SEGMENTS
 
 @dataclass(frozen=True)
 class CollectivePlan:
-    """One algorithm with one protocol among certain GPUs.
+    """One algorithm with one protocol for a group of GPUs.
 
     Parameters
     ----------
-    protocol : its name
-    step_costs : how it moves bytes
-    launch : start, the host's part included
-    copied : bytes that a member copies besides, per byte that it sends; not over wires
-    rounds, filling : of a switch that reduces, and of sends
-    segment : B of S that a pipeline passes on at once, at most; None for as little as you like
-    network : messages between machines; None within one
-    paced : whether steps of a ring over machines have a least time
+    load : bytes that the algorithm puts on each component, and its latency
+    protocol : name of the protocol
+    step_costs : cost of one step in this protocol
+    launch : start-up time in s, including the host's part
+    copied : extra time to copy bytes within a member, relative to the time to send its bytes
+    rounds : rounds of chunks to a reducing switch; None if the switch does not reduce
+    filling : copy of the last piece of grouped sends; None for other algorithms
+    segment : largest pipeline segment, in bytes of S; None for arbitrarily small segments
+    network : costs of messages between machines; None within one machine
+    paced : True if each step of a ring over several machines has a minimum time
     """
 
     load: AlgorithmLoad
@@ -44,35 +46,35 @@ class CollectivePlan:
 
     @property
     def name(self) -> str:
-        """Algorithm and protocol, as one pins them."""
+        """Algorithm and protocol in the notation of a pin, such as ``ring/ll128``."""
         return f"{self.load.algorithm.name}/{self.protocol}"
 
     @property
     def waiting(self) -> Seconds:
-        """Latency of all its steps, with what the library adds to each."""
+        """Sum of the latencies of all steps in s, including what the library adds to each step."""
         within = self.load.steps - self.load.network_steps
         across = self.load.network_steps * self.step_costs.network_step
         return self.load.latency + within * self.step_costs.step + across
 
     @cached_property
     def beta(self) -> float:
-        """Seconds a byte when alone."""
+        """Seconds per byte of S when nothing else uses the links."""
         return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.limit)
 
     @property
     def limit(self) -> float:
-        """B/s of S that bounds of single senders, and of pairs of members, allow."""
+        """Largest rate in B/s of S that the limits of single senders and of member pairs allow."""
         share = self.load.pair_share
         return min(self.load.limit, self.step_costs.pair_rate / share if share else np.inf)
 
     @property
     def component(self) -> NDArray[np.int32]:
-        """(parts,) components that it uses."""
+        """Indices of the components that the plan uses, shape (parts,)."""
         return self.load.parts.component
 
     @cached_property
     def weight(self) -> Floats:
-        """(parts,) bytes for which a byte of S occupies each, flags and what is not reached too."""
+        """Bytes on each used component per byte of S, shape (parts,), with protocol overhead."""
         return self.load.parts.stretch(*self._stretch)
 
     @property
@@ -81,7 +83,7 @@ class CollectivePlan:
         return (1 + self.copied) / costs.efficiency, 1 / costs.network_efficiency
 
     def start(self, size: Floats) -> Floats:
-        """(n,) seconds before and beside the bytes of S, of collectives of such sizes."""
+        """Fixed time in s for each size, shape (n,): everything except moving the bytes of S."""
         fixed = self.launch + self._latency_seconds(size)
         if self.filling is not None:
             fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
@@ -94,7 +96,10 @@ class CollectivePlan:
         return fixed
 
     def _latency_seconds(self, size: Floats) -> Floats:
-        """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
+        """Latency in s for each size, shape (n,).
+
+        For a paced ring, it is only the part that the time of the bytes does not hide.
+        """
         waiting = np.full(len(size), self.waiting)
         message = size * self.load.network_share / PAYLOAD.get(self.protocol, 1.0)
         if self.network is None:
@@ -108,9 +113,9 @@ class CollectivePlan:
         )
 
     def _transfer_seconds(self, size: Floats) -> Floats:
-        """(n,) seconds of the bytes of S; nothing takes no time, on a link that is down either."""
+        """Time in s to move the bytes of S, shape (n,); 0 for 0 bytes, even on a failed link."""
         return np.multiply(size, self.beta, where=size > 0, out=np.zeros(len(size)))
 
     def seconds_alone(self, size: Floats) -> Floats:
-        """(n,) seconds when nothing else runs."""
+        """Time in s for each size, shape (n,), when nothing else runs."""
         return self.start(size) + self._transfer_seconds(size)

@@ -1,8 +1,9 @@
-"""The fabric: sends and collectives, with the algorithm and protocol a library would pick.
+"""The fabric backend: timing of sends and collectives, with the algorithm a library would choose.
 
-For every group, size and way to do it the same three numbers: a start, latencies that add up,
-and bytes on every link.  The quickest way is taken.  At fidelity ``flow`` the bytes become one
-activity that shares all those links with everything else; at ``alpha-beta`` a time of their own.
+For each group, size and candidate plan it computes three numbers: the start-up time, the sum of
+latencies, and the bytes on every link. It then takes the quickest plan. At fidelity ``flow`` the
+bytes become one activity that shares its links with all other traffic; at ``alpha-beta`` they take
+a fixed time of their own.
 """
 
 from __future__ import annotations
@@ -94,36 +95,37 @@ RENAMED = {
 
 @backend("fabric")
 class Fabric(Backend):
-    """The fabric that joins the GPUs, with the library that drives it.
+    """Network between the GPUs, with the communication library that uses it.
 
     Parameters
     ----------
     fidelity : str
-        ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
+        ``flow``: transfers share link bandwidth with all other transfers; ``alpha-beta``: each
+        transfer takes the time it would take alone.
     algorithms : str
-        Algorithms that the library has, ``"ring, chain-tree"``; "" for all that are known.
+        Algorithms that the library has, such as ``"ring, chain-tree"``; "" for all known ones.
     choice : str
-        ``quickest``: the quickest of all algorithms and protocols; ``nccl``: the one that NCCL's
-        own tables choose (``nccl.py``), of those that it knows.
+        How the algorithm and protocol are chosen. ``quickest``: the quickest of all; ``nccl``: as
+        NCCL's own tuning tables choose, among the algorithms that NCCL has.
     algorithm : str
-        Pinned algorithm: ``ring``, ``ring/ll128``, ``all-reduce=tree/ll, all-gather=ring``; ""
-        for none.
+        Pinned algorithm: ``ring``, ``ring/ll128``, or ``all-reduce=tree/ll, all-gather=ring``; ""
+        for automatic choice.
     simple : Protocol
-        The protocol of large messages.
+        Protocol for large messages.
     ll128 : Protocol
-        The protocol with flags in every 128 bytes: quicker to start, less of the line rate.
+        Protocol with flags in every 128 bytes: starts faster, reaches less of the line rate.
     ll : Protocol
-        The protocol with a flag on every 4 bytes.
+        Low-latency protocol with a flag for every 4 bytes of data.
     in_switch : InSwitch
-        Reduction in the switch.
+        Reduction in the switch (NVLS).
     sends : Sends
-        Collectives written as grouped sends: all-to-all, scatter, gather.
+        Costs of collectives made of grouped sends: all-to-all, scatter, gather.
     buffers : Buffers
-        Buffers that members pass bytes on through.
+        Library buffers through which GPUs forward data.
     network : NetworkMessages
-        Messages between machines.
+        Costs of messages between machines.
     cores : CoreCosts
-        Processors that collectives take.
+        Use of CPU cores or GPU multiprocessors by collectives.
 
     Examples
     --------
@@ -153,7 +155,7 @@ class Fabric(Backend):
     not set it, each group is timed separately."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Promise nothing for a subclass that does not itself."""
+        """Reset ``same_timing_per_shape`` to False for a subclass that does not set it itself."""
         super().__init_subclass__(**more)
         cls.same_timing_per_shape = cls.__dict__.get("same_timing_per_shape", False)
 
@@ -200,12 +202,12 @@ class Fabric(Backend):
         self._cores: tuple[System, NDArray[np.int32]] | None = None
 
     def open(self, system: System) -> None:
-        """Bind to a system; what is known of another one is dropped."""
+        """Bind the backend to a system, and clear cached results of another system."""
         if system is not self._opened:  # a new cache, since a copy may be used with another system
             self._ways, self._shapes, self._opened = {}, {}, system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
+        """Timing of sends, receives and collectives; a receive takes no time of its own."""
         if ops.at is None:
             raise BackendError("fabric: the op is not placed on a machine; place the graph first")
         system, members = ops.at.system, ops.at.members
@@ -229,7 +231,7 @@ class Fabric(Backend):
         )
 
     def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
-        """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
+        """Shapes of the groups in a table; recent results are cached, since runs repeat them."""
         if system is not self._opened:
             return GroupShapes.of(members, system, compared)  # routes can change in a run
         key = members.indptr.tobytes(), members.values.tobytes()
@@ -242,13 +244,13 @@ class Fabric(Backend):
     def candidate_plans(
         self, collective: str, members: Members, system: System
     ) -> list[CollectivePlan]:
-        """Plans of every algorithm and protocol for a collective among these members.
+        """Candidate plans of a collective for a group: every usable algorithm with every protocol.
 
         Raises
         ------
         BackendError
-            An unknown collective, or an algorithm that cannot do it for this group, or not in the
-            unequal parts that its name says (``sim/facts/splits.py``).
+            The collective is unknown, or no algorithm supports it for this group or for the unequal
+            splits in its name (``sim/facts/splits.py``).
         """
         key = (collective, members, system.router)  # routes may change during a run
         plans = self._ways.get(key)
@@ -289,7 +291,7 @@ class Fabric(Backend):
     def _direct_write_plan(
         self, kernel: str, splits: Splits | None, members: Members, system: System
     ) -> CollectivePlan:
-        """Plan of an all-to-all whose members write into each other's memory."""
+        """Plan of a low-latency all-to-all, in which members write into each other's memory."""
         direct = self.sends.low_latency
         if direct.launch is None:
             raise BackendError(
@@ -304,11 +306,11 @@ class Fabric(Backend):
     def algorithm_load(
         self, algorithm: Algorithm, members: Members, system: System
     ) -> AlgorithmLoad:
-        """Load of an algorithm among these members."""
+        """Load of an algorithm on the links between these members."""
         return compute_load(algorithm, members, system)
 
     def plans_for_load(self, load: AlgorithmLoad) -> list[CollectivePlan]:
-        """Plans of one algorithm with every protocol; in the switch with the simple one only."""
+        """Plans of one algorithm with every protocol; an in-switch reduction has only one."""
         collective = load.algorithm.collective
         used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
         if load.algorithm.in_switch:
@@ -341,7 +343,7 @@ class Fabric(Backend):
         )
 
     def _last_part_cost(self, load: AlgorithmLoad) -> float:
-        """Extra cost of a member's last part, as a share of what it sends."""
+        """Extra time to copy a member's last part, relative to the time to send its bytes."""
         copying = self.buffers.copying
         if not (copying and load.algorithm.passes_on):
             return 0.0
@@ -349,13 +351,13 @@ class Fabric(Backend):
         return copying * load.algorithm.last_share_received(n) / load.algorithm.volume(n)
 
     def _last_start(self, load: AlgorithmLoad) -> Seconds:
-        """How late the last of the members starts its sends, in the mean."""
+        """Mean delay in s until the last of the members starts its sends."""
         if not self.sends.lateness or load.algorithm.collective not in MOVED_BY_SENDS:
             return 0.0
         return self.sends.lateness * float(np.sum(1 / np.arange(1, load.members + 1)))
 
     def _own_part_cost(self, load: AlgorithmLoad) -> float:
-        """Extra cost of a member's part to itself, as a share of what it sends to others."""
+        """Extra time to copy a member's part to itself, relative to the time to send to others."""
         if load.algorithm.collective not in MOVED_BY_SENDS or not load.steps:
             return 0.0
         splits, n = load.algorithm.splits, load.members
@@ -370,7 +372,7 @@ class Fabric(Backend):
         ops: Ops,
         builder: TimingBuilder,
     ) -> None:
-        """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
+        """Fill in the timing of groups of one shape, with the best plan of the first group."""
         if name == "recv" or (name not in SENDS and len(members) < 2):
             return
         assert ops.at is not None  # noqa: S101
@@ -407,11 +409,11 @@ class Fabric(Backend):
     def _fill_sends(
         self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, builder: TimingBuilder
     ) -> None:
-        """Fill in the rows of sends: each one step of the simple protocol.
+        """Fill in the timing of sends: each is one step of the simple protocol.
 
         Parameters
         ----------
-        alike : (rows,) row whose members have a load like each one's
+        alike : (rows,) index of the row with the same load as each row
         """
         assert ops.at is not None  # noqa: S101
         system, members, moves = ops.at.system, ops.at.members, self.protocols["simple"]
@@ -438,18 +440,18 @@ class Fabric(Backend):
         builder.add_fixed(rows, fixed + transfer)
 
     def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
-        """(n,) seconds of a collective of such sizes among these members, on an idle system."""
+        """Time of a collective for each size, shape (n,), in s, on an otherwise idle system."""
         candidates = self.plan_choices(collective, members, size, system)
         return np.asarray(sum(alone * chosen for _, alone, chosen in candidates))
 
     def plan_choices(
         self, collective: str, members: Members, size: Floats, system: System
     ) -> list[tuple[CollectivePlan, Floats, Floats]]:
-        """Every way with its seconds alone, and whether it is taken, at each size.
+        """Every candidate plan, with its time and whether it is chosen, for each size.
 
         Returns
         -------
-        list of (plan, (n,) seconds, (n,) 1 where it is taken)
+        list of (plan, (n,) time in s when nothing else runs, (n,) 1 where the plan is chosen)
         """
         candidates = self.candidate_plans(collective, members, system)
         alone = np.array(
@@ -459,13 +461,13 @@ class Fabric(Backend):
         return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(candidates)]
 
     def holds_links(self, name: str) -> bool:
-        """Whether a collective keeps its links for its whole time."""
+        """True if a collective occupies its links for its complete duration."""
         return False
 
     def seconds_alone(
         self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
-        """Seconds of sends or collectives of given sizes when nothing else runs."""
+        """Time of sends or collectives for each size, in s, when nothing else runs."""
         return plan.seconds_alone(size)
 
     def _best(
@@ -475,7 +477,7 @@ class Fabric(Backend):
         seconds: Floats,
         size: Floats,
     ) -> NDArray[np.int64]:
-        """(n,) number of the way that is taken for each size."""
+        """Index of the chosen plan for each size, shape (n,)."""
         if self.choice == "nccl" and name not in SENDS and len(candidates) > 1:
             told = nccl.estimates(candidates, size)
             if np.isfinite(told).any():
@@ -483,7 +485,7 @@ class Fabric(Backend):
         return first_minimum(seconds)
 
     def scaled_core_use(self, factor: float) -> Fabric:
-        """The same, whose collectives take so many times as much of cores.
+        """Copy of the fabric whose collectives use ``factor`` times as much of their cores.
 
         >>> Fabric(cores=CoreCosts(rate=1e9, share=0.5)).scaled_core_use(1.5).cores.share
         0.75
@@ -493,11 +495,14 @@ class Fabric(Backend):
         return other
 
     def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
-        """(rows, members) cores of groups of a shape; None where not each has one to share.
+        """Cores of the members of groups of one shape, shape (rows, members).
+
+        None unless every member has a core that it shares with other ops.
 
         Parameters
         ----------
         first : members of the first group
+        rows : rows of the groups in ``ops``
         """
         assert ops.at is not None  # noqa: S101
         system = ops.at.system
@@ -508,7 +513,7 @@ class Fabric(Backend):
         return None if np.any(cores < 0) else cores
 
     def _cores_of(self, system: System) -> NDArray[np.int32]:
-        """(components,) core of each GPU; -1 of all else."""
+        """Index of the shared core of each GPU, shape (components,); -1 for other components."""
         if self._cores is None or self._cores[0] is not system:
             found = np.full(len(system.components), -1, np.int32)
             for gpu in (system.number(name) for name in system.gpus):
@@ -524,7 +529,7 @@ class Fabric(Backend):
         cores: Cores | None,
         selected: NDArray[np.bool_],
     ) -> CoreUse:
-        """What collectives that alone take so long take of the cores of some rows."""
+        """Use of the members' cores by the selected rows, given the time of each row alone."""
         if cores is None or not plan.load.steps:
             return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
         share = self._core_seconds(plan, size) / alone
@@ -534,13 +539,13 @@ class Fabric(Backend):
         return CoreUse(cores[selected], share, pace)
 
     def _core_seconds(self, plan: CollectivePlan, size: Floats) -> Floats:
-        """Seconds of work on each core."""
+        """Work on each member's core, in s, for each size."""
         most = max(plan.load.uses.values(), default=0.0)
         bytes_take = 0.0 if self.cores.rate is None else most / self.cores.rate
         return np.asarray(plan.load.steps * self.cores.step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
-        """Plan of a send from the first member to the second that stays on a side of the switch."""
+        """Plan of a send between a member and the switch, on one side of the switch."""
         once = compute_half_send_load(members[0], members[-1], name.endswith(TO_SWITCH), system)
         return self._protocol_plan(once, "simple", 0.0, self.within_switch)
 
@@ -559,7 +564,7 @@ def _check_core_share(share: Ratio | None) -> None:
 
 
 def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, StepCosts]:
-    """Costs of grouped sends by protocol; none where the library does not tell them apart."""
+    """Step costs of grouped sends by protocol; empty if the library has none of their own."""
     if sends.launch is None:
         return {}
     efficiency = sends.efficiency or simple.efficiency
@@ -579,7 +584,7 @@ def _read_name(name: str, members: int) -> CollectiveName:
 
 
 def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
-    """Names of collectives, ``send`` and ``recv``; and which of them each row is."""
+    """Distinct names of collectives, ``send`` and ``recv``, and the index of each row's name."""
     parsed = [parse_signature(s).name for s in ops.signatures]
     sides = [next((f"send{e}" for e in (TO_SWITCH, FROM_SWITCH) if p.endswith(e)), "send")
              for p in parsed]  # fmt: skip
@@ -591,9 +596,9 @@ def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _rows_by_shape(ops: Ops, shape: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Rows of each collective among groups of one shape, with its name, by the first row.
+    """Rows of each collective with groups of one shape, and its name, in order of the first row.
 
-    Those of all sends together: of pairs, each load is worked out at once with the others'.
+    All sends form one entry, because the loads of all pairs are computed at once.
     """
     names, which = _collective_names(ops)
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
@@ -614,7 +619,7 @@ def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
 
 
 def _never_ends_error(name: str, members: Members, system: System) -> BackendError:
-    """Error of a collective in one closed form that a part without a rate keeps from ending."""
+    """Error for a collective that never ends because it crosses a component without a rate."""
     around = zip(members, (*members[1:], members[0]), strict=True)
     on = {c for a, b in around if a != b for r in system.routes(a, b) for c in r.components}
     stuck = ", ".join(p.name for p in map(system.components.__getitem__, sorted(on)) if p.rate == 0)

@@ -1,8 +1,8 @@
-"""Graph transform that replaces collectives by the sends of their algorithm.
+"""Graph transform that replaces each collective with the sends of its algorithm.
 
-What is one activity at fidelity ``flow`` becomes messages that wait for one another, so that
-stragglers, unequal links and lost members show inside the collective.  It costs
-``steps x members`` ops for each.
+At fidelity ``flow`` a collective is one activity. This transform replaces it with messages that
+depend on each other, so that stragglers, unequal links and lost members have their effect inside
+the collective. It adds ``steps x members`` ops per collective.
 """
 
 from __future__ import annotations
@@ -41,24 +41,26 @@ def expand(
     algorithms: str = "ring, pairwise, chain, linear",
     node_of_rank: Sequence[str] = (),
 ) -> Graph:
-    """Replace every collective by sends.
+    """Replace every collective of a graph with sends.
 
-    A send waits for what its sender got and sent in the step before, the first one for both ends'
-    own dependencies; what waited for the collective waits for all that its last messages bring.
+    A send waits for what its sender received and sent in the previous step. The first sends wait
+    for the dependencies of both ends. Ops that waited for the collective wait for its last
+    messages.
 
     Parameters
     ----------
     graph : Graph
-        Not placed yet.
+        The graph; it must not be placed yet.
     algorithms : str
-        Of each collective, the first of these that can do it for the group.
-    node_of_rank : (ranks,) names of machines
-        For algorithms that know nodes; () where none of them does.
+        Algorithm names in order of preference; each collective uses the first one that supports its
+        group.
+    node_of_rank : (ranks,) machine name of each rank
+        Needed for algorithms that distinguish nodes; () otherwise.
 
     Raises
     ------
     GraphError
-        A placed graph, an algorithm that there is not, or a collective that none of them can do.
+        The graph is placed, an algorithm is unknown, or no algorithm supports a collective.
 
     Examples
     --------
@@ -83,11 +85,11 @@ def expand(
 
 
 class _WrittenCollective(NamedTuple):
-    """What a collective is written out as.
+    """Messages that replace one collective.
 
     Parameters
     ----------
-    places : (members,) numbers of its places, in the order of the algorithm
+    places : (members,) index of each member's participation in the old graph, in algorithm order
     """
 
     collective: str
@@ -97,10 +99,9 @@ class _WrittenCollective(NamedTuple):
 
 
 class _Expansion:
-    """A graph written out: the rows of an old op follow each other, and the last one is its end.
+    """Expanded graph: the new rows of each old op are consecutive, and the last one marks its end.
 
-    Those of a collective are its messages and a join.  Old ops follow each other in topological
-    order.
+    The rows of a collective are its messages and a join. Old ops are in topological order.
     """
 
     def __init__(self, graph: Graph, algorithms: tuple[str, ...], node_of_rank: Sequence[str]):
@@ -160,7 +161,7 @@ class _Expansion:
         )
 
     def _times(self) -> OpTimeOverrides | None:
-        """What is said of times, for the end of each op."""
+        """Times that rules set for ops, moved to the row that ends each op."""
         if self.old.times is None:
             return None
         said = OpTimeOverrides.none(len(self.op))
@@ -168,7 +169,7 @@ class _Expansion:
         return said
 
     def _successors(self) -> Csr:
-        """Rows that wait for each row."""
+        """Successor rows of each new row."""
         waiting = self.block.op_of_place[self.waits.owner]
         copied = self.block.ops.kind[waiting] != Kind.COLLECTIVE
         before = [self.last[self.waits.values[copied]]]
@@ -185,7 +186,7 @@ class _Expansion:
         return Csr.from_pairs(*np.divmod(once, max(n, 1)), n)
 
     def _topological_order(self) -> list[int]:
-        """Rows in topological order."""
+        """Old ops in topological order."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for place, op in enumerate(self.block.op_of_place.tolist()):
             sorter.add(op, *self.waits[place].tolist())
@@ -197,7 +198,7 @@ class _Expansion:
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
     def _write_out(self, op: int) -> _WrittenCollective:
-        """Messages of a collective."""
+        """Expand one collective into its messages."""
         times = self.old.times
         if times is not None and (times.is_given[op] or times.factor[op] != 1):
             raise GraphError(
@@ -217,7 +218,7 @@ class _Expansion:
     def _chosen_algorithm(
         self, op: int, ranks: list[int]
     ) -> tuple[str, Algorithm, tuple[int, ...], Sequence[int]]:
-        """The first algorithm that can do a collective, its arguments, the order of members."""
+        """Collective's name, first supporting algorithm, its arguments, and member order."""
         said = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         n = len(ranks)
         try:
@@ -256,7 +257,7 @@ class _Expansion:
         )
 
     def _order_by_nodes(self, ranks: list[int]) -> tuple[list[int], int]:
-        """Members node by node, and how many each has; 0 for one node, or unequally many."""
+        """Member order node by node, and members per node; 0 for a single node or unequal nodes."""
         nodes: dict[str, list[int]] = {}
         for member, rank in enumerate(ranks if self.node_of_rank else ()):
             nodes.setdefault(self.node_of_rank[rank], []).append(member)
@@ -266,16 +267,17 @@ class _Expansion:
 
 
 def _usable_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
-    """Names of those that know nodes of so many members, and such parts."""
+    """Names of the algorithms that support this number of members per node and these splits."""
     return [a.name for a in algorithms if (width or not a.nested) and (a.uneven or splits is None)]
 
 
 def _ends_of_sends(
     messages: Messages, ranks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], Numbers]:
-    """Ranks of the ends of messages, and on which of ``SIDES`` each stays.
+    """Sender and receiver rank of each message, and its ``SIDES`` index.
 
-    What the switch sends comes from any other member, of which it takes nothing.
+    A message to or from the switch stays on one side of it. Its other end is any other member,
+    which only names the switch.
     """
     source, target = messages.source, messages.target
     out, back = target == SWITCH, source == SWITCH
@@ -285,7 +287,7 @@ def _ends_of_sends(
 
 
 def _with_unique_signatures(ops: Ops) -> Ops:
-    """Ops with each signature that is used, once."""
+    """Copy of the ops that stores each used signature once."""
     used = np.flatnonzero(np.bincount(ops.signature + 1)[1:])
     number: dict[str, int] = {}
     again = np.full(len(ops.signatures) + 1, -1, np.int32)  # also for no splits

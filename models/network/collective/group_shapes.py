@@ -1,9 +1,9 @@
-"""Shapes of groups of GPUs: groups of one shape load parts that correspond, so one speaks for all.
+"""Shapes of GPU groups: groups of one shape load corresponding components, so one represents all.
 
-A shape says which members share a machine, links, a NIC or a leaf, and what each of those parts is
-like, whatever their numbers.  It is known where a way is parts of the sender's and parts of the
-receiver's (machines below leaves whose uplinks are one pool), the *ends* of the two.  Where a way
-has more to it (a hash of the pair, spines one by one), a group that spans several leaves has a
+A shape records which members share a machine, links, a NIC or a leaf switch, and the properties of
+those components, but not their indices. Two groups can share a shape if every path consists only
+of components at the sender's end and at the receiver's end, as below leaves with pooled uplinks.
+If a path also depends on a hash or on individual spines, a group that spans several leaves has a
 shape of its own.
 """
 
@@ -24,17 +24,17 @@ WIDE = 64  # tables with more columns are compared row by row
 
 @dataclass(frozen=True)
 class GroupShapes:
-    """Shape of the group of each row, and how parts of groups of one shape correspond.
+    """Shape of each row's group, and the mapping between components of groups with the same shape.
 
     Parameters
     ----------
-    shape : (rows,) number, by first appearance
-    first : (shapes,) the first row of each
-    groups : by size, (groups, size) members of each group, once; none where groups of that size
+    shape : (rows,) shape number of each row, in order of first appearance
+    first : (shapes,) first row of each shape
+    groups : distinct groups by size, each an array of members (groups, size); empty for sizes that
         were not compared
-    group : (rows,) row of each in the table of its size
-    size : (rows,) members
-    router : that knows the ends of the members
+    group : (rows,) index of each row's group in the array of its size
+    size : (rows,) number of members
+    router : router that returns the components at the ends of paths
 
     Examples
     --------
@@ -56,11 +56,11 @@ class GroupShapes:
 
     @classmethod
     def of(cls, members: Csr, system: System, compared: bool = True) -> GroupShapes:
-        """Shapes of the groups that rows of members are.
+        """Compute the shapes of the groups in a table of members.
 
         Parameters
         ----------
-        compared : whether different groups may have one shape
+        compared : True if different groups may share a shape
         """
         size = members.counts
         number, group = np.zeros(len(size), np.int64), np.zeros(len(size), np.int64)
@@ -89,11 +89,12 @@ class GroupShapes:
         return cls(np.argsort(order)[which], first[order], groups, group, size, router)
 
     def corresponding(self, component: NDArray[np.int32], rows: Ints) -> NDArray[np.int32]:
-        """(rows, parts) what components of the first group of their shape are to that of each.
+        """Translate components of a shape's first group to each row's group, shape (rows, parts).
 
         Parameters
         ----------
-        rows : of one shape
+        component : (parts,) components of the first group
+        rows : rows of one shape
         """
         first, n = self.first[self.shape[rows[0]]], int(self.size[rows[0]])
         if n not in self.groups or np.all(self.group[rows] == self.group[first]):
@@ -104,7 +105,7 @@ class GroupShapes:
         return self._ends(n, self.group[rows])[:, at].astype(np.int32)
 
     def _ends(self, n: int, groups: Ints) -> Ints:
-        """(groups, parts) components at the ends of the members of groups of one size."""
+        """Components at the ends of the members' paths, shape (groups, parts), for one size."""
         assert self.router is not None  # noqa: S101  groups of that size were compared
         which, first = _equal_rows(groups[:, None])
         return self.router.ends(self.groups[n][groups[first]]).reshape(len(first), -1)[which]
@@ -112,12 +113,12 @@ class GroupShapes:
 
 @dataclass(frozen=True)
 class _EquivalentGpus:
-    """Numbers of GPUs, equal for those whose ends are alike and as far from the GPU's own number.
+    """Class number of each GPU: equal for GPUs with the same surroundings at the same offsets.
 
     Parameters
     ----------
-    number : (components,) of each GPU
-    distinct : whether no two NICs, and no two leaves, share an end in the fabric
+    number : (components,) class of each GPU
+    distinct : True if no two NICs, and no two leaves, share an end in the fabric
     """
 
     system: System
@@ -139,10 +140,10 @@ class _EquivalentGpus:
         return cls(system, router, number, _count(ports.ravel()) == apart)
 
     def shapes(self, groups: Ints) -> Ints:
-        """(groups,) number of each one's shape, in any order.
+        """Shape number of each group, shape (groups,), in no particular order.
 
-        Groups that are one another moved along equal machines are of one shape, so one of each is
-        looked at.
+        Groups that are translations of each other along equal machines share a shape, so only one
+        of them is compared in full.
         """
         alone = np.zeros((len(groups), 1), np.int64)
         if not self.router.has_pooled_uplinks:
@@ -157,11 +158,11 @@ class _EquivalentGpus:
 
 
 def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> Ints:
-    """(groups,) number of each one's shape, in any order.
+    """Shape number of each group, shape (groups,), in no particular order.
 
     Parameters
     ----------
-    alone : (groups, 1) a number of its own for each that no other is like
+    alone : (groups, 1) unique number for each group that must have a shape of its own
     """
     ends = router.ends(groups).reshape(len(groups), -1)
     sharing = [_first_occurrences(x) for x in (groups, *router.locations(groups), ends)]
@@ -170,12 +171,12 @@ def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> I
 
 
 def _count(numbers: Ints) -> int:
-    """How many different numbers there are, from 0 on."""
+    """Number of distinct values in consecutive numbers that start at 0."""
     return int(np.count_nonzero(np.bincount(numbers[numbers >= 0], minlength=1)))
 
 
 def _first_occurrences(table: Ints) -> Ints:
-    """Table whose cells say where in their row the same number stands first.
+    """Column of the first occurrence of each cell's value in its row; same shape as the table.
 
     >>> _first_occurrences(np.array([[7, 3, 7], [5, 5, 5]])).tolist()
     [[0, 1, 0], [0, 0, 0]]
@@ -191,13 +192,13 @@ def _first_occurrences(table: Ints) -> Ints:
 
 
 def _kind_numbers(ends: Ints, system: System) -> Ints:
-    """Table of numbers that are equal where components are alike; 0 for none."""
+    """Kind of each component: equal numbers for equal properties, 0 for no component."""
     kind = np.append(1 + system.equivalence_classes(np.arange(len(system.components))), 0)
     return np.asarray(kind[ends])  # -1 selects the last entry, which is none
 
 
 def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
-    """(rows,) number of each row, equal for equal rows; and the first row of each number.
+    """Number of each row, equal for equal rows, shape (rows,); and the first row of each number.
 
     >>> [x.tolist() for x in _equal_rows(np.array([[7, 1], [5, 2], [7, 1], [7, 0]]))]
     [[2, 0, 2, 1], [1, 3, 0]]
@@ -217,9 +218,9 @@ def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
 
 
 def _dense_ranks(values: Ints) -> tuple[Ints, int]:
-    """(n,) number of each value in ascending order, and how many there are.
+    """Rank of each value among the distinct values, shape (n,), and the number of distinct values.
 
-    Counted where they lie close together, which takes a tenth of the time of sorting them.
+    Values that are close together are counted in place of sorted, which is ten times faster.
     """
     if not len(values):
         return values, 0

@@ -1,4 +1,4 @@
-"""Settings of a communication library, in groups: what it adds to the links that it uses."""
+"""Settings of a communication library, in groups: its costs on top of those of the links."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NetworkSteps:
-    """Steps of a protocol between machines.
+    """Costs of a protocol's steps between machines.
 
     Parameters
     ----------
     step : Seconds or None
-        Time that the library adds to a step (proxy thread, doorbell, completion).  Unless said, as
+        Time that the library adds to each step (proxy thread, doorbell, completion). Default: as
         within a machine.
     efficiency : Ratio or None
-        Share that large transfers reach of the rate of NICs and what joins them.  Unless said, as
-        within a machine.
+        Fraction of the NIC and network rate that large transfers reach. Default: as within a
+        machine.
     """
 
     step: Seconds | None = None
@@ -33,19 +33,20 @@ class NetworkSteps:
 
 @dataclass(frozen=True)
 class Protocol:
-    """A protocol of a library: how it moves the bytes of one step.
+    """Costs of one protocol of the library: how it moves the bytes of one step.
 
     Parameters
     ----------
     launch : Seconds or None
-        Start of a collective.  Unless said, 0 s for ``simple``; the library lacks the others.
+        Start-up time of a collective. Default: 0 s for ``simple``. The library has ``ll128`` or
+        ``ll`` only if this is set for it.
     step : Seconds or None
-        Time that the library adds to the latency of each step.  Unless said, that of ``simple``.
+        Time that the library adds to the latency of each step. Default: that of ``simple``.
     efficiency : Ratio or None
-        Share of the line rate that large transfers reach.  Unless said, that of ``simple``, less
-        the flags.
+        Fraction of the line rate that large transfers reach. Default: that of ``simple``, minus the
+        share of the protocol's flags.
     network : NetworkSteps
-        Steps between machines.
+        Costs of steps between machines.
     """
 
     launch: Seconds | None = None
@@ -61,14 +62,14 @@ class InSwitch:
     Parameters
     ----------
     efficiency : Ratio or None
-        Share of the line rate that large transfers reach.  Unless said, the switch reduces nothing.
+        Fraction of the line rate that large transfers reach. Default: the switch does not reduce.
     launch : Seconds or None
-        Start of a collective.  Unless said, that of ``simple``.
+        Start-up time of a collective. Default: that of ``simple``.
     channels : int or None
-        Chunks that each member sends to the switch at a time.  Unless said, chunks are as small as
-        needed.
+        Number of chunks that each member sends to the switch at a time. Default: arbitrarily small
+        chunks.
     round : Seconds
-        Time that a round of these chunks takes in addition to its bytes.
+        Time that each round of these chunks adds to the time of its bytes.
     """
 
     efficiency: Ratio | None = None
@@ -79,14 +80,14 @@ class InSwitch:
 
 @dataclass(frozen=True)
 class LowLatencySends:
-    """Sends by protocol ``ll``.
+    """Costs of grouped sends with protocol ``ll``.
 
     Parameters
     ----------
     launch : Seconds or None
-        Start of grouped sends.  Unless said, they have no ``ll``.
+        Start-up time of grouped sends with ``ll``. Default: grouped sends do not use ``ll``.
     rate : ByteRate or None
-        Largest rate from one member to another: each pair has few threads of its own.
+        Largest rate from one member to another; each pair of members has only a few threads.
     """
 
     launch: Seconds | None = None
@@ -95,16 +96,16 @@ class LowLatencySends:
 
 @dataclass(frozen=True)
 class DirectWrites:
-    """Low-latency all-to-all: each GPU writes straight into the memory of each other.
+    """Low-latency all-to-all: each GPU writes directly into the memory of each other GPU.
 
-    Nobody copies out of buffers, and no proxy takes steps.
+    No data is copied out of buffers, and no proxy thread is involved.
 
     Parameters
     ----------
     launch : Seconds or None
-        Start of the all-to-all.  Unless said, the library has none and refuses it.
+        Start-up time of the all-to-all. Default: the library has no such all-to-all and refuses it.
     efficiency : Ratio
-        Share that it reaches of the rate of NICs and links.
+        Fraction of the rate of NICs and links that it reaches.
     """
 
     launch: Seconds | None = None
@@ -113,30 +114,30 @@ class DirectWrites:
 
 @dataclass(frozen=True)
 class Sends:
-    """Collectives written as grouped sends and receives: all-to-all, scatter, gather.
+    """Costs of collectives made of grouped sends and receives: all-to-all, scatter, gather.
 
     Parameters
     ----------
     launch : Seconds or None
-        Start of grouped sends.  Unless said, launch, efficiency and protocols are those of other
+        Start-up time of grouped sends. Default: launch, efficiency and protocols are those of other
         collectives.
     efficiency : Ratio or None
-        Share of the line rate that they reach.  Unless said, that of ``simple``.
+        Fraction of the line rate that grouped sends reach. Default: that of ``simple``.
     lateness : Seconds
-        Mean delay with which a member starts its sends.  It is exponential: the last of n members
-        is late by the n-th harmonic number times this.
+        Mean of the exponential delay with which a member starts its sends. The last of n members is
+        late by the n-th harmonic number times this mean.
     copying : Ratio or None
-        As ``buffers.copying``, of grouped sends.  Unless said, the same.
+        ``buffers.copying`` for grouped sends. Default: the same value.
     own_part : Ratio
-        Time to copy a byte of a member's part to itself, relative to sending a byte: the same
-        threads do both.
+        Time to copy a byte of the part that a member keeps, relative to the time to send a byte.
+        The same threads do both.
     piece : Bytes or None
-        Bytes of the collective that the buffers of all channels hold.  Receivers copy the last
-        piece after all has arrived.  Unless said, pieces are as small as needed.
+        Bytes of the collective that fit into the buffers of all channels. Receivers copy the last
+        piece after all data arrived. Default: arbitrarily small pieces.
     ll : LowLatencySends
-        The same by protocol ``ll``.
+        Costs of grouped sends with protocol ``ll``.
     low_latency : DirectWrites
-        An all-to-all that writes straight into the memory of others.
+        Costs of an all-to-all that writes directly into the memory of other GPUs.
     """
 
     launch: Seconds | None = None
@@ -151,16 +152,16 @@ class Sends:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Buffers that members pass bytes on through.
+    """Library buffers through which GPUs forward data.
 
     Parameters
     ----------
     copying : Ratio
-        Time to copy a byte that a member does not pass on, relative to sending a byte: a channel is
-        one block of threads, which does one or the other.
+        Time to copy a received byte that is not forwarded, relative to the time to send a byte. A
+        channel is one thread block, which either copies or sends.
     segment : Bytes or None
-        Bytes of the collective that a pipeline (tree, chain) passes on at once, on all channels; at
-        most 1/16 of the collective.  Unless said, segments are as small as needed.
+        Bytes of the collective in one segment of a pipeline (tree, chain), over all channels; at
+        most 1/16 of the collective. Default: arbitrarily small segments.
     """
 
     copying: Ratio = 0.0
@@ -169,23 +170,23 @@ class Buffers:
 
 @dataclass(frozen=True)
 class NetworkMessages:
-    """Messages between machines: eager or by rendezvous, and the pace of a ring.
+    """Costs of messages between machines: eager limit, rendezvous, and the pace of a ring.
 
     Parameters
     ----------
     eager_limit : Bytes or None
-        Largest message on the wire that is sent at once.  The receiver fetches larger ones
-        (rendezvous).  Unless said, all are sent at once.
+        Eager limit: largest message on the wire that is sent without a rendezvous. Default: all
+        messages are sent eagerly.
     rendezvous : Seconds
         Time that a rendezvous adds to a step between machines.
     pace : Seconds or None
-        Least time of a step of a ``simple`` ring over machines: all members wait for those that
-        send to another machine.  Bytes move meanwhile, and their time is not added where it is
-        longer.  Unless said, latencies of steps add to the bytes.
+        Minimum time of a step of a ``simple`` ring over several machines, because all members wait
+        for those that send to another machine. Bytes move during this time. Default: no minimum;
+        the latencies of the steps add to the time of the bytes.
     copied : Bytes or None
-        Largest message of such a ring that the host copies out of the NIC's buffers.
+        Largest message of a paced ring that the host copies out of the NIC's buffers.
     copy_rate : ByteRate or None
-        Rate of these copies; given with ``copied`` or not at all.
+        Rate of these host copies; requires ``copied``.
     """
 
     eager_limit: Bytes | None = None
@@ -203,11 +204,11 @@ class NetworkMessages:
 
     @property
     def has_min_step(self) -> bool:
-        """Whether the steps of a ring have a least time."""
+        """True if each step of a ring over several machines has a minimum time."""
         return self.pace is not None or self.copied is not None
 
     def rendezvous_seconds(self, message: Floats) -> Floats:
-        """(n,) seconds that a rendezvous adds to messages of so many bytes.
+        """Time in s that a rendezvous adds to messages of these sizes, shape (n,).
 
         >>> messages = NetworkMessages(eager_limit=2048.0, rendezvous=1e-6)
         >>> messages.rendezvous_seconds(np.array([2048.0, 4096.0])).tolist()
@@ -217,7 +218,7 @@ class NetworkMessages:
         return np.where(message > limit, self.rendezvous, 0.0)
 
     def ring_step_seconds(self, message: Floats) -> Floats:
-        """(n,) seconds from one step of a ring to the next, of messages of so many bytes.
+        """Minimum time in s of a ring step with messages of these sizes, shape (n,).
 
         >>> messages = NetworkMessages(pace=4e-5, copied=1e6, copy_rate=2e10)
         >>> messages.ring_step_seconds(np.array([5e5, 1e6, 2e6])).tolist()
@@ -230,26 +231,26 @@ class NetworkMessages:
 
 @dataclass(frozen=True)
 class CoreCosts:
-    """Processors that collectives take: of the host, or multiprocessors of GPUs.
+    """Use of processor cores by collectives: CPU cores, or multiprocessors of GPUs.
 
-    They matter where components have a core (``gpu: {core: true}``), at either fidelity.  While a
-    thread or kernel computes all the time on the same core, a collective takes as much longer as it
-    takes of the core, and the other gets what the collective takes alone.
+    It matters only for components that have a core (``gpu: {core: true}``), at both fidelities.
+    While another thread or kernel computes on the same core, the collective slows down in
+    proportion to its share of the core, and the other op gets the rest.
 
     Parameters
     ----------
     dispatch : Seconds
-        Host time from the call to the start of each collective where nothing hides it, the GPUs
-        being idle.  0 s where the host runs ahead, or where its ops are in the graph.
+        Host time from the call to the start of a collective on idle GPUs. 0 s if the host runs
+        ahead of the GPUs, or if host ops are in the graph.
     step : Seconds
-        Time of a core that each step takes.
+        Core time of each step.
     rate : ByteRate or None
-        Rate at which a core handles the bytes of the busiest link.  Unless said, collectives take
-        nothing of cores.
+        Rate at which a core processes the bytes of the busiest link. Default: collectives use no
+        core time.
     share : Ratio or None
-        Share of the core that a collective takes when nothing else holds it back.  One that takes
-        less waits for the network: it keeps its pace next to what computes until the core holds it
-        back more.  Unless said, the core holds back all of them.
+        Fraction of the core that a collective uses at full speed. A collective that uses less waits
+        for the network, and keeps its pace until other ops leave it less core time than it needs.
+        Default: every collective is limited by the core.
     """
 
     dispatch: Seconds = 0.0
@@ -258,7 +259,7 @@ class CoreCosts:
     share: Ratio | None = None
 
     def scaled_core_use(self, factor: float) -> CoreCosts:
-        """The same, of which collectives take so many times as much.
+        """Copy of the costs in which collectives use ``factor`` times as much of their cores.
 
         >>> CoreCosts(rate=1e9, share=0.5).scaled_core_use(1.5).share
         0.75

@@ -1,4 +1,4 @@
-"""Times of collectives by the settings of a library: what a fit asks again and again."""
+"""Times of collectives as a function of library settings, for repeated evaluation in fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Loads = dict[tuple[Algorithm, Members], AlgorithmLoad]
 
 
 class _CachedLoadFabric(Fabric):
-    """A fabric that looks up what algorithms put on the links: no setting changes that."""
+    """Fabric that caches the link loads of algorithms, which do not depend on its settings."""
 
     loads: Loads
 
@@ -32,12 +32,12 @@ class _CachedLoadFabric(Fabric):
 
 @dataclass
 class LibraryTimes:
-    """Times of collectives on one machine, by settings.
+    """Times of collectives on one system, as a function of library settings.
 
     Parameters
     ----------
-    system : the machine
-    settings : of the ``fabric`` backend, SI, that stand still
+    system : system on which the collectives run
+    settings : fixed settings of the ``fabric`` backend, in SI units
 
     Examples
     --------
@@ -58,11 +58,12 @@ class LibraryTimes:
     def seconds(
         self, changed: Mapping[str, float], collective: str, ranks: Iterable[int], size: Floats
     ) -> Floats:
-        """(n,) seconds of a collective of such sizes among some of the GPUs, by their numbers.
+        """Time of a collective for each size, shape (n,), in s.
 
         Parameters
         ----------
-        changed : settings by dotted name
+        changed : settings that differ from the fixed ones, by dotted name
+        ranks : indices of the participating GPUs
         """
         fabric = construct_with_groups(
             _CachedLoadFabric, merge_settings(self.settings, unflatten_settings(changed))

@@ -1,4 +1,4 @@
-"""Load of an algorithm on a machine: added latency, and bytes on every link."""
+"""Load of an algorithm on a system: its latency, and its bytes on every link."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SEND = Algorithm("send", "send", lambda n: [Step(np.array([0]), np.array([1]), 1
 
 
 class LoadedParts(NamedTuple):
-    """Components that carry a collective: (parts,) each.
+    """Components that carry a collective; each field is an array of shape (parts,).
 
     Parameters
     ----------
-    component : numbers
-    share : bytes that cross it, as a multiple of S
-    rate : B/s; infinite where nothing takes time
-    wire : whether it is between machines, or joins a GPU and a NIC
+    component : component indices
+    share : bytes that cross each component, as a multiple of S
+    rate : rate in B/s; infinite for components that take no time
+    wire : True for links between machines, and between a GPU and a NIC
     """
 
     component: NDArray[np.int32]
@@ -38,7 +38,7 @@ class LoadedParts(NamedTuple):
 
     @classmethod
     def of(cls, uses: Mapping[int, float], system: System) -> LoadedParts:
-        """From shares of S by component; what has no rate cannot carry anything."""
+        """Build from the share of S on each component; components without a rate are left out."""
         used, of = np.fromiter(uses, np.int32, len(uses)), system.components
         return cls(
             used,
@@ -48,7 +48,7 @@ class LoadedParts(NamedTuple):
         )
 
     def stretch(self, link: float, wire: float) -> NDArray[np.float64]:
-        """(parts,) bytes for which a byte of S occupies each, by what one costs on links, wires."""
+        """Bytes on each component per byte of S, shape (parts,), given link and wire costs."""
         return self.share * np.where(self.wire, wire, link)
 
     def seconds_per_byte(self, link: float = 1.0, wire: float = 1.0) -> float:
@@ -56,7 +56,7 @@ class LoadedParts(NamedTuple):
 
         Parameters
         ----------
-        link, wire : bytes for which one byte occupies a link, and what joins machines
+        link, wire : bytes that one payload byte occupies on a link, and on a wire between machines
 
         Examples
         --------
@@ -75,20 +75,21 @@ class LoadedParts(NamedTuple):
 
 @dataclass(frozen=True)
 class AlgorithmLoad:
-    """The load of one algorithm among certain GPUs.
+    """Load of one algorithm on a group of GPUs.
 
     Parameters
     ----------
     members, steps, network_steps : int
-        Steps that wait for each other, and how many of them go from one machine to another.
+        Number of members, of dependent steps, and of those steps that cross machines.
     latency : Seconds
-        Of all its steps together, without what a protocol adds to each.
-    uses : component to bytes that cross it, as a multiple of S
-    parts : the same as arrays, with what those components are
-    limit : B/s of S that bounds of single senders allow; infinite for none
+        Sum of the latencies of all steps, without protocol costs.
+    uses : bytes that cross each component, as a multiple of S
+    parts : the same data as arrays, with the properties of the components
+    limit : largest rate in B/s of S that limits of single senders allow; infinite if none
     nodes : int
-    pair_share : most that one member sends another, as a multiple of S
-    network_share : most that one message between machines carries, as a multiple of S
+        Number of machines.
+    pair_share : largest amount that one member sends to another, as a multiple of S
+    network_share : largest message between machines, as a multiple of S
     """
 
     algorithm: Algorithm
@@ -105,18 +106,18 @@ class AlgorithmLoad:
 
     @property
     def imbalance(self) -> float:
-        """Bytes of the busiest member over those of every member of equal parts."""
+        """Bytes of the busiest member divided by the bytes of each member under equal splits."""
         splits, n = self.algorithm.splits, self.members
         return 1.0 if splits is None or not self.steps else splits.busiest * n / (n - 1)
 
 
 def compute_load(algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
-    """Compute the load of an algorithm on a machine.
+    """Compute the load of an algorithm on a system.
 
-    Where the members fill several nodes evenly, it runs on as many channels as a node has members,
-    each with the order within the nodes rotated, so that the traffic between nodes is spread
-    over all of a node's NICs (as NCCL's rings are: Hu et al. 2025, arXiv:2507.04786).  A group that
-    fills nodes unevenly runs on one channel, and so do unequal parts: each member has its own.
+    If the members fill several nodes evenly, the algorithm runs on one channel per local member.
+    Each channel rotates the order within the nodes, so that traffic between nodes uses all NICs of
+    a node evenly, as NCCL's rings do (Hu et al. 2025, arXiv:2507.04786). Groups that fill nodes
+    unevenly, and collectives with unequal splits, use one channel.
 
     Raises
     ------
@@ -167,13 +168,13 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
 def _largest_shares(
     algorithm: Algorithm, shape: tuple[int, ...], node: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Share of S that a member sends another at most, and a message between machines.
+    """Largest share of S that one member sends another, and largest message between machines.
 
-    Of the latter half goes over each of two trees.
+    For a double binary tree, a message between machines is half: one half goes over each tree.
 
     Parameters
     ----------
-    node : (members,) machine of each
+    node : (members,) machine of each member
     """
     if algorithm.exchange is not None and algorithm.is_exchange:
         part = algorithm.exchange.part(len(node))
@@ -194,7 +195,7 @@ def _network_share(steps: Sequence[Step], node: NDArray[np.int64]) -> float:
 def _in_one_channel(
     algorithm: Algorithm, members: Members, system: System
 ) -> tuple[Algorithm, Members]:
-    """An algorithm of unequal parts, and the order of its members: node by node where it nests."""
+    """Algorithm for unequal splits, and its member order (node by node if it is nested)."""
     if not algorithm.nested or algorithm.splits is None:
         return algorithm, members
     nodes = system.machine[list(members)].tolist()
@@ -204,14 +205,15 @@ def _in_one_channel(
 
 
 class MessageLoads(NamedTuple):
-    """Loads of messages, each one step from a GPU to another.
+    """Loads of point-to-point messages, each one step from one GPU to another.
 
     Parameters
     ----------
-    latency : (messages,) s, without what a protocol adds
-    across : (messages,) whether it goes from one machine to another
-    limit : (messages,) B/s that bounds of single senders allow; infinite for none
-    message, parts : components that carry them, one row each; by message, in the order of its way
+    latency : (messages,) latency in s, without protocol costs
+    across : (messages,) True if the message goes from one machine to another
+    limit : (messages,) largest rate in B/s that limits of single senders allow; infinite if none
+    message, parts : message index, and component with its load, one row per crossed component;
+        sorted by message and position on its path
     """
 
     latency: NDArray[np.float64]
@@ -224,7 +226,7 @@ class MessageLoads(NamedTuple):
 def compute_message_loads(
     sender: NDArray[np.int64], receiver: NDArray[np.int64], system: System
 ) -> MessageLoads:
-    """Compute the loads of messages, all at once.
+    """Compute the loads of many point-to-point messages at once.
 
     Raises
     ------
@@ -266,18 +268,19 @@ def compute_message_loads(
 def compute_half_send_load(
     sender: int, receiver: int, to_switch: bool, system: System
 ) -> AlgorithmLoad:
-    """Compute the load of a message between a GPU and the switch that reduces for it.
+    """Compute the load of a message between one GPU and the reducing switch.
 
-    It takes the latency of a whole crossing, as a step of the collective does.
+    Its latency is that of the complete path through the switch, as for a step of the collective.
 
     Parameters
     ----------
-    to_switch : whether it stays on the sender's side, else on the receiver's
+    to_switch : True if the message stays on the sender's side of the switch, False if it stays on
+        the receiver's side
 
     Raises
     ------
     BackendError
-        Fewer than three GPUs are joined there: nobody can tell which side is whose.
+        Fewer than three GPUs are joined, so the two sides of the switch cannot be told apart.
     """
     member, other = (sender, receiver) if to_switch else (receiver, sender)
     node = system.node_of(member)
@@ -294,20 +297,25 @@ def compute_half_send_load(
 
 
 def sender_rate_limit(most: Mapping[int, float], system: System) -> float:
-    """Bytes of S per second at most, by the most that one sender sends over each component."""
+    """Largest rate in B/s of S that the limits of single senders allow.
+
+    Parameters
+    ----------
+    most : largest share of S that one sender sends over each component
+    """
     bounds = [system.components[c].limit / share for c, share in most.items()]
     return min(bounds, default=np.inf)
 
 
 def _require_joined(members: Members, system: System) -> None:
-    """Refuse members that nothing joins to the first."""
+    """Raise an error if a member has no route to the first member."""
     lost = np.isnan(system.zero_byte_latencies(np.full(len(members), members[0]), members))
     if lost.any():
         require_route(members[0], members[int(np.argmax(lost))], system)
 
 
 class _Sends(NamedTuple):
-    """What members send each other in one channel: by their place in its order, and share of S."""
+    """Sends between members in one channel: positions in the channel's order, and share of S."""
 
     order: Members
     source: NDArray[np.int64]
@@ -316,7 +324,7 @@ class _Sends(NamedTuple):
 
 
 def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ...]) -> list[_Sends]:
-    """Sends of all channels, each of which has an equal share of S."""
+    """Sends of all channels; each channel carries an equal share of S."""
     source, target, share = algorithm.flows(*shape)
     return [_Sends(order, source, target, share / len(orders)) for order in orders]
 
@@ -324,9 +332,9 @@ def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ..
 def _exchange_loads(
     algorithm: Algorithm, members: Members, system: System
 ) -> dict[int, float] | None:
-    """Bytes over each component where each member sends each other as much.
+    """Bytes over each component if every member sends the same amount to every other member.
 
-    None where they do not, and where the machine cannot tell without going through all pairs.
+    None if the amounts differ, or if the topology cannot compute this without listing all pairs.
     """
     told = algorithm.exchange
     if told is None or not algorithm.is_exchange:
@@ -336,7 +344,7 @@ def _exchange_loads(
 
 
 def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
-    """Bytes over each component, as a multiple of S, of all channels together."""
+    """Bytes over each component as a multiple of S, summed over all channels."""
     found: dict[int, float] = {}
     source, target, share = _between_members(sends)
     if len(source):
@@ -351,7 +359,7 @@ def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
 
 
 def _between_members(sends: Sequence[_Sends]) -> tuple[NDArray[Any], ...]:
-    """Senders and receivers, as component numbers, and shares of S; not through the switch."""
+    """Senders, receivers and shares of S of the sends that bypass the switch."""
     columns = []
     for order, source, target, share in sends:
         member = np.array(order, np.int64)
@@ -373,7 +381,7 @@ def _through_the_switch(sends: _Sends) -> Iterator[tuple[int, int, float]]:
 def _most_of_a_sender(
     sends: Sequence[_Sends], bounded: Sequence[int], system: System
 ) -> dict[int, float]:
-    """Most that one sender sends one receiver over each component that bounds single senders."""
+    """Largest share from one sender to one receiver, for each component that limits senders."""
     source, target, share = _between_members(sends)
     flow, component, part = system.crossings(source, target)
     ours = np.isin(component, bounded)
@@ -388,16 +396,17 @@ def _most_of_a_sender(
 
 
 def hop_latency(a: int, b: int, system: System) -> Seconds:
-    """Latency in s of one message without bytes: every crossing, and the cost to enter.
+    """Latency in s of an empty message: all crossings, and the cost to enter the network.
 
-    Of several routes, the longest: the message is there when all of it is.
+    If there are several routes, the longest counts, since a message has arrived when all parts
+    have.
     """
     require_route(a, b, system)
     return float(system.zero_byte_latencies(a, b)[0])
 
 
 def posting_cost(members: Members, system: System) -> Seconds:
-    """Cost in s of posting one more message while others are on their way."""
+    """Time in s to post one more message while others are in flight."""
     crossed = system.crossing_fractions(members[0], members[-1])
     return max((system.components[c].overhead for c in crossed), default=0.0)
 
@@ -408,19 +417,19 @@ def routes(a: int, b: int, system: System) -> tuple[Route, ...]:
     Raises
     ------
     BackendError
-        There are none: the two are not joined.
+        No route joins the two GPUs.
     """
     require_route(a, b, system)
     return system.routes(a, b)
 
 
 def require_route(a: int, b: int, system: System) -> None:
-    """Refuse two GPUs that are not joined.
+    """Raise an error if no route joins two GPUs.
 
     Raises
     ------
     BackendError
-        Names them.
+        Names both GPUs.
     """
     if a != b and not system.crossing_fractions(a, b):
         names = system.components[a].name, system.components[b].name
@@ -437,7 +446,7 @@ def _is_wire(component: Component) -> bool:
 
 
 def fills_nodes_evenly(members: Members, system: System) -> bool:
-    """Whether a group fills several nodes with equally many members.
+    """True if a group covers several nodes with the same number of members on each.
 
     >>> from ....sim.facts.system import Component, Location
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, location=Location(f"node{i}"))
@@ -472,7 +481,7 @@ def channel_orders(members: Members, system: System) -> list[Members]:
 def _crossed_shares(
     member: int, to_switch: bool, others: Sequence[int], system: System
 ) -> Mapping[int, float]:
-    """Share of a flow to or from the switch that crosses each component, on the member's side."""
+    """Share of a flow to or from the switch that crosses each component on the member's side."""
     x, y = [m for m in others if m != member][:2]
     ends = [(member, x), (member, y)] if to_switch else [(x, member), (y, member)]
     one, other = (system.crossing_fractions(*end) for end in ends)

@@ -1,4 +1,4 @@
-"""Messages of a collective algorithm, round by round, and which of them waits for which."""
+"""Messages of a collective algorithm, round by round, with their dependencies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NONE = np.empty(0, np.int64)
 
 
 class Messages(NamedTuple):
-    """Messages of a collective, by the round in which they are sent.
+    """Messages of a collective, ordered by the round in which they are sent.
 
     Parameters
     ----------
-    round : (messages,) ascending, from 0
-    source, target : (messages,) members by number, or ``SWITCH``
-    share : (messages,) of S
+    round : (messages,) round, ascending from 0
+    source, target : (messages,) member indices, or ``SWITCH``
+    share : (messages,) size as a share of S
     """
 
     round: NDArray[np.int64]
@@ -30,9 +30,9 @@ class Messages(NamedTuple):
 
     @classmethod
     def of(cls, algorithm: Algorithm, *n: int) -> Messages:
-        """Steps one after the other; of a pipelined algorithm, segments that follow each other.
+        """Messages of an algorithm: step after step, or segment after segment if it is pipelined.
 
-        A nested algorithm is also given how many members a node has.
+        ``n`` is the number of members; a nested algorithm also takes the members per node.
 
         Examples
         --------
@@ -60,15 +60,15 @@ class Messages(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """What each message of a collective waits for, as pairs.
+    """Dependencies between the messages of a collective, as pairs.
 
-    The end of the collective is numbered as one more message, the switch as one more member, whose
-    own dependencies are those of all.
+    The end of the collective counts as one more message. The switch counts as one more member,
+    whose dependencies are those of all members.
 
     Parameters
     ----------
-    before, after : (pairs,) messages: the second waits for the first
-    member, first : (pairs,) a member, and the message that waits for what this member waits for
+    before, after : (pairs,) message indices: ``after`` waits for ``before``
+    member, first : (pairs,) member, and the message that waits for this member's own dependencies
     """
 
     before: NDArray[np.int64]
@@ -78,14 +78,16 @@ class Waits(NamedTuple):
 
     @classmethod
     def of(cls, messages: Messages, n: int) -> Waits:
-        """A message waits for what its sender sent and got in its round before, if there is one.
+        """Compute the dependencies of messages.
 
-        If not, for its sender's own dependencies, and in round 0 for those of its receiver too.
-        The end waits for the last round of each member, for its own dependencies if it has none.
+        A message waits for what its sender sent and received in its previous round. Without a
+        previous round it waits for the sender's own dependencies, and in round 0 also for the
+        receiver's. The end waits for the last round of each member, or for the dependencies of a
+        member without messages.
 
         Parameters
         ----------
-        n : members
+        n : number of members
 
         Examples
         --------

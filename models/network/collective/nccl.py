@@ -1,12 +1,11 @@
-"""NCCL's own estimate of its algorithms and protocols, by which it chooses among them.
+"""NCCL's own estimate of its algorithms and protocols, which decides its choice between them.
 
-The figures are those of NCCL 2.23 to 2.27 (NVIDIA/nccl, src/graph/tuning.cc: ``baseLat``,
+The constants are those of NCCL 2.23 to 2.27 (NVIDIA/nccl, src/graph/tuning.cc: ``baseLat``,
 ``hwLat``, ``llMaxBws``, ``perChMaxRingLL128Bws``, ``perChMaxTreeLL128Bws``, ``perChMaxTreeBws``,
 ``treeCorrectionFactor``, ``nvlsEfficiency``, ``getNetOverhead``; search.cc: ``speedArrayInter``,
-``sm90SpeedArrayInter``).  They say what NCCL takes, not how long that lasts:
-over networks that they do not know the choice can be bad, and is then bad on the machine as well.
-What NCCL itself looks up (the rates of links, one generation of GPU from another) is taken from the
-system: a link of 400 GB/s or more is Hopper's.
+``sm90SpeedArrayInter``). They predict the choice, not the duration. On networks that NCCL's tables
+do not cover, its choice can be poor; the model then makes the same poor choice. Link rates and the
+GPU generation come from the system: a link of 400 GB/s or more counts as Hopper.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ PLATEAU = 64.0
 
 
 class Group(NamedTuple):
-    """What NCCL knows of a group: members, nodes, GB/s within nodes and between.
+    """Facts about a group that NCCL's tuning uses: members, nodes, GB/s within and between nodes.
 
-    Latencies of wires are not among it: NICs tell NCCL none.
+    Network latencies are not included, because NCCL does not know them.
     """
 
     members: int
@@ -79,22 +78,22 @@ class Group(NamedTuple):
 
     @property
     def column(self) -> int:
-        """Which column of a table by nodes: one, two, more."""
+        """Column of a tuning table for this number of nodes: one, two, or more."""
         return min(self.nodes, 3) - 1
 
     @property
     def slower(self) -> float:
-        """GB/s of a ring through all members."""
+        """GB/s of a ring through all members: the slower of links within and between nodes."""
         return min(self.within, self.between)
 
 
 def estimates(plans: Sequence[CollectivePlan], size: Floats) -> Floats:
-    """(ways, n) seconds that NCCL expects of each way; infinite of ways that it does not have."""
+    """Time in s that NCCL expects of each plan, shape (plans, n); infinite for plans NCCL lacks."""
     return np.stack([_estimate(plan, size, _group(plan)) for plan in plans])
 
 
 def _group(plan: CollectivePlan) -> Group:
-    """The group of a plan: the slowest link, and the slowest NIC, that it uses."""
+    """NCCL's view of a plan's group: the slowest link and the slowest NIC that the plan uses."""
     parts, load = plan.load.parts, plan.load
     wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
     link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
@@ -106,7 +105,7 @@ def _group(plan: CollectivePlan) -> Group:
 
 
 def _speed_counted_on(rate: float, hopper: bool) -> float:
-    """GB/s of a NIC as channels of the largest speed that fits share it.
+    """NIC rate in GB/s that NCCL assumes: a multiple of the largest channel speed that fits.
 
     >>> _speed_counted_on(25.0, hopper=True), _speed_counted_on(100.0, hopper=True)
     (24.0, 96.0)
@@ -118,7 +117,7 @@ def _speed_counted_on(rate: float, hopper: bool) -> float:
 
 
 def _estimate(plan: CollectivePlan, size: Floats, group: Group) -> Floats:
-    """(n,) seconds that NCCL expects of one way."""
+    """Time in s that NCCL expects of one plan, shape (n,)."""
     name, collective = plan.load.algorithm.name, plan.load.algorithm.collective
     if name == "in-switch":
         rate = group.within * IN_SWITCH / NVLINK * (group.members - 1) / group.members
@@ -139,7 +138,7 @@ def _estimate(plan: CollectivePlan, size: Floats, group: Group) -> Floats:
 
 @cache
 def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
-    """Microseconds and GB/s (of S) of a ring."""
+    """Latency in us, and rate in GB/s of S, that NCCL expects of a ring."""
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     laps = 2 if collective == "all-reduce" else 1
     steps, across = laps * (n - 1), laps * (nodes - 1)
@@ -157,7 +156,7 @@ def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
 
 @cache
 def _tree(protocol: str, group: Group) -> tuple[float, float]:
-    """Microseconds and GB/s (of S) of a double binary tree between nodes, chains within."""
+    """Latency in us, and rate in GB/s of S, of a double binary tree with chains within nodes."""
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     _, flags, plain = CHANNEL[group.hopper]
     rate = group.within if nodes <= 2 else group.slower  # on two nodes NCCL assumes link rate

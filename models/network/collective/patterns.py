@@ -21,7 +21,7 @@ def depth(n: int) -> int:
 
 
 def power_of_two(n: int) -> bool:
-    """Whether n is 2, 4, 8, ….
+    """True if n is 2, 4, 8, ….
 
     >>> [power_of_two(n) for n in (1, 2, 6, 8)]
     [False, True, False, True]
@@ -30,7 +30,7 @@ def power_of_two(n: int) -> bool:
 
 
 def tree_parent(i: int, n: int) -> int:
-    """Parent of node ``i`` (1 to n) in the binary tree whose leaves are odd; 0 of the root.
+    """Parent of node ``i`` (1 to n) in the binary tree with odd leaves; 0 for the root.
 
     >>> [tree_parent(i, 6) for i in range(1, 7)]
     [2, 4, 2, 0, 6, 4]
@@ -43,7 +43,7 @@ def tree_parent(i: int, n: int) -> int:
 
 
 def mirror_position(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """A member's place in the other tree: its mirror (n even) or the next one (n odd).
+    """Member's position in the second tree: mirrored for even n, shifted by one for odd n.
 
     >>> mirror_position(np.arange(4), 4).tolist(), mirror_position(np.arange(3), 3).tolist()
     ([3, 2, 1, 0], [1, 2, 0])
@@ -52,7 +52,7 @@ def mirror_position(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
 
 def tree_roots(n: int) -> NDArray[np.int64]:
-    """Root members of the two trees.
+    """Members at the roots of the two trees.
 
     >>> tree_roots(4).tolist()
     [3, 0]
@@ -62,7 +62,7 @@ def tree_roots(n: int) -> NDArray[np.int64]:
 
 
 def tree_climb_steps(n: int) -> list[Step]:
-    """Steps that send half of S up each of the two trees, level by level, member 0's leaf first.
+    """Steps that send half of S up each of the two trees, level by level.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_climb_steps(4)]
     [([0, 2, 3, 1], [1, 1, 2, 2]), ([1, 2], [3, 0])]
@@ -81,7 +81,7 @@ def tree_climb_steps(n: int) -> list[Step]:
 
 
 def _tree_depth(i: int, n: int) -> int:
-    """Number of edges above a node."""
+    """Number of edges between a node and the root."""
     level = 0
     while (i := tree_parent(i, n)) != 0:
         level += 1
@@ -89,7 +89,7 @@ def _tree_depth(i: int, n: int) -> int:
 
 
 def reversed_steps(steps: list[Step]) -> list[Step]:
-    """Steps in reverse: the same messages in the other direction, last step first.
+    """Steps in reverse order, with each message in the opposite direction.
 
     >>> descent = reversed_steps(tree_climb_steps(3))
     >>> [(step.source.tolist(), step.target.tolist()) for step in descent]

@@ -1,4 +1,4 @@
-"""Protocols of a library: how it moves the bytes of one step, in machines and between them."""
+"""Protocols of a communication library: cost of one step, within machines and between them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ MOVED_BY_SENDS = ("all-to-all", "scatter", "gather")
 
 
 class StepCosts(NamedTuple):
-    """Costs of a protocol, each known: what a plan of a collective is computed from.
+    """Costs of a protocol after defaults are filled in.
 
     Parameters
     ----------
-    launch : start of a collective
-    step, network_step : what the library adds to a step within a machine, and to one between two
-    efficiency, network_efficiency : shares of the rates of links, and of NICs and what joins them
-    pair_rate : B/s from one member to another at most, whatever joins them
+    launch : start-up time of a collective, in s
+    step, network_step : time that the library adds to a step within a machine, and to a step
+        between machines, in s
+    efficiency, network_efficiency : fraction of the link rate, and of the NIC and network rate,
+        that is reached
+    pair_rate : largest rate from one member to another, in B/s
     """
 
     launch: Seconds
@@ -40,23 +42,23 @@ class StepCosts(NamedTuple):
 
 
 class SwitchRounds(NamedTuple):
-    """Rounds in which a switch that reduces is fed: every channel of every member a chunk.
+    """Rounds of chunks to a reducing switch: one chunk per channel and member in a round.
 
-    A round is whole whatever is left for it, and one more fills the pipeline.  Chunks grow with
-    the size as NCCL's do (NVIDIA/nccl, src/enqueue.cc, ``NCCL_ALGO_NVLS``): 16, 32, 64 and 128 KiB
-    below 2, 8 and 64 rounds of the next larger ones.
+    Every round takes the time of a full one, and one extra round fills the pipeline. As in NCCL
+    (NVIDIA/nccl, src/enqueue.cc, ``NCCL_ALGO_NVLS``) chunks grow with the size: 16, 32, 64 and 128
+    KiB, each used below 2, 8 and 64 rounds of the next larger chunk.
 
     Parameters
     ----------
-    slots : chunks of a round: channels x members
-    cost : what a round takes beside its bytes
+    slots : chunks per round: channels x members
+    cost : time in s that a round adds to the time of its bytes
     """
 
     slots: int
     cost: Seconds
 
     def chunk(self, size: Floats) -> Floats:
-        """(n,) bytes of a chunk of collectives of such sizes.
+        """Chunk size in bytes for collectives of these sizes, shape (n,).
 
         >>> SwitchRounds(128, 0.0).chunk(np.array([1, 8, 64, 1024]) * 2.0**20) / 2**10
         array([ 16.,  32.,  64., 128.])
@@ -67,7 +69,7 @@ class SwitchRounds(NamedTuple):
         return chunk
 
     def overhead(self, size: Floats) -> tuple[Floats, Floats]:
-        """(n,) seconds that rounds cost, and (n,) bytes that are waited for but not there.
+        """Extra time of the rounds in s, and unused bytes of partly filled rounds, each (n,).
 
         >>> cost, more = SwitchRounds(128, 1e-6).overhead(np.array([2.0**20, 2.0**21]))
         >>> cost.tolist(), (more / 2**20).tolist()
@@ -84,12 +86,12 @@ FEWEST = (2, 8, 64)
 
 
 class LastPieceCopy(NamedTuple):
-    """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
+    """Time of a receiver to copy the last piece out of its buffer after all data arrived.
 
     Parameters
     ----------
-    piece : B of S that the buffers of all channels hold
-    share : what copying a byte takes, of what sending one takes
+    piece : bytes of S in the buffers of all channels
+    share : time to copy a byte relative to the time to send one
     """
 
     piece: Bytes
@@ -97,11 +99,10 @@ class LastPieceCopy(NamedTuple):
 
 
 def step_costs(simple: Protocol, **others: Protocol) -> dict[str, StepCosts]:
-    """Costs of ``simple`` and of the other protocols that the library has.
+    """Step costs of ``simple``, and of each other protocol that the library has.
 
-    What a protocol leaves out follows from ``simple``: a step takes as long, a rate is its rate
-    less the flags.  A step between machines is like one within, the share of the NICs' rate that
-    of the links'.
+    Costs that a protocol does not set follow from ``simple``: the same step time, and its rate
+    minus the share of the protocol's flags. A step between machines defaults to a step within one.
 
     >>> made = step_costs(Protocol(1e-5, 2e-6, 0.8), ll=Protocol(1e-6))
     >>> launch, step, *others, pair_rate = made["ll"]

@@ -1,7 +1,7 @@
-"""The description of a collective algorithm: steps of who sends how much to whom.
+"""Description of a collective algorithm as steps: sender, receiver and size of each message.
 
-Everything else follows from them: the latencies that add up, the load on every link, the bytes of
-the busiest member, and the sends that the collective can be written out as.
+The latency, the load on every link, the bytes of the busiest member and the sends of an expanded
+collective all follow from the steps.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ SEGMENTS = 16
 
 
 class Step(NamedTuple):
-    """Messages sent together; a member's next step waits for what it receives in this one.
+    """Messages that are sent together; a member's next step waits for what it receives in this one.
 
     Parameters
     ----------
-    source, target : (messages,) members by number, or ``SWITCH``
-        The first message is the one whose latency counts.
-    parts : (messages,) or one number for all: how many of ``of`` equal parts of S each carries
+    source, target : (messages,) member indices, or ``SWITCH``
+        The latency of the step is that of its first message.
+    parts : (messages,) or one number for all: size of each message, as a number of parts
     of : int
+        Number of equal parts that S is divided into.
     times : int
-        How often in a row.  Each time whoever got the message that counts sends the next one.
+        Number of repetitions in a row. In each repetition, the receiver of the first message is the
+        next sender on the latency path.
     """
 
     source: Members
@@ -55,12 +57,14 @@ class Step(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Each member sends each other as much, all at once: what follows needs no n^2 messages.
+    """Exchange in which every member sends the same amount to every other member at once.
+
+    Its load follows without listing the n^2 messages.
 
     Parameters
     ----------
-    times : how often in a row
-    whole : whether all of S goes each time, not 1/n
+    times : number of repetitions in a row
+    whole : True if each message carries all of S, False if it carries 1/n
     """
 
     times: int = 1
@@ -72,7 +76,7 @@ class Exchange(NamedTuple):
 
 
 class MemberFlows(NamedTuple):
-    """Bytes between members over all steps: each pair once, with its share of S."""
+    """Total bytes between members over all steps: each pair once, with its share of S."""
 
     source: Members
     target: Members
@@ -84,26 +88,28 @@ Steps = Callable[..., Iterable[Step]]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm for one collective of ``S`` bytes among ``n`` members.
+    """Algorithm of one collective of ``S`` bytes among ``n`` members.
 
     Parameters
     ----------
     collective, name : str
-    make : from n to its steps
-    usable : whether it works for n members
+    make : function from n to the steps
+    usable : function that is True if the algorithm works for n members
     pipelined : bool
-        Segments of S follow each other through the steps, so that all links work at once.
+        S is cut into segments that follow each other through the steps, so that all links work at
+        the same time.
     in_switch : bool
         Needs a switch that reduces and multicasts.
     nested : bool
-        Between nodes only; ``make`` also takes the number of members in a node.
+        Works across nodes only; ``make`` also takes the number of members per node.
     passes_on : bool
-        A member sends on what it gets, except in the last step: nobody waits for it further on.
+        Members forward what they receive in every step except the last one.
     uneven : bool
-        Knows unequal parts: ``make`` also takes ``splits``.
+        Supports unequal splits; ``make`` also takes ``splits``.
     exchange : Exchange or None
-        Of equal parts it is one step, in which each member sends each other as much.
-    splits : of the members that its steps are for; None where parts are equal
+        Set if, with equal splits, the algorithm is one step in which every member sends the same
+        amount to every other member.
+    splits : unequal splits that the steps are for; None for equal splits
 
     Examples
     --------
@@ -125,22 +131,22 @@ class Algorithm:
     splits: Splits | None = None
 
     def split(self, splits: Splits | None) -> Algorithm:
-        """The same algorithm with unequal parts; of None, itself."""
+        """Copy of the algorithm for unequal splits; the algorithm itself if ``splits`` is None."""
         return self if splits is None else replace(self, splits=splits)
 
     @property
     def is_exchange(self) -> bool:
-        """Whether each member sends each other as much, all at once."""
+        """True if every member sends the same amount to every other member, all at once."""
         return self.exchange is not None and self.splits is None
 
     def steps(self, *n: int) -> tuple[Step, ...]:
-        """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
+        """Steps for ``n`` members; a nested algorithm also takes the members per node."""
         return _steps(self.make, n, self.splits)
 
     def latency_path(self, *n: int) -> list[tuple[int, int]]:
-        """Pairs of members whose latencies add up from the first byte to the last arrival.
+        """Pairs (sender, receiver) on the critical path, whose latencies add up.
 
-        A message through the switch goes from the first member to the last.
+        A message through the switch counts as one from the first member to the last.
         """
         if self.exchange is not None and self.is_exchange:
             last = n[0] - 1
@@ -150,13 +156,13 @@ class Algorithm:
         return [hop for step in self.steps(*n) for hop in _dependent_messages(step)]
 
     def latencies(self, *n: int) -> int:
-        """Number of messages that wait for each other, one after the other."""
+        """Number of messages on the critical path."""
         return sum(step.times for step in self.steps(*n))
 
     def max_sends_per_step(self, *n: int) -> int:
-        """Most messages that one of ``n`` members sends in one step; a switch is no member.
+        """Largest number of messages that one member sends in one step; the switch does not count.
 
-        1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
+        1 for a pipelined algorithm, which posts a segment while the previous one is in flight.
 
         Parameters
         ----------
@@ -170,9 +176,9 @@ class Algorithm:
         return max((int(np.bincount(s).max(initial=1)) for s in senders), default=1)
 
     def flows(self, *n: int) -> MemberFlows:
-        """Flows between members in total, in the order in which pairs first send.
+        """Total flow between each pair of members, in the order in which pairs first send.
 
-        Sums are of whole parts, hence exact.
+        Sums are computed in integer parts, so they are exact.
         """
         return _flows(self.make, n, self.splits)
 
@@ -184,7 +190,7 @@ class Algorithm:
         return float(max(out.max(), into.max()))
 
     def last_share_received(self, *n: int) -> float:
-        """Share of S that a member receives in the last step, without sending meanwhile."""
+        """Share of S that a member receives in the last step, in which it sends nothing."""
         if not self.passes_on:
             return 0.0
         last = self.steps(*n)[-1]
@@ -192,7 +198,7 @@ class Algorithm:
         return float(np.bincount(last.target, parts).max() / last.of)
 
     def is_symmetric(self, *n: int) -> bool:
-        """Whether each member sends each other as much, so that their order does not matter."""
+        """True if all members send equal amounts to all others, in any member order."""
         if self.nested or self.is_exchange:
             return self.is_exchange
         share = self.flows(*n).share
@@ -228,7 +234,7 @@ def _flows(make: Steps, n: tuple[int, ...], splits: Splits | None) -> MemberFlow
 
 
 def _are_distinct(keys: NDArray[np.int64]) -> bool:
-    """Whether no two keys are equal: counted where most are there, sorted where they are few."""
+    """True if no two keys are equal. Dense keys are counted, sparse ones sorted."""
     least = keys.min()
     if keys.max() - least < 2 * len(keys):
         return bool(np.bincount(keys - least).max() == 1)
@@ -236,7 +242,7 @@ def _are_distinct(keys: NDArray[np.int64]) -> bool:
 
 
 def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
-    """(sender, receiver) of messages that wait for each other: one for each time of a step."""
+    """(sender, receiver) of each dependent message of a step: one per repetition."""
     if step.times == 1:
         yield int(step.source[0]), int(step.target[0])
         return
@@ -264,7 +270,7 @@ def algorithm(
     uneven: bool = False,
     exchange: Exchange | None = None,
 ) -> Callable[[Steps], Steps]:
-    """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
+    """Decorator that registers a step generator; the parameters are those of :class:`Algorithm`.
 
     Raises
     ------
@@ -303,7 +309,7 @@ def algorithm(
 
 
 def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
-    """A step in which every member sends to the one so many places further on.
+    """Step in which every member sends to the member ``by`` positions ahead.
 
     >>> shift(4, 1).target.tolist()
     [1, 2, 3, 0]
@@ -313,7 +319,7 @@ def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
 
 
 def split_step(step: Step, splits: Splits | None) -> Step:
-    """A step whose messages carry what a sender has for a receiver; nobody sends an empty one.
+    """Step with the message sizes of unequal splits; empty messages are removed.
 
     >>> split_step(shift(3, 1, of=3), Splits(np.array([[0, 2, 1], [1, 0, 0], [1, 1, 0]]))).parts
     array([6, 3])
@@ -330,16 +336,16 @@ def split_step(step: Step, splits: Splits | None) -> Step:
 
 
 def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:
-    """Refuse steps that are impossible, or that leave a member without what it is owed.
+    """Check the steps of an algorithm: they must be valid and deliver all data to every member.
 
     Parameters
     ----------
-    sizes : of the groups that are tried, where the algorithm is usable
+    sizes : group sizes to check, if the algorithm is usable for them
 
     Raises
     ------
     ValueError
-        Names the algorithm, the group and the step.
+        Names the algorithm, the group size and the step.
 
     Examples
     --------
@@ -378,7 +384,7 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
 
 
 def _is_exchange(one: Algorithm, n: int) -> bool:
-    """Whether one step is its exchange, first from the first one to the last, who answers."""
+    """True if the algorithm's declared exchange matches its single step."""
     steps, pairs, told = one.steps(n), n * (n - 1), one.exchange
     assert told is not None  # noqa: S101  is_exchange
     if len(steps) > 1 or steps[0].times != told.times or len(steps[0].source) != pairs:
@@ -390,7 +396,7 @@ def _is_exchange(one: Algorithm, n: int) -> bool:
 
 
 def _check_step(step: Step, n: int, least: int, where: str) -> None:
-    """Refuse messages of unknown members, to oneself, or of negative size."""
+    """Raise an error for unknown members, messages to oneself, or invalid sizes."""
     if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
         raise ValueError(f"{where}: parts, of and times must be counts; of and times at least 1")
     for end in (step.source, step.target):

@@ -1,4 +1,4 @@
-"""Builder of the ``Timing`` of a fabric, filled shape by shape."""
+"""Builder of the fabric's ``Timing``, filled one group shape at a time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Cores = NDArray[np.int32]  # (rows, members) core indices, if library threads ru
 
 
 class CoreUse(NamedTuple):
-    """What collectives take of the cores of their members.
+    """Use of the members' cores by collectives.
 
     Parameters
     ----------
-    cores : (rows, members), or (1, 0) for none
-    share : (rows,) of each core, while nothing else is on it
-    pace : (rows,) alone, over what it would be if the cores alone held it back
+    cores : (rows, members) core indices, or shape (1, 0) if none
+    share : (rows,) fraction of each core that is used while nothing else runs on it
+    pace : (rows,) time alone divided by the time that the core work alone would take
     """
 
     cores: Cores
@@ -33,17 +33,17 @@ class CoreUse(NamedTuple):
     pace: Floats
 
     def weights(self) -> Floats:
-        """(rows, members) what each core gives for as much work as one has in a second of it."""
+        """Weight of each core relative to the work of its collective, shape (rows, members)."""
         return np.repeat((self.share / self.pace)[:, None], self.cores.shape[1], axis=1)
 
 
 class TimingBuilder:
-    """Builder of a ``Timing``, filled with rows of groups of one shape at a time.
+    """Builder of a ``Timing``, filled with rows of one group shape at a time.
 
     Parameters
     ----------
     n : number of rows
-    shapes : of their groups
+    shapes : shapes of the rows' groups
     """
 
     def __init__(self, n: int, shapes: GroupShapes):
@@ -57,7 +57,7 @@ class TimingBuilder:
     def record_choice(
         self, what: str, rows: NDArray[np.int64], selected: NDArray[np.bool_], number: int
     ) -> None:
-        """Note that some of the rows are done in a way, by its number."""
+        """Record that the selected rows use the candidate plan with this ``number``."""
         group = self.shapes.group[rows]
         _, first, which = np.unique(group, return_index=True, return_inverse=True)
         self._picks.append(
@@ -65,7 +65,7 @@ class TimingBuilder:
         )
 
     def choice_counts(self) -> Counter[str]:
-        """How many rows are done in each way, as if their groups were asked one by one."""
+        """Number of rows that use each algorithm and protocol."""
         found: Counter[str] = Counter()
         for _, _, what, count in sorted(self._picks):
             found[what] += count
@@ -74,7 +74,7 @@ class TimingBuilder:
     def add(
         self, rows: NDArray[np.int64], plan: CollectivePlan, fixed: Floats, work: Floats
     ) -> None:
-        """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
+        """Set one plan for some rows; ``work`` proceeds at the shared rate of its components."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
             self._limit[rows] = plan.limit
@@ -84,9 +84,9 @@ class TimingBuilder:
     def add_rows_with_own_usage(
         self, rows: NDArray[np.int64], fixed: Floats, work: Floats, limit: Floats, usage: Usage
     ) -> None:
-        """Set rows that each have a limit and a usage of their own.
+        """Set the timing of rows that each have their own limit and usage.
 
-        Where no row of a shape has work, its rows use nothing.
+        If no row of a shape has work, its rows use no component.
         """
         self.fixed[rows], self.work[rows] = fixed, work
         shape = self.shapes.shape[rows]
@@ -100,17 +100,18 @@ class TimingBuilder:
         )
 
     def add_fixed(self, rows: NDArray[np.int64], fixed: Floats) -> None:
-        """Set rows that take a time of their own and share nothing."""
+        """Set the timing of rows that take a fixed time and share no component."""
         self.fixed[rows] = fixed
 
     def hold_links(
         self, rows: NDArray[np.int64], plan: CollectivePlan, alone: Floats, core_use: CoreUse
     ) -> None:
-        """Set one plan that keeps its links for its whole time, and the cores for a part of it.
+        """Set one plan that occupies its links for its complete duration, and its cores in part.
 
         Parameters
         ----------
-        alone : s, of each row: what it takes
+        alone : time of each row in s when nothing else runs
+        core_use : use of the members' cores
         """
         self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
         links = plan.weight / plan.beta / CORE / core_use.pace[:, None]
@@ -119,14 +120,14 @@ class TimingBuilder:
         self._add_use(rows, np.hstack([used, cores]), np.hstack([links, core_use.weights()]))
 
     def hold_cores(self, rows: NDArray[np.int64], alone: Floats, core_use: CoreUse) -> None:
-        """Set what takes its time whatever else is on the links, and the cores for a part of it."""
+        """Set rows with a fixed time that use their members' cores for a part of it."""
         self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
         self._add_use(rows, core_use.cores, core_use.weights())
 
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
     ) -> None:
-        """Add a table of as many uses for each row."""
+        """Add a table of component uses, with the same number of uses for each row."""
         indptr = np.arange(len(rows) + 1) * component.shape[1]
         every = np.broadcast_to(weight, component.shape).ravel()
         self._note_use(rows, Usage(indptr, component.ravel(), every))
@@ -136,11 +137,11 @@ class TimingBuilder:
         self._uses.append((rows, usage))
 
     def limit(self) -> Floats | None:
-        """Largest work per second; None where nothing bounds a sender."""
+        """Largest work rate of each row; None if no row has a limit."""
         return self._limit if (self._limit < np.inf).any() else None
 
     def usage(self) -> Usage:
-        """Components and weights of every row."""
+        """Used components and weights of every row."""
         indptr = np.zeros(len(self.fixed) + 1, np.int64)
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])

@@ -1,4 +1,4 @@
-"""A link: a latency, then bytes at a rate that all in flight share."""
+"""Link model: a latency, then bytes at a rate that all transfers in flight share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Link(Backend):
     bandwidth : ByteRate
         Line rate of one direction.
     latency : Seconds
-        To cross it once.
+        Time to cross the link once.
     efficiency : Ratio
-        Share of the line rate left for payload (headers, encoding, flow control).
+        Fraction of the line rate that is left for payload (after headers, encoding, flow control).
     overhead : Seconds
-        Of each message that enters it, spent before its bytes move.
+        Time of each message that enters the link, before its bytes move.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Link(Backend):
         return self.bandwidth * self.efficiency
 
     def component(self, name: str, part: str = "") -> Component:
-        """The link as a component of a system.
+        """Component of a system for this link.
 
         >>> Link(bandwidth=1e9, latency=1e-6).component("wire").rate
         1000000000.0
@@ -82,7 +82,7 @@ class Link(Backend):
         )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Latency and overhead, then the bytes at the shared rate of the link that is asked."""
+        """Latency and overhead as fixed time, then the bytes as work at the link's shared rate."""
         require(ops, "bytes")
         bound = None if self.limit == math.inf else np.full(len(ops), self.limit)
         return Timing.of(np.full(len(ops), self.latency + self.overhead), ops.bytes, limit=bound)

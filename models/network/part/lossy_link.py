@@ -1,4 +1,4 @@
-"""A link that loses packets: what is lost is sent again, and its senders slow down."""
+"""Link with packet loss: lost packets are sent again, and senders slow down."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .link import Link
 
 @backend("lossy-link")
 class LossyLink(Link):
-    """One direction of a link on which each packet is lost with the same probability.
+    """One direction of a link that loses every packet with the same probability.
 
-    A packet crosses it ``1 / (1 - loss)`` times on average: a load on the link, so it costs rate.
-    A sender that halves its window at every loss has a bound of its own: that is a ``limit``, which
-    sends and collectives keep between each two ranks.  In a scenario, bind it to one direction
-    (``node*.nic*.tx``): bound to both, packets are lost twice.
+    A packet crosses the link ``1 / (1 - loss)`` times on average, which reduces the rate for all. A
+    sender that halves its window on each loss also has a limit of its own, which applies to sends
+    and collectives between every two ranks. In a scenario, bind this model to one direction
+    (``node*.nic*.tx``); bound to both directions, packets are lost twice.
 
     Parameters
     ----------
     loss : Ratio
-        Share of packets that are lost, above 0 and below 1.
+        Fraction of packets that are lost, above 0 and below 1.
     round_trip : Seconds
-        From a packet to its acknowledgement.
+        Time from sending a packet to receiving its acknowledgement.
     mtu : Packet
-        Payload of a packet.
+        Payload of a full packet.
 
     Examples
     --------

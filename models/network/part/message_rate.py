@@ -1,8 +1,9 @@
-"""Message rate of a NIC by size, ops outstanding and queue pairs.
+"""Message rate of a NIC as a function of message size, queue depth and queue pairs.
 
-A closed system: so many messages are under way, each is followed by the next one.  The slowest of
-six things sets the pace (asymptotic bounds: Denning and Buzen 1978, doi:10.1145/356733.356735).
-What data sheets and packet formats tell bounds every rate; one constant is left to measure.
+Model of a closed system: a fixed number of messages is in flight, and each completed one is
+replaced. The slowest of six resources limits the rate (asymptotic bounds: Denning and Buzen 1978,
+doi:10.1145/356733.356735). Data sheets and packet formats give all bounds; one constant remains to
+be measured.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ Andersen 2016, USENIX ATC, "Design guidelines for high performance RDMA systems"
 
 @dataclass(frozen=True)
 class MessageRate:
-    """Time per message of a stream of equal messages.
+    """Time per message in a stream of equal messages.
 
     Parameters
     ----------
     latency : s
-        Of a message of no bytes alone, from posting it to its completion.
+        Time of an empty message alone, from posting to completion.
     bandwidth : B/s
-        Of the wire, headers included.
+        Rate of the wire, including headers.
     service : s
-        That the NIC, or who posts, takes for each message, whatever its size.
+        Time of the NIC, or of the posting thread, per message of any size.
     pair : s
-        That a queue pair takes for each of its messages; pairs work side by side.
+        Time of a queue pair per message; queue pairs work in parallel.
     outstanding : B
-        That may be under way on one queue pair, whatever its depth: windows and credits.
+        Largest amount in flight on one queue pair at any depth (windows and credits).
     mtu, header : B
-        Payload of a full packet, and what the wire carries around each.
+        Payload of a full packet, and overhead of each packet on the wire.
     slot : B/s
-        Of the NIC's PCIe link, one direction, encoding taken off: it carries data, requests and
-        completions in packets of its own, on both ends.
+        Rate of one direction of the NIC's PCIe link after encoding. Requests, data and completions
+        cross it in PCIe packets, at both ends.
     hops : number
-        Of switches that take in a whole packet before they send it on.
+        Number of store-and-forward switches, which receive a complete packet before sending it.
 
     Examples
     --------
@@ -79,15 +80,15 @@ class MessageRate:
         cls, nic: Nic, switches: Sequence[Switch] = (), *, slot: float = np.inf,
         messages: float = np.inf, constant: float = 0.0,
     ) -> MessageRate:  # fmt: skip
-        """Bounds of a path between two equal NICs, from data sheets.
+        """Message-rate bounds of a path between two equal NICs, from data sheets.
 
         Parameters
         ----------
-        nic : at both ends
-        switches : between them, crossed by the message and by its acknowledgement
-        slot : B/s of each NIC's PCIe link
-        messages : /s that the NIC takes at most, whatever their size
-        constant : s, what a message alone takes besides: the one number that is measured
+        nic : NIC at both ends
+        switches : switches on the path; the message and its acknowledgement cross each of them
+        slot : rate of each NIC's PCIe link, in B/s
+        messages : largest message rate of the NIC at any size, in 1/s
+        constant : additional time of a message alone, in s: the only measured value
 
         Examples
         --------
@@ -108,13 +109,13 @@ class MessageRate:
         )  # fmt: skip
 
     def seconds(self, size: Floats | float, depth: Floats | float, pairs: Floats | float) -> Floats:
-        """(n,) s per message.
+        """Time per message in s, shape (n,).
 
         Parameters
         ----------
-        size : (n,) B of a message
+        size : (n,) message size in B
         depth : (n,) messages outstanding on each queue pair
-        pairs : (n,) queue pairs
+        pairs : (n,) number of queue pairs
         """
         size, depth, pairs = (np.asarray(v, float) for v in (size, depth, pairs))
         wire, bus = self.wire_seconds(size), self.bus_seconds(size)
@@ -124,7 +125,11 @@ class MessageRate:
         return np.asarray(np.max(np.broadcast_arrays(cycle, wire, bus, posted), axis=0))
 
     def seconds_alone(self, size: Floats) -> Floats:
-        """(n,) s of a message alone: its first packet crosses every part, the rest the slowest."""
+        """Time of a single message in s, shape (n,).
+
+        Its first packet crosses every part in turn; the remaining packets take the time of the
+        slowest.
+        """
         first = np.minimum(size, self.mtu)
         parts = np.array([self.wire_seconds(first), self.bus_seconds(first)])
         crossings = (self.hops + 1) * parts[0] + 2 * parts[1]
@@ -132,11 +137,11 @@ class MessageRate:
         return np.asarray(self.latency + crossings + slowest - np.max(parts, axis=0))
 
     def bus_seconds(self, size: Floats) -> Floats:
-        """(n,) s that a message takes of the PCIe link: request, data, completion, in packets."""
+        """Time of a message on the PCIe link in s, shape (n,), including request and completion."""
         packets = np.ceil(size / TLP) + 2
         return np.asarray((size + REQUEST + COMPLETION + packets * AROUND) / self.slot)
 
     def wire_seconds(self, size: Floats) -> Floats:
-        """(n,) s that a message takes of the wire, in packets with headers."""
+        """Time of a message on the wire in s, shape (n,): packets with headers."""
         packets = np.maximum(1.0, np.ceil(size / self.mtu))
         return np.asarray((size + packets * self.header) / self.bandwidth)

@@ -1,4 +1,4 @@
-"""A network adapter: a cost for each message, a line rate, headers on every packet."""
+"""NIC model: a cost per message, a line rate, and headers on every packet."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ gap 8 + 14 + 4 + 12 (IEEE 802.3), IPv4 20, UDP 8, base transport header 12 and i
 
 @backend("nic")
 class Nic(Link):
-    """One port of a network adapter; each direction has the line rate less the headers.
+    """One port of a NIC; each direction has the line rate minus packet headers.
 
     Parameters
     ----------
     bandwidth : ByteRate
         Line rate of one direction.
     latency : Seconds
-        From the doorbell to the wire, or from the wire to memory: one crossing of the NIC.
+        Time to cross the NIC once: from doorbell to wire, or from wire to memory.
     overhead : Seconds
-        Of each message: posting it, fetching its work request, completing it.
+        Time per message: posting, fetching the work request, completion.
     mtu : Packet
         Payload of a full packet.
     header : Packet
-        What the wire carries around it; 82 B for RoCEv2.
+        Overhead of each packet on the wire; 82 B for RoCEv2.
 
     Examples
     --------
@@ -55,6 +55,6 @@ class Nic(Link):
         )
 
     def ports(self, name: str, part: str = "") -> tuple[Component, Component]:
-        """Components of its two directions.  Posting is paid where a message leaves."""
+        """Components of the two directions. The cost per message is paid on the sending side."""
         into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, part=part)
         return self.component(f"{name}.tx", part), into

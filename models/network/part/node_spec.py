@@ -1,4 +1,4 @@
-"""One kind of machine: what is in it, and its components, numbered from its beginning."""
+"""Description of one kind of machine, and its components, numbered from 0."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class GpuSpec:
     Parameters
     ----------
     streams, copy_engines : int
-        Kernels, and copies, that it runs at once.
+        Number of kernels, and of copies, that run at the same time.
     hbm : Memory or None
-        Its memory, whose bandwidth kernels and copies share.
+        Memory of the GPU; kernels and copies share its bandwidth.
     room : Bytes or None
-        Its memory as a capacity that jobs hold; None where nobody counts it.
+        Memory capacity of the GPU that jobs allocate; None to ignore capacity.
     core : bool
-        It is a core of a processor, whose time ops share with the threads of a library.
+        True if the GPU has a core whose time its ops share with library threads.
     """
 
     streams: int = 128
@@ -51,19 +51,24 @@ class NodeSpec:
     Parameters
     ----------
     gpus : int
+        Number of GPUs.
     gpu : GpuSpec
         Parts of each GPU.
     cores : int
-        Host threads that run at once.
+        Number of host threads that run at the same time.
     gpu_link : Link or None
-        Joins every GPU to the others of its node (NVLink, or a bus); None: they talk through NICs.
+        Link from every GPU to the others in its machine (NVLink, or a bus); None if they
+        communicate through NICs.
     host_link, nic_link : Link or None
-        Joins every GPU to the host, and to its NIC.
+        Link from every GPU to the host, and to its NIC.
     nics : int
+        Number of NICs.
     nic : Nic or None
+        Model of each NIC.
     dram, cxl : Memory or None
-    parts : names of catalog entries by kind
-    others : (kind, count, part) of each kind of part beside these
+        Host memory, and CXL memory.
+    parts : names of catalog entries, by kind of part
+    others : (kind, count, part) of each additional kind of part
     """
 
     gpus: int = 1
@@ -81,13 +86,13 @@ class NodeSpec:
 
 
 class MachineParts:
-    """Components of one machine, in their order; of machines that are alike the names differ.
+    """Components of one machine, in order; equal machines differ only in component names.
 
-    Columns say numbers counted from the machine's beginning.
+    Index columns are relative to the machine's first component.
 
     Parameters
     ----------
-    name : of the machine, ``node0``
+    name : name of the machine, such as ``node0``
     pool : kind of machine
 
     Examples
@@ -122,17 +127,17 @@ class MachineParts:
         return list(dict.fromkeys(role for parts in self.parts.values() for role in parts))
 
     def _components_by_role(self, role: str) -> NDArray[np.int64]:
-        """(GPUs,) component that plays a role for each; -1 for none."""
+        """Component with this role for each GPU, shape (GPUs,); -1 for none."""
         names = [parts.get(role) for parts in self.parts.values()]
         return np.array([-1 if name is None else self._number[name] for name in names], np.int64)
 
     @property
     def has_plugin_parts(self) -> bool:
-        """Whether it has parts of plug-ins, which may differ from machine to machine."""
+        """True if it has parts from plug-ins, which may differ from machine to machine."""
         return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
 
     def _above_nics(self, way: str) -> NDArray[np.int64]:
-        """(NICs,) component of the PCIe switch above each; -1 for none."""
+        """Component of the PCIe switch above each NIC, shape (NICs,); -1 for none."""
         found = np.full(len(self.nic_tx), -1)
         for kind, count, one in self.node.others:
             if isinstance(one, PcieSwitch):
@@ -198,7 +203,7 @@ class MachineParts:
         self.parts[gpu] = roles
 
     def _add_part(self, kind: str, place: tuple[int, int], one: NodePart) -> None:
-        """Add the k-th part of a registered kind; GPUs share such parts evenly."""
+        """Add the k-th part of a registered kind; the GPUs share the parts of a kind evenly."""
         node, (k, count) = self.node, place
         for component in one.components(f"{self.name}.{kind}{k}"):
             role, told = component.role or kind, component.part or node.parts.get(kind, "")

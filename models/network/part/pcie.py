@@ -1,4 +1,4 @@
-"""PCIe switches: GPUs and NICs below one reach each other, and the rest by its link to the host."""
+"""PCIe switches: devices below one switch reach each other directly, others through the host."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ UP, DOWN = "pcie_up", "pcie_down"
 
 @part("pcie_switch")
 class PcieSwitch(NodePart):
-    """PCIe switches of the machine; its GPUs and NICs share them evenly, neighbours the same one.
+    """PCIe switch; the GPUs and NICs of a machine are divided evenly among its switches, in order.
 
-    Data between what is below one switch stay in it.  All else crosses its link to the host:
-    copies, and data to GPUs and NICs below other switches.
+    Traffic between devices below one switch stays in it. All other traffic crosses the switch's
+    link to the host: copies, and traffic to devices below other switches.
 
     Parameters
     ----------
     bandwidth : ByteRate
-        Of its link to the host, one direction.
+        Rate of one direction of its link to the host.
     latency : Seconds
-        To cross the switch and that link.
+        Time to cross the switch and that link.
     efficiency : Ratio
-        Share of the line rate left for payload.
+        Fraction of the line rate that is left for payload.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A switch: every output port is a shared rate, and crossing it takes a forwarding latency."""
+"""Switch model: every output port has a shared rate, and crossing takes a forwarding latency."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .link import Link
 
 @backend("switch")
 class Switch(Link):
-    """A non-blocking switch: flows meet only where they leave by the same port.
+    """Non-blocking switch: flows share bandwidth only if they leave by the same port.
 
     Parameters
     ----------
     bandwidth : ByteRate
         Line rate of one port, one direction.
     latency : Seconds
-        From the first bit in to the first bit out of an idle port.
+        Time from the first bit in to the first bit out of an idle port.
     ports : int
-        Number of ports; more ends are refused.
+        Number of ports; connecting more ends is an error.
     efficiency : Ratio
-        Share of the line rate left for payload.
+        Fraction of the line rate that is left for payload.
 
     Examples
     --------
@@ -57,14 +57,14 @@ class Switch(Link):
 
 
 def star(n: int, link: Link, switch: Switch, *, slots: int = 1, part: str = "") -> System:
-    """A node of ``n`` GPUs, each joined to one switch by a link, as on an HGX board.
+    """Build a node of ``n`` GPUs, each connected to one switch, as on an HGX board.
 
-    Data go out on the sender's link and into the receiver on its port of the switch.
+    Data leaves on the sender's link and enters the receiver on its port of the switch.
 
     Parameters
     ----------
     slots : int
-        Streams of each GPU that run at once.
+        Number of streams that each GPU runs at the same time.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Topologies: which links there are between NICs, and which routes lead over them."""
+"""Topologies: the links between NICs, and the routes over them."""

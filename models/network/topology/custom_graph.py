@@ -1,4 +1,4 @@
-"""A network of one's own: links from a file, YAML, GraphML or ibnetdiscover's, one by one."""
+"""Custom network: links listed in a file, as YAML, GraphML or ibnetdiscover output."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MOST_WEIGHT = 64  # routing entries per link
 
 @dataclass(frozen=True)
 class LinkLine:
-    """One line of the file: cables that are alike.
+    """One entry of the file: cables with the same properties.
 
     Parameters
     ----------
-    where : for messages
-    low, high : names of the ends; of NICs globs will do
+    where : location in the file, for error messages
+    low, high : names of the two ends; globs are allowed for NICs
     rate, latency : of each direction; None for those of the switch's ports
-    count : cables
-    cost : what crossing it adds to a way
-    weight : share of hashed flows where they are weighted; 0 for its rate's
+    count : number of cables
+    cost : routing cost of the link
+    weight : share of hashed flows under ``weighted`` routing; 0 for the link's rate
     down, one_way : bool
     """
 
@@ -54,25 +54,25 @@ class LinkLine:
 
 @topology("graph")
 class CustomGraph(GraphTopology):
-    """Links from a file: ``links: [{from: node0.nic0, to: leaf0, bandwidth: 400 Gb/s, …}]``.
+    """Custom network from a file: ``links: [{from: node0.nic0, to: leaf0, …}]``.
 
-    Ends that are named like a NIC (``node0.nic0``, or a glob such as ``node[0-7].nic*``) are NICs,
-    all others switches, of the kind that their names begin with.  A link takes ``bandwidth`` and
-    ``latency`` of each direction (unless said those of the switch), ``count`` cables, ``cost``,
-    ``weight``, ``down: true`` and ``one_way: true``.  GraphML has the same as attributes of edges;
-    what ``ibnetdiscover`` prints is read as it is.
+    An end whose name looks like a NIC (``node0.nic0``, or a glob such as ``node[0-7].nic*``) is a
+    NIC. Every other end is a switch, and the start of its name is its kind. A link takes
+    ``bandwidth`` and ``latency`` of each direction (default: those of the switch), ``count``
+    cables, ``cost``, ``weight``, ``down: true`` and ``one_way: true``. In GraphML these are
+    attributes of edges. Output of ``ibnetdiscover`` is read unchanged.
 
     Parameters
     ----------
     file : Path
-        YAML, GraphML where its name ends so, or what ``ibnetdiscover`` printed.
+        YAML file, GraphML file (by its extension), or output of ``ibnetdiscover``.
     routing : str
-        Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash,
-        ``weighted`` too, links of more rate more often.
+        Choice between paths of equal cost: ``spray`` spreads data evenly over all, ``ecmp`` hashes
+        each flow to one path, ``weighted`` does the same in proportion to link weights.
     paths : int
-        Ways that data are sprayed over; 0 for all there are.
+        Number of paths that ``spray`` uses; 0 for all.
     seed : int
-        Of the hash.
+        Seed of the hash.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class CustomGraph(GraphTopology):
         self.routing.check()
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
-        """The links of the file, between these NICs and its switches."""
+        """Switch graph with the links of the file between these NICs."""
         lines = [(line, _port(line, switch)) for line in read_links(self.file)]
         graph = SwitchGraph(adapters)
         nics = graph.add_switches(NIC, (a.name for a in adapters))
@@ -110,7 +110,7 @@ class CustomGraph(GraphTopology):
 
 
 def read_links(file: Path) -> Iterator[LinkLine]:
-    """Lines of a file, each checked by itself.
+    """Read the links of a file and check each of them.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_links(file: Path) -> Iterator[LinkLine]:
 
 
 def _text_rows(file: Path) -> Sequence[Any]:
-    """Links as ibnetdiscover prints them, or YAML."""
+    """Links of a YAML file or of ``ibnetdiscover`` output, as plain data."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -222,7 +222,7 @@ def _flag(row: Mapping[str, Any], key: str, where: str) -> bool:
 
 
 def _ends_of(name: str, line: LinkLine, number: dict[str, int], graph: SwitchGraph) -> list[int]:
-    """Switches, or NICs, that a name means; a switch that is new is added."""
+    """Switches or NICs that a name or glob refers to; unknown switches are added to the graph."""
     if not re.match(r"node.*\.nic", name):
         if name not in number:
             kind = re.sub(r"[-_.]?\d+$", "", name)
@@ -236,7 +236,7 @@ def _ends_of(name: str, line: LinkLine, number: dict[str, int], graph: SwitchGra
 
 
 def _port(line: LinkLine, switch: Switch | None) -> Component:
-    """What each direction of a line's cables is like."""
+    """Component with the rate and latency of one direction of a cable."""
     rate = switch.rate if line.rate is None and switch else line.rate
     latency = switch.latency if line.latency is None and switch else line.latency
     if rate is None or latency is None:

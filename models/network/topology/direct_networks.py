@@ -1,4 +1,4 @@
-"""Direct networks: torus and dragonfly, whose routers are joined to each other."""
+"""Direct networks: torus and dragonfly, whose routers are connected to each other."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ GLOBAL_COST = 3  # more than two local links, so that a path uses only one globa
 
 @topology("torus")
 class Torus(GraphTopology):
-    """Machines on a grid that closes on itself, each with a router of its own.
+    """Torus: machines on a grid with wrap-around links, each with a router.
 
-    Data go the shortest way through the first dimension, then the next (Dally, Seitz 1987,
-    doi:10.1109/TC.1987.1676939).  Rate and latency of a link are those of the switch's ports.
+    Traffic takes the shortest path in the first dimension, then in the next (Dally, Seitz 1987,
+    doi:10.1109/TC.1987.1676939). Links have the rate and latency of the switch's ports.
 
     Parameters
     ----------
     shape : Sequence
-        Machines along each dimension; together they are all machines.
+        Number of machines along each dimension; their product is the number of machines.
     routing : str
-        Of two ways that are equally short: ``spray`` takes both evenly, ``ecmp`` one by a hash.
+        Choice between two paths of equal length: ``spray`` uses both evenly, ``ecmp`` hashes each
+        flow to one.
     seed : int
-        Of the hash.
+        Seed of the hash.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class Torus(GraphTopology):
         self.routing.check()
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
-        """A router for each machine, joined to its neighbours."""
+        """Switch graph with one router per machine, connected to its neighbours."""
         switch = require_switch(switch, "torus")
         nodes = sorted({a.node for a in adapters})
         said = " x ".join(map(str, self.shape))
@@ -85,31 +86,32 @@ class Torus(GraphTopology):
         return graph
 
     def parts(self) -> FabricParts:
-        """Cables alone: routers are parts of the machines."""
+        """Cables of the network; its routers are parts of the machines."""
         return FabricParts({}, self.network.cables(), [])
 
 
 @topology("dragonfly")
 class Dragonfly(GraphTopology):
-    """Groups of routers that are all joined, and global links between groups.
+    """Dragonfly: groups of fully connected routers, with global links between the groups.
 
-    Data go by one global link at most, or by any of several between the same groups (minimal
-    routing).  Global ports of a group go to the other groups in turn.
+    Traffic uses at most one global link; parallel global links between two groups are alternatives
+    (minimal routing). The global ports of a group connect to the other groups in turn.
 
     Parameters
     ----------
     routers : int
-        Of a group.
+        Number of routers per group.
     nics : int
-        On each router.
+        Number of NICs per router.
     global_links : int
-        Of each router.
+        Number of global links per router.
     routing : str
-        Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash.
+        Choice between paths of equal cost: ``spray`` spreads data evenly over all, ``ecmp`` hashes
+        each flow to one.
     paths : int
-        Ways that data are sprayed over; 0 for all there are.
+        Number of paths that ``spray`` uses; 0 for all.
     seed : int
-        Of the hash.
+        Seed of the hash.
 
     Examples
     --------
@@ -142,7 +144,7 @@ class Dragonfly(GraphTopology):
         self.routing.check()
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
-        """As many groups as the NICs fill, every two of them joined."""
+        """Switch graph with as many groups as the NICs need; every two groups are connected."""
         switch = require_switch(switch, "dragonfly")
         each, per_group = self.routers, self.routers * self.nics
         groups = math.ceil(len(adapters) / per_group)
@@ -175,7 +177,7 @@ class Dragonfly(GraphTopology):
         return graph
 
     def _global_cables(self, groups: int, ports: int) -> tuple[Ints, Ints]:
-        """Routers at the ends of the cables between groups: port after port to the next group."""
+        """Routers at both ends of global cables; consecutive ports go to consecutive groups."""
         others = groups - 1
         port = np.arange(ports // others * others)
         group = np.arange(groups)[:, None]
@@ -188,12 +190,12 @@ class Dragonfly(GraphTopology):
 
 
 def require_switch(switch: Switch | None, what: str) -> Switch:
-    """The switch whose ports are the links.
+    """Return the switch whose ports give the properties of the links.
 
     Raises
     ------
     GraphError
-        There is none.
+        No switch is given.
     """
     if switch is None:
         raise GraphError(

@@ -1,4 +1,4 @@
-"""Topologies that say their links as a graph, from which routes, loads and counts follow."""
+"""Topologies defined by a switch graph, from which routes, loads and part counts follow."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ TRIED = 16  # switches from which paths are counted
 
 
 class GraphTopology(Topology):
-    """Base class of topologies that are a graph of switches.  Subclasses write ``graph``."""
+    """Base class of topologies defined by a switch graph. Subclasses implement ``graph``."""
 
     routing: Routing
     network: SwitchGraph
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
-        """The switches and links between these NICs, of this switch.
+        """Build the switch graph that connects these NICs.
 
         Raises
         ------
         GraphError
-            It cannot join these.
+            The topology cannot connect these NICs.
         """
         raise TypeError(f"{type(self).__name__} joins nothing: write graph()")
 
     def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
-        """Ports and links of the graph."""
+        """Components of the graph: ports and links."""
         self.network = self.graph(adapters, switch)
         self.network.check()
         self._require_paths()
         return self.network.components
 
     def _require_paths(self) -> None:
-        """Refuse to spray over more ways than there are between any two NICs."""
+        """Raise an error if ``paths`` exceeds the number of paths between any two NICs."""
         if not self.routing.paths:
             return
         homes = np.unique(self.network.home)
@@ -60,21 +60,21 @@ class GraphTopology(Topology):
             )
 
     def take_down(self, components: Iterable[int]) -> None:
-        """Route around some of the components, by number among those of ``components``.
+        """Exclude some components from all routes, by their index in ``components``.
 
         Raises
         ------
         GraphError
-            NICs that nothing joins any more.
+            Some NICs are no longer connected.
         """
         self.network.take_down(components)
         self.network.check()
 
     @property
     def pooled_uplinks(self) -> tuple[Ints, Ints] | None:
-        """(switches,) component from each leaf to the one switch above all, and back; -1 for none.
+        """Uplink pool and downlink pool of each leaf, two arrays of shape (switches,); -1 for none.
 
-        None for another graph than leaves below one switch, or one leaf.
+        None if the graph is not a set of leaves below one switch, or has only one leaf.
         """
         made = self.network
         source, target, component, *_ = made.columns
@@ -97,7 +97,7 @@ class GraphTopology(Topology):
 
     @property
     def avoidable(self) -> frozenset[int]:
-        """Components that ways can lead around, by number: links between switches."""
+        """Indices of the components that routing can avoid: the links between switches."""
         return frozenset(self.network.columns[2].tolist()) - {-1}
 
     def avoiding(self, components: Iterable[int]) -> Self:
@@ -114,7 +114,7 @@ class GraphTopology(Topology):
         return found
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
-        """Ways of data from one NIC to another, each with its share."""
+        """Paths from one NIC to another, each with its share of the data."""
         here, there = self.network.number[a], self.network.number[b]
         return [
             Path(tuple(self.network.components[c].name for c in way), share)
@@ -124,11 +124,12 @@ class GraphTopology(Topology):
     def paths_between(
         self, a: int, b: int, source: int, target: int
     ) -> list[tuple[list[int], float]]:
-        """Components of each way from one NIC to another by number, with its share.
+        """Components of each path between two NICs, and the path's share of the data.
 
         Parameters
         ----------
-        source, target : addresses that are hashed
+        a, b : indices of the NICs
+        source, target : addresses used by the hash
         """
         made = self.network
         try:
@@ -146,13 +147,13 @@ class GraphTopology(Topology):
     def crossings(
         self, a: Ints, b: Ints, source: Ints, target: Ints, label: Ints | int = 0
     ) -> tuple[Ints, Ints, Floats]:
-        """Components that flows between NICs cross: flow, component, share of its data.
+        """Components that flows between NICs cross, as columns: flow, component, share of its data.
 
         Parameters
         ----------
-        a, b : (flows,) NICs by number
-        source, target : (flows,) addresses that are hashed
-        label : (flows,) tells flows of one pair apart
+        a, b : (flows,) indices of the NICs
+        source, target : (flows,) addresses used by the hash
+        label : (flows,) number that distinguishes flows of one pair
         """
         made = self.network
         try:
@@ -168,7 +169,7 @@ class GraphTopology(Topology):
         return flow[there], component[there], share[there]
 
     def loads(self, a: Ints, b: Ints, source: Ints, target: Ints, amount: Floats) -> Floats:
-        """(components,) amounts that all flows together send over each component."""
+        """Total amount over each component for a set of flows, shape (components,)."""
         made = self.network
         try:
             link = self.routing.link_loads(
@@ -180,7 +181,7 @@ class GraphTopology(Topology):
         return self._loads_of_components(link, to_nic)
 
     def _loads_of_components(self, link: Floats, to_nic: Floats) -> Floats:
-        """(components,) amounts, from those over links and those that each NIC gets."""
+        """Amount over each component, from amounts per link and per receiving NIC."""
         made = self.network
         loads = np.zeros(len(made.components) + 1)  # the last entry stands for links without cost
         np.add.at(loads, made.columns[2], link)
@@ -189,16 +190,17 @@ class GraphTopology(Topology):
 
     @property
     def splits_evenly(self) -> bool:
-        """Whether all data from switch to switch go alike, whoever sends them."""
+        """True if traffic between two switches is split in the same way for every sender."""
         return self.routing.choice == SPRAY and not self.routing.paths
 
     def exchange_loads(self, nic: Ints, a: Ints, b: Ints, amount: float) -> Floats:
-        """(components,) amounts over each where NICs send each other as much, but for some pairs.
+        """Amount over each component, shape (components,), for an exchange between all members.
 
         Parameters
         ----------
-        nic : (members,) of each by number; several may have one
-        a, b : (pairs,) NICs of the members that send each other nothing; no member sends to itself
+        nic : (members,) NIC of each member; members may share a NIC
+        a, b : (pairs,) NICs of pairs that exchange nothing; no member sends to itself
+        amount : amount that every other pair exchanges
         """
         made, count = self.network, len(self.network.adapters)
         to_nic = np.bincount(nic, minlength=count) * (len(nic) - 1) - np.bincount(
@@ -228,11 +230,11 @@ class GraphTopology(Topology):
 
     @property
     def sprays(self) -> bool:
-        """Whether data of a pair go so many ways that nobody should list them."""
+        """True if each pair uses so many paths that they should not be listed."""
         return not self.routing.paths_per_flow
 
     def parts(self) -> FabricParts:
-        """Switches and cables that it is made of."""
+        """Switches and cables of the network."""
         kinds = [k for k in dict.fromkeys(self.network.kinds) if k not in ("", NIC)]
         counts = {k: self.network.count(k) for k in kinds}
         return FabricParts(counts, self.network.cables(), self.network.joins())

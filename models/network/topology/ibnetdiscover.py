@@ -1,4 +1,4 @@
-"""Links of an InfiniBand fabric, as ``ibnetdiscover`` prints them, for the topology ``graph``."""
+"""Reader of ``ibnetdiscover`` output: links of an InfiniBand fabric for the topology ``graph``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGGREGATION = "Aggregation Node"
 
 
 def is_ibnetdiscover(text: str) -> bool:
-    """Whether a text is what ``ibnetdiscover`` prints.
+    """True if a text is output of ``ibnetdiscover``.
 
     >>> is_ibnetdiscover('Switch 36 "S-0002c9"  # "spine" enhanced port 0 lid 1')
     True
@@ -29,15 +29,16 @@ def is_ibnetdiscover(text: str) -> bool:
 
 
 def ibnetdiscover_rows(file: Path, text: str) -> Sequence[Mapping[str, Any]]:
-    """Links with the names of our NICs and of switches; every cable once.
+    """Links with the names of simulated NICs and switches; every cable once.
 
-    Hosts are machines in the order of their names (numbers in them by value), adapters of one are
-    its NICs likewise.  A switch is named as it says, and by its GUID where two say the same.
+    Hosts become machines in the order of their names, with embedded numbers sorted by value;
+    adapters of one host become its NICs in the same way. A switch keeps its name, or gets its GUID
+    if two switches share a name.
 
     Raises
     ------
     GraphError
-        A line of a link that cannot be read, or a rate that is unknown.
+        A link line cannot be parsed, or its rate is unknown.
     """
     kinds: dict[str, str] = {}
     said: dict[str, str] = {}
@@ -68,7 +69,7 @@ def ibnetdiscover_rows(file: Path, text: str) -> Sequence[Mapping[str, Any]]:
 
 
 def _names(kinds: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
-    """Our name of every node: NICs by host, switches as they say; no aggregation nodes."""
+    """Name of every node: NICs by host, switches by their own name, no aggregation nodes."""
     hosts: dict[str, list[tuple[str, str]]] = {}
     names: dict[str, str] = {}
     switches: dict[str, list[str]] = {}
@@ -89,7 +90,7 @@ def _names(kinds: Mapping[str, str], said: Mapping[str, str]) -> dict[str, str]:
 
 
 def _by_value(text: str) -> list[tuple[int, str]]:
-    """Key of a text by which numbers in it count as numbers.
+    """Sort key that compares numbers inside a text by value.
 
     >>> sorted(["n10", "n9"], key=_by_value)
     ['n9', 'n10']

@@ -1,4 +1,4 @@
-"""Names of the ports of leaves, without a text for each."""
+"""Names of leaf-switch ports, generated on demand."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NAME = re.compile(r"leaf\d+\.(up|down|node\d+\.nic\d+)")
 
 
 class LeafPorts(Names):
-    """Names of the ports to NICs, leaf after leaf, each followed by its pools of uplinks, if any.
+    """Names of the ports of leaves: ports to NICs, then the uplink and downlink pool, leaf by leaf.
 
     Parameters
     ----------
-    leaves : (leaves,) number of each
-    counts : (leaves,) NICs of each
-    adapters : NICs of one leaf after the other
-    pooled : whether each has pools of uplinks
+    leaves : (leaves,) number of each leaf
+    counts : (leaves,) number of NICs on each leaf
+    adapters : NICs, leaf by leaf
+    pooled : True if each leaf has an uplink pool and a downlink pool
 
     Examples
     --------
@@ -46,7 +46,7 @@ class LeafPorts(Names):
         return len(self._adapters) + self._more * len(self._counts)
 
     def name(self, number: int) -> str:
-        """Name of a port."""
+        """Name of the port with this index."""
         leaf = int(np.searchsorted(self.first, number, "right")) - 1
         place = number - int(self.first[leaf])
         if place >= self._counts[leaf]:
@@ -56,15 +56,15 @@ class LeafPorts(Names):
         return f"leaf{self._leaves[leaf]}.{end}"
 
     def node(self, number: int) -> str:
-        """Between machines."""
+        """Machine of a port: "", since ports are between machines."""
         return ""
 
     def machines(self) -> Ints:
-        """Between machines."""
+        """Machine of every port: none, since ports are between machines."""
         return np.full(len(self), -1)
 
     def find(self, name: str) -> int:
-        """Number of a name; -1 for none."""
+        """Index of the port with this name; -1 if there is none."""
         return self._numbers.get(name, -1) if NAME.fullmatch(name) else -1
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:

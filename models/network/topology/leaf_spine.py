@@ -1,4 +1,4 @@
-"""Fat-trees: leaf switches with NICs, spines where one leaf is not enough, cores above pods."""
+"""Fat trees: leaf switches with NICs, spines above several leaves, cores above pods."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ POOL = "pool"
 
 @topology("fat-tree")
 class FatTree(GraphTopology):
-    """Leaf-spine network with all NICs of a machine on one leaf, of two or three tiers.
+    """Leaf-spine network of two or three tiers; all NICs of a machine are on one leaf.
 
     Parameters
     ----------
     oversubscription : float
-        Rate into a leaf from its machines over rate to the spine.
+        Rate between a leaf and its machines, divided by the rate between the leaf and the spines.
     routing : str
-        ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
-        every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
-        all of them evenly.
+        ``pool``: all uplinks of a leaf form one pool with perfectly even load. With the other
+        values every uplink is a separate link: ``ecmp`` hashes each flow to one path, ``spray``
+        spreads data evenly over all.
     paths : int
-        Ways that data are sprayed over; 0 for all there are.
+        Number of paths that ``spray`` uses; 0 for all.
     seed : int
-        Of the hash.
+        Seed of the hash.
     tiers : int or None
-        Levels of switches, 2 or 3, of uplinks of their own; unless said as few as join all.
+        Number of switch levels, 2 or 3; requires ``routing`` other than ``pool``. Default: the
+        fewest that connect all machines.
     spines : int or None
-        Switches above the leaves, of two tiers; unless said as few as join all.
+        Number of spine switches of a two-tier network. Default: the fewest that connect all leaves.
 
     Examples
     --------
@@ -92,7 +93,7 @@ class FatTree(GraphTopology):
         self.leaf = np.zeros(0, np.int64)  # (NICs,) of each
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
-        """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
+        """Switch graph of leaves, their ports to NICs, and links above them if needed."""
         self.switch, self.leaf = switch, np.zeros(0, np.int64)
         graph = SwitchGraph(adapters)
         if switch is None:  # direct connection, modelled as a switch without cost
@@ -103,7 +104,7 @@ class FatTree(GraphTopology):
         return graph
 
     def _add_leaves(self, graph: SwitchGraph, switch: Switch) -> None:
-        """Leaves in the order of their first NIC, their ports, and what joins them."""
+        """Add the leaves in the order of their first NIC, their ports, and the links above them."""
         _, begins, which = np.unique(self.leaf, return_index=True, return_inverse=True)
         home = np.argsort(np.argsort(begins))[which]  # (NICs,) switch of each
         number, counts = self.leaf[np.sort(begins)], np.bincount(home)
@@ -131,13 +132,13 @@ class FatTree(GraphTopology):
             self._add_tiers(graph, len(number), int(counts.max()), switch)
 
     def _pooled_uplinks(self, switch: Switch, nics: int, way: str) -> Component:
-        """Uplinks or downlinks of a leaf with so many NICs; its name is its place's."""
+        """Component for the pooled uplinks or downlinks of a leaf with this number of NICs."""
         rate = nics * switch.rate / self.oversubscription
         at = Location(role=way)
         return Component(way, "switch", rate=rate, latency=switch.latency, location=at)
 
     def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
-        """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""
+        """Add spines, or pods and cores; every leaf has the uplinks of the fullest one."""
         uplinks, ports = math.ceil(nics / self.oversubscription), switch.ports
         if nics + uplinks > ports:
             raise GraphError(
@@ -166,7 +167,7 @@ class FatTree(GraphTopology):
     def _set_levels(
         graph: SwitchGraph, leaves: int, level: list[int], low: list[int], span: list[int]
     ) -> None:
-        """Say which leaves are below each switch above them."""
+        """Record which leaves are below each switch."""
         source, target = graph.columns[:2]
         graph.levels = TreeLinks(
             source,
@@ -180,9 +181,9 @@ class FatTree(GraphTopology):
     def _add_pods(
         self, graph: SwitchGraph, leaves: int, uplinks: int, switch: Switch
     ) -> tuple[list[int], list[int], list[int]]:
-        """Pods of leaves, each joined by as many spines as a leaf has uplinks, and cores above.
+        """Add pods of leaves, each with one spine per uplink of a leaf, and the cores above them.
 
-        Of each spine and core: its level, the first leaf below it, and their number.
+        Returns the level, the first leaf below, and the number of leaves below each spine and core.
         """
         ports = switch.ports
         each = min(ports // 2, leaves)  # leaves of a pod, and uplinks of its spines
@@ -211,7 +212,7 @@ class FatTree(GraphTopology):
         )
 
     def _require_spines(self, spines: int, leaves: int, uplinks: int, ports: int) -> None:
-        """Refuse spines that lack ports, or uplinks."""
+        """Raise an error if the spines lack ports, or outnumber the uplinks of a leaf."""
         if spines > uplinks or leaves * math.ceil(uplinks / spines) > ports:
             raise GraphError(
                 "cluster.fabric.topology.spines",
@@ -220,11 +221,11 @@ class FatTree(GraphTopology):
             )
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
-        """(NICs,) leaf of each: machines in order, as many to a leaf as have room.
+        """Leaf of each NIC, shape (NICs,): machines in order, as many per leaf as fit.
 
         Parameters
         ----------
-        down : ports of a leaf that face machines
+        down : number of leaf ports that face machines
         """
         node = AdapterList.of(adapters).node
         _, begins, which = np.unique(node, return_index=True, return_inverse=True)
@@ -238,35 +239,35 @@ class FatTree(GraphTopology):
         return found[place]
 
     def ports_needed(self, adapters: Sequence[Adapter]) -> int:
-        """Ports that a single leaf would need."""
+        """Number of ports that a single leaf for all NICs would need."""
         return len(adapters)
 
     def downlink_ports(self, adapters: Sequence[Adapter], ports: int) -> int:
-        """Ports of a leaf that face machines; all of them where one leaf is enough."""
+        """Number of leaf ports that face machines; all ports if one leaf is enough."""
         if self.ports_needed(adapters) <= ports:
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
     def take_down(self, components: Iterable[int]) -> None:
-        """Route around some of the components; a pool of uplinks has no way around."""
+        """Exclude some components from all routes; a pool of uplinks cannot be avoided."""
         if not self.pooled:
             super().take_down(components)
 
     @property
     def avoidable(self) -> frozenset[int]:
-        """Components that ways can lead around; none of a pool of uplinks."""
+        """Components that routing can avoid; none if uplinks are pooled."""
         return frozenset() if self.pooled else super().avoidable
 
     @property
     def sprays(self) -> bool:
-        """Whether data of a pair go many ways; into a pool there is one."""
+        """True if each pair uses many paths; False for pooled uplinks, which are one path."""
         return not self.pooled and super().sprays
 
     def parts(self) -> FabricParts:
-        """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
+        """Leaves, spines and cables; for pooled uplinks, the spines that the uplinks fill.
 
-        Of more leaves than a spine switch has ports, the leaves: a third level, which a pool does
-        not describe.
+        With more leaves than a spine has ports, only the leaves are listed: pooled uplinks do not
+        describe a third tier.
         """
         if self.switch is None:
             return FabricParts({}, [], [])
@@ -301,12 +302,12 @@ class FatTree(GraphTopology):
 
 @topology("rail")
 class Rail(FatTree):
-    """Rail-optimized network: NIC k of every machine on a leaf of rail k.
+    """Rail-optimized network: NIC k of every machine is on a leaf of rail k.
 
     Parameters
     ----------
     oversubscription : float
-        Rate into a leaf from its machines over rate to the spine.
+        Rate between a leaf and its machines, divided by the rate between the leaf and the spines.
 
     Examples
     --------
@@ -318,7 +319,7 @@ class Rail(FatTree):
     """
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
-        """(NICs,) leaf of each: those of a rail in order, as many to a leaf as have room."""
+        """Leaf of each NIC, shape (NICs,): the NICs of a rail in order, as many per leaf as fit."""
         rail = AdapterList.of(adapters).rail
         order = np.argsort(rail, kind="stable")
         before = np.empty(len(rail), np.int64)
@@ -327,12 +328,12 @@ class Rail(FatTree):
         return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
 
     def ports_needed(self, adapters: Sequence[Adapter]) -> int:
-        """Ports that a single leaf would need."""
+        """Number of ports that a single leaf for all NICs would need."""
         return len(np.unique(AdapterList.of(adapters).node))
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:
-    """The fewest switches that so many uplinks of each one below reach evenly; None for none.
+    """Fewest upper switches that the uplinks of each lower switch reach evenly, or None.
 
     >>> switches_above(4, 32, 64), switches_above(64, 32, 64), switches_above(65, 32, 64)
     (2, 32, None)
@@ -344,7 +345,7 @@ def switches_above(below: int, uplinks: int, ports: int) -> int | None:
 
 
 def spines_advice(leaves: int, uplinks: int, ports: int) -> str:
-    """Numbers of spines that would do.
+    """Advice for an error message: the numbers of spines that fit.
 
     >>> spines_advice(4, 32, 64), spines_advice(65, 32, 64)
     ('give 2 to 32', 'take a larger switch, or leave it out for a third tier')
@@ -358,7 +359,7 @@ def spines_advice(leaves: int, uplinks: int, ports: int) -> str:
 def join_tiers(
     graph: SwitchGraph, switch: Switch, below: Ints, above: Sequence[int], uplinks: int
 ) -> None:
-    """Cables from each switch below to those above in turn, so many."""
+    """Add ``uplinks`` cables from each lower switch to the upper switches in turn."""
     high = np.array(above)[np.arange(uplinks) % len(above)]
     low = np.repeat(below, uplinks)
     graph.add_cables(low, np.tile(high, len(below)), switch.component(""), ("up", "down"))

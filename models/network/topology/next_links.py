@@ -1,4 +1,4 @@
-"""Next links of each switch towards each other: of least cost, all that are equally good."""
+"""Next links from each switch towards each destination: all links on a least-cost path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = np.int64(1) << 40
 
 
 class NoRouteError(Exception):
-    """No link leads on from a switch towards another; both by number."""
+    """No link leads from one switch towards another; both are given by index."""
 
     def __init__(self, at: int, to: int):
         super().__init__(at, to)
@@ -22,11 +22,11 @@ class NoRouteError(Exception):
 
 
 class Candidates(NamedTuple):
-    """Links that lead on, for each of some pairs: a stretch of ``NextLinks.links``.
+    """Next links for each of several (switch, destination) pairs, as slices of ``NextLinks.links``.
 
     Parameters
     ----------
-    first, length : (pairs,) where the stretch begins, and how long it is; 0 where no way leads on
+    first, length : (pairs,) start and length of each slice; length 0 if there is no route
     """
 
     first: Ints
@@ -34,35 +34,35 @@ class Candidates(NamedTuple):
 
 
 class NextLinks(Protocol):
-    """Answers which links lead from switch to switch.
+    """Protocol of classes that look up the next links from switch to switch.
 
     Attributes
     ----------
-    links : (n,) links by number, stretch after stretch; one of weight 3 stands in it three times
-    target : (links,) switch that each link leads to
+    links : (n,) link indices, slice after slice; a link of weight 3 appears three times
+    target : (links,) switch at the end of each link
     """
 
     links: Ints
     target: Ints
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Links that lead from switches ``at`` towards switches ``to``."""
+        """Next links at switches ``at`` towards switches ``to``."""
         ...
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
-        """Masks of destinations that are answered together."""
+        """Masks that divide destinations into blocks, each looked up together."""
         ...
 
 
 class CostTables:
-    """Least-cost tables of any graph, made for a block of destinations when one is asked for.
+    """Least-cost routing tables of any graph, computed per block of destinations on demand.
 
     Parameters
     ----------
     source, target, cost, turn, weight : (links,) as in ``SwitchGraph.add_links``
-    up : (links,) whether it may be used
-    forwards : (switches,) whether it passes on what is not for it
-    destinations : destinations that will be asked for, sorted
+    up : (links,) True if the link may be used
+    forwards : (switches,) True if the switch forwards traffic for others
+    destinations : all destinations, sorted
 
     Examples
     --------
@@ -90,7 +90,7 @@ class CostTables:
         self.links = np.zeros(0, np.int64)
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
-        """Masks of destinations that are answered together."""
+        """Masks that divide destinations into blocks, each with one table."""
         block = np.searchsorted(self._homes, to) // self._each
         if len(self._homes) <= self._each:
             yield slice(None)
@@ -99,7 +99,7 @@ class CostTables:
             yield block == one
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Links that lead from switches ``at`` towards switches ``to``, all of one block."""
+        """Next links at switches ``at`` towards switches ``to``, all in one block."""
         place = np.searchsorted(self._homes, to)
         block = int(place[0]) // self._each if len(place) else 0
         if block != self._open:
@@ -109,7 +109,7 @@ class CostTables:
         return Candidates(self._first[key], self._count[key])
 
     def _table(self, block: int) -> tuple[Ints, Ints, Ints]:
-        """First, count and links of every switch towards the destinations of a block."""
+        """Routing table of a block of destinations: first index, count, and link indices."""
         if block not in self._made:
             if len(self._made) * self._each * len(self._order) > 8 * BLOCK:
                 self._made.clear()
@@ -124,7 +124,7 @@ class CostTables:
         return self._made[block]
 
     def _distances(self, destinations: Ints) -> Ints:
-        """(homes, switches) cost of the cheapest way to each home (Bellman-Ford)."""
+        """Least cost to each destination (Bellman-Ford), shape (destinations, switches)."""
         distances = np.full((len(destinations), self._switches), NEVER)
         distances[np.arange(len(destinations)), destinations] = 0
         if not len(self._order):
@@ -138,7 +138,7 @@ class CostTables:
             distances = new
 
     def _onward(self, distances: Ints, destinations: Ints) -> Ints:
-        """(homes, links) cost of the cheapest way that begins with each link."""
+        """Least cost to each destination over each link, shape (destinations, links)."""
         onward = distances[:, self._head] + self._cost
         if not self._forwards.all():
             stuck = ~self._forwards[self._head] & (self._head != destinations[:, None])
@@ -146,7 +146,7 @@ class CostTables:
         return np.asarray(np.minimum(onward, NEVER))
 
     def _usable(self, destinations: Ints, distances: Ints) -> NDArray[np.bool_]:
-        """(homes, links) whether a link begins one of the cheapest ways, in the first turn."""
+        """Mask of links on a least-cost path with the lowest ``turn``, (destinations, links)."""
         onward = self._onward(distances, destinations)
         used = (onward == distances[:, self._source]) & (onward < NEVER)
         used &= self._source != destinations[:, None]

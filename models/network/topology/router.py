@@ -1,4 +1,4 @@
-"""Routes between the GPUs and hosts of machines: one pair, or many flows at once."""
+"""Routes between the GPUs and hosts of machines, for one pair or many flows at once."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ CHUNK = 1 << 16  # flows per batch, so that the columns fit into the CPU cache
 
 @dataclass(frozen=True)
 class MachineLinks:
-    """Links of GPUs and hosts by component number; -1 for none.
+    """Links of GPUs and hosts, as component indices; -1 for none.
 
     Parameters
     ----------
-    machine : (components,) that it is in; -1 between machines
-    domain : (components,) those of one number share GPU links; -1 for none
-    over_gpu, over_host : (components,) whether GPU links, or the host's, join it within its machine
-    roles : (components,) by role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``, ``from_nic``, and
-        of the PCIe switch above it ``pcie_up``, ``pcie_down``
-    nic : (components,) number of the NIC that it sends by
-    nic_tx, nic_rx : (NICs,) components
-    nic_up, nic_down : (NICs,) components of the PCIe switch above each
+    machine : (components,) machine of each component; -1 between machines
+    domain : (components,) components with the same number share GPU links; -1 for none
+    over_gpu, over_host : (components,) True if GPU links, or host links, connect it in its machine
+    roles : (components,) component per role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``,
+        ``from_nic``, and ``pcie_up``, ``pcie_down`` of the PCIe switch above it
+    nic : (components,) index of the NIC that the component sends through
+    nic_tx, nic_rx : (NICs,) components of the two directions of each NIC
+    nic_up, nic_down : (NICs,) components of the PCIe switch above each NIC
     """
 
     machine: Ints
@@ -55,15 +55,15 @@ class MachineLinks:
 
 
 class MachineRouter:
-    """Router over the links of machines, their NICs, and any topology between NICs.
+    """Router over the links of machines, their NICs, and a topology between the NICs.
 
     Parameters
     ----------
-    links : of machines
-    adapters : NICs by number
-    topology : asked for the ways between NICs
-    names : of the topology's components, in their order
-    first : number of the first of them
+    links : links of the machines
+    adapters : NICs by index
+    topology : topology that supplies the paths between NICs
+    names : names of the topology's components, in order
+    first : index of the first of these components
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MachineRouter:
     def _paths_between(
         self, here: int, there: int, a: int, b: int
     ) -> Iterator[tuple[list[int], float]]:
-        """Components between two NICs, and the share, of each way of data from a to b."""
+        """Components of each path between two NICs, and its share of the data from a to b."""
         for names, weight in self.topology.routes(self.adapters[here], self.adapters[there]):
             for name in names:
                 if name not in self._numbers:
@@ -113,7 +113,7 @@ class MachineRouter:
 
 
 class GraphRouter(MachineRouter):
-    """Router over a topology that is a graph, which answers for many flows at once."""
+    """Router over a topology defined by a graph; computes the routes of many flows at once."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class GraphRouter(MachineRouter):
 
     @cached_property
     def avoidable(self) -> frozenset[int]:
-        """Components that ways can lead around: links of the topology, each its own."""
+        """Components that routing can avoid: the individual links of the topology."""
         return frozenset(c + self.first for c in self.graph.avoidable)
 
     def avoiding(self, components: Iterable[int]) -> GraphRouter:
@@ -150,10 +150,10 @@ class GraphRouter(MachineRouter):
         return found
 
     def ends(self, gpus: Ints) -> Ints:
-        """(…, parts) components before and after the fabric of each GPU's ways; -1 for none.
+        """Components at both ends of each GPU's paths, before and after the fabric; -1 for none.
 
-        With ``has_pooled_uplinks`` the pools of a leaf are among them: a path then consists of the
-        ends of both GPUs.
+        The shape is (…, parts). With ``has_pooled_uplinks`` the pools of the leaf are included, so
+        that a path consists of the ends of both GPUs.
         """
         of, nic = self.links, self.links.nic[gpus]
         behind = (of.nic_tx, of.nic_rx, of.nic_up, of.nic_down, *self._fabric_ends)
@@ -165,26 +165,26 @@ class GraphRouter(MachineRouter):
 
     @property
     def ends_in_machine(self) -> int:
-        """Number of the ends that are in the GPU's machine; they come first."""
+        """Number of end components inside the GPU's machine; they come first."""
         return len(self.links.roles) + 4
 
     def locations(self, gpus: Ints) -> list[Ints]:
-        """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""
+        """Machine, GPU-link domain, NIC and leaf of each GPU, each an array of shape (…,)."""
         of = self.links
         return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
 
     def local_links(self, gpus: Ints) -> Ints:
-        """(…,) which links join each GPU to others of its machine: 1 GPU links, 2 the host's."""
+        """Links of each GPU to others in its machine: 1 for GPU links, 2 for host links."""
         return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
 
     def spans_leaves(self, groups: Ints) -> NDArray[np.bool_]:
-        """(groups,) whether members of each hang on several leaves."""
+        """Mask of groups whose members are on several leaves, shape (groups,)."""
         leaf = self._leaf(groups)
         return np.asarray((leaf != leaf[:, :1]).any(axis=1))
 
     @property
     def has_pooled_uplinks(self) -> bool:
-        """Whether a way across leaves is an uplink of one and a downlink of the other."""
+        """True if a path between leaves is one uplink pool and one downlink pool."""
         return self.graph.pooled_uplinks is not None
 
     def _leaf(self, gpus: Ints) -> Ints:
@@ -194,18 +194,18 @@ class GraphRouter(MachineRouter):
 
     @property
     def _fabric_ends(self) -> list[Ints]:
-        """Of each NIC, the port to it; up- and downlink of its leaf where these are pools."""
+        """Port to each NIC; with pooled uplinks, also the uplink and downlink pool of its leaf."""
         made, own = self.graph.network, self.graph.pooled_uplinks
         links = [] if own is None else [own[0][made.home], own[1][made.home]]
         return [np.where(c >= 0, c + self.first, -1) for c in (made.port, *links)]
 
     def take_down(self, components: Sequence[int]) -> None:
-        """Route around some components, those of the topology among them.
+        """Exclude components from all routes, including those of the topology.
 
         Raises
         ------
         GraphError
-            NICs that nothing joins any more.
+            Some NICs are no longer connected.
         """
         self.graph.take_down(c - self.first for c in components if self.first <= c < self.count)
 
@@ -216,7 +216,7 @@ class GraphRouter(MachineRouter):
             yield [c + self.first for c in way], share
 
     def crossings(self, source: Ints, target: Ints, label: Ints) -> Crossings:
-        """Components that flows cross, as :meth:`System.crossings` says."""
+        """Components that flows cross; see :meth:`System.crossings`."""
         none = np.zeros(0, np.int64)
         found = [(none, none, np.zeros(0))]
         for at in range(0, len(source), CHUNK):
@@ -226,7 +226,7 @@ class GraphRouter(MachineRouter):
         return Crossings(*map(np.concatenate, zip(*found, strict=True)))
 
     def loads(self, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Floats]:
-        """Components, and the amounts over each, as :meth:`System.loads` says."""
+        """Components and the total amount over each; see :meth:`System.loads`."""
         if DENSE * len(source) < self.count:
             flow, crossed, share = self.crossings(source, target, np.zeros_like(source))
             component, where = np.unique(crossed, return_inverse=True)
@@ -239,7 +239,7 @@ class GraphRouter(MachineRouter):
         return component, found[component]
 
     def _add_loads(self, found: Floats, a: Ints, b: Ints, amount: Floats) -> None:
-        """Add the amounts of some flows to what every component carries."""
+        """Add the amounts of some flows to the load of every component."""
         for out, into, far in self._ends_of_flows(a, b):
             sent = amount[far]
             for flow, component, _ in (*out, *into):
@@ -249,10 +249,10 @@ class GraphRouter(MachineRouter):
             found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
 
     def exchange_loads(self, members: Ints, amount: float) -> tuple[Ints, Floats] | None:
-        """Components, and amounts over each, as :meth:`System.exchange_loads` says.
+        """Amount over each component in an all-to-all exchange; see :meth:`System.exchange_loads`.
 
-        Only pairs that are near each other are gone through; of the others, what each sends and
-        hears, and how many go from switch to switch.
+        Only pairs in one machine are listed. The load of the other pairs follows from what each
+        member sends and receives, and from the number of pairs between any two switches.
         """
         of = self.links
         if not self.graph.splits_evenly:
@@ -277,7 +277,7 @@ class GraphRouter(MachineRouter):
         return component, found[component]
 
     def _near_pairs(self, members: Ints) -> tuple[Ints, Ints]:
-        """Places of each two members whose data do not go over the fabric, both ways."""
+        """Indices of every two members whose traffic does not cross the fabric, both ways."""
         machine = self.links.machine[members]
         ways = (
             (self._sends_to[members], self._hears_from[members]),
@@ -306,7 +306,7 @@ class GraphRouter(MachineRouter):
         return found
 
     def _columns(self, a: Ints, b: Ints, label: Ints) -> Iterator[Column]:
-        """Components that flows cross, one column after the other, in order."""
+        """Components that flows cross, as columns in the order of the path."""
         for out, into, far in self._ends_of_flows(a, b):
             yield from out
             flow, component, share = self.graph.crossings(
@@ -316,7 +316,7 @@ class GraphRouter(MachineRouter):
             yield from into
 
     def _ends_of_flows(self, a: Ints, b: Ints) -> Iterator[tuple[list[Column], list[Column], Ints]]:
-        """Columns before and after the fabric, and the flows that go by it, if any."""
+        """Columns before and after the fabric, and the indices of flows that cross it."""
         of, roles = self.links, self.links.roles
         near = self._sends_to[a] == self._hears_from[b]
         host = (self._host_of[a] == of.machine[b]) & ~near
@@ -334,7 +334,7 @@ class GraphRouter(MachineRouter):
             yield self._out_to_nic(far, a[far]), self._in_from_nic(far, b[far]), far
 
     def _out_to_nic(self, flow: Ints, a: Ints) -> list[Column]:
-        """Columns of flows from GPUs or hosts out of their NICs."""
+        """Columns of flows from GPUs or hosts out through their NICs."""
         of, roles = self.links, self.links.roles
         nic, leaves = of.nic[a], []
         if self._has_pcie:
@@ -342,7 +342,7 @@ class GraphRouter(MachineRouter):
         return _present(flow, roles["to_nic"][a], *leaves, of.nic_tx[nic])
 
     def _in_from_nic(self, flow: Ints, b: Ints) -> list[Column]:
-        """Columns of flows into NICs, and on to GPUs or hosts."""
+        """Columns of flows in through NICs and on to GPUs or hosts."""
         of, roles = self.links, self.links.roles
         nic, enters = of.nic[b], []
         if self._has_pcie:
@@ -351,7 +351,7 @@ class GraphRouter(MachineRouter):
 
 
 def _equal_pairs(a: Ints, b: Ints) -> tuple[Ints, Ints]:
-    """All places (i, j) with ``a[i] == b[j]``, neither of them negative.
+    """All index pairs (i, j) with ``a[i] == b[j]``, both non-negative.
 
     >>> [x.tolist() for x in _equal_pairs(np.array([5, -1, 7]), np.array([7, 5, 5]))]
     [[0, 0, 2], [1, 2, 0]]
@@ -365,12 +365,14 @@ def _equal_pairs(a: Ints, b: Ints) -> tuple[Ints, Ints]:
 
 
 def _over_pcie(up: Any, other: Any, down: Any) -> list[Any]:
-    """Components between what is below PCIe switches: up from its own, down to the other's.
+    """PCIe links on the path between two devices: up from one switch, down to the other.
+
+    Both are -1 if the devices share a switch.
 
     Parameters
     ----------
-    up, other : links to the host of the two switches; -1 for none
-    down : link from the host of the other
+    up, other : uplink to the host of each of the two switches; -1 for none
+    down : downlink from the host to the second switch
     """
     apart = up != other
     return [np.where(apart, up, -1), np.where(apart, down, -1)]
@@ -381,7 +383,7 @@ def _present_components(*components: int) -> tuple[int, ...]:
 
 
 def _present(flow: Ints, *components: Ints) -> list[Column]:
-    """Columns of flows and the components that they cross whole, without what is not there."""
+    """Columns of flows that send all data over a component, without absent components."""
     found = []
     for component in components:
         there = component >= 0

@@ -1,8 +1,8 @@
-"""Choice among equal ways: hashed for each flow (ECMP), weighted, or sprayed over several.
+"""Choice between equal-cost paths: hashed per flow (ECMP), weighted, or sprayed.
 
-A switch that knows several next links hashes a flow's five-tuple to take one (RFC 2992).  One hash
-of a flow decides at every switch it crosses, each time with digits of its own, so that all its ways
-are equally likely and switches agree on nothing (no polarisation).
+A switch with several next links hashes a flow's five-tuple to choose one (RFC 2992). One hash per
+flow is used at every switch, but each switch uses its own digits of it. So all paths are equally
+likely and the choices of switches are independent (no polarisation).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CHOICES = ECMP, WEIGHTED, SPRAY = "ecmp", "weighted", "spray"
 
 
 class CrossedLinks(NamedTuple):
-    """Links that flows cross: one row for each link of each flow.
+    """Links that flows cross: one row per link of each flow.
 
     Parameters
     ----------
-    flow, link : (n,) by number; links of a flow in the order in which it crosses them
-    share : (n,) of the flow's data
+    flow, link : (n,) indices; the links of a flow are in the order of its path
+    share : (n,) share of the flow's data
     """
 
     flow: Ints
@@ -42,13 +42,13 @@ class CrossedLinks(NamedTuple):
 
 
 class Routing(NamedTuple):
-    """How a flow's way is chosen among those of equal cost.
+    """Rule that chooses paths among those of equal cost.
 
     Parameters
     ----------
-    choice : ``ecmp``, ``weighted`` (a hash, by the links' weights) or ``spray``
-    paths : ways that data are sprayed over evenly; 0 for all, each switch evenly over its links
-    seed : of the hash
+    choice : ``ecmp`` (hash), ``weighted`` (hash, in proportion to link weights) or ``spray``
+    paths : number of paths per flow under ``spray``; 0 for all, with an even split at each switch
+    seed : seed of the hash
     """
 
     choice: str = SPRAY
@@ -56,7 +56,7 @@ class Routing(NamedTuple):
     seed: int = 0
 
     def check(self) -> None:
-        """Refuse what is no way to choose.
+        """Raise an error for an invalid rule.
 
         Raises
         ------
@@ -77,15 +77,15 @@ class Routing(NamedTuple):
         self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
         label: ArrayLike = 0,
     ) -> CrossedLinks:  # fmt: skip
-        """Links that flows cross between their first and last switches.
+        """Links that flows cross between their first and last switch.
 
-        One that two ways of a flow share has a row for each.
+        A link that two paths of a flow share has one row for each path.
 
         Parameters
         ----------
         at, to : (flows,) first and last switch
         source, target : (flows,) addresses of the ends
-        label : (flows,) tells flows of one pair apart: their source port
+        label : (flows,) source port, which distinguishes flows of one pair
         """
         if self.choice == SPRAY and not self.paths:
             flow = np.arange(len(at), dtype=np.int64)
@@ -103,13 +103,13 @@ class Routing(NamedTuple):
 
     @property
     def paths_per_flow(self) -> int:
-        """Number of ways of each flow; 0 for all there are."""
+        """Number of paths of each flow; 0 for all."""
         return self.paths if self.choice == SPRAY else 1
 
     def paths_of_flow(
         self, links: NextLinks, at: int, to: int, source: int, target: int
     ) -> dict[tuple[int, ...], float]:
-        """Links of each way of one flow, with its share of the data."""
+        """Links of each path of one flow, with the path's share of the data."""
         if not self.paths_per_flow:
             return dict(all_paths(links, at, to))
         here, there = (np.full(self.paths_per_flow, x, np.int64) for x in (at, to))
@@ -141,7 +141,7 @@ class Routing(NamedTuple):
         self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
         amount: Floats,
     ) -> Floats:  # fmt: skip
-        """(links,) amounts that all flows together send over each link."""
+        """Total amount over each link for a set of flows, shape (links,)."""
         if self.choice == SPRAY and not self.paths:
             switches = int(links.target.max(initial=0)) + 1
             pair, whole = _summed(at * switches + to, amount, switches**2)
@@ -158,15 +158,15 @@ class Routing(NamedTuple):
     def exchange_loads(
         self, links: NextLinks, switches: Ints, members: Ints, a: Ints, b: Ints
     ) -> Floats:
-        """(links,) messages over each link where each member sends each other one.
+        """Messages over each link if every member sends one to every other, shape (links,).
 
-        Of data that are sprayed over all ways, for some destinations at a time.
+        Requires even spraying over all paths. Destinations are processed in blocks.
 
         Parameters
         ----------
-        switches : with members, sorted
-        members : (switches,) at each
-        a, b : (pairs,) places among the switches of members that send each other nothing
+        switches : switches that have members, sorted
+        members : (switches,) number of members at each
+        a, b : (pairs,) indices into ``switches`` of member pairs that exchange nothing
         """
         found, n = np.zeros(len(links.target)), len(switches)
         each = max(1, PAIRS // max(n, 1))  # no traffic if all members are in one machine
@@ -185,7 +185,7 @@ class Routing(NamedTuple):
 
 
 def flow_hash(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) -> Floats:
-    """Hash of five-tuples, from 0 to below 1: addresses, protocol and ports.
+    """Hash of five-tuples (addresses, protocol, ports), from 0 to below 1.
 
     >>> a, b = flow_hash(1, 0, [1, 1], [0, 1])
     >>> bool(a == b), bool(a == flow_hash(1, 0, 1, 0)[0])
@@ -196,12 +196,12 @@ def flow_hash(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike)
 
 
 def follow_hashed_path(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, Ints]:
-    """The one way of each flow: flows and the links they cross, hop after hop.
+    """Single path of each flow: flow and link indices, hop by hop.
 
     Parameters
     ----------
-    digits : (flows,) from 0 to below 1; at each switch the leading part picks one of the next
-        links, the rest is left for the switches further on
+    digits : (flows,) hash from 0 to below 1; each switch uses its leading part to choose a link and
+        leaves the rest to the next switches
     """
     hops = [*_hops(links, at, to, digits)] or [(np.zeros(0, np.int64),) * 2]
     flows, crossed = zip(*hops, strict=True)
@@ -209,7 +209,7 @@ def follow_hashed_path(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> 
 
 
 def _hops(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> Iterator[tuple[Ints, Ints]]:
-    """Flows that still have a way to go, and the link that each takes next, hop after hop."""
+    """Flows that have not arrived, and the next link of each, hop by hop."""
     for some in links.blocks(to):
         flow = np.arange(len(at), dtype=np.int64)[some]
         here, there, left = at[some], to[some], digits[some]
@@ -229,7 +229,7 @@ def _hops(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> Iterator[tupl
 
 
 def all_paths(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, ...], float]]:
-    """All ways from switch to switch, with the share of each where every switch splits evenly."""
+    """All paths between two switches, with their shares if every switch splits evenly."""
     if at == to:
         yield (), 1.0
         return
@@ -242,10 +242,10 @@ def all_paths(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, .
 def split_over_all(
     links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats
 ) -> CrossedLinks:
-    """Links that data cross which every switch splits evenly over its next links.
+    """Links that data crosses if every switch splits it evenly over its next links.
 
-    Rows of one flow that meet at a switch go on as one; those of one number need not begin at one
-    switch.
+    Rows of one flow that meet at a switch are merged. Rows with the same flow number may start at
+    different switches.
     """
     none = np.zeros(0, np.int64)
     found = [CrossedLinks(none, none, np.zeros(0))]
@@ -270,10 +270,10 @@ def _split_hops(
 
 
 def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
-    """(links,) sums over each link of data that every switch splits evenly over its next links.
+    """Total over each link, shape (links,), if every switch splits data evenly over its next links.
 
-    Data for one switch that go on to the same switches are added up before they are split: those
-    of all leaves of a pod, say, of which each has the same spines above it.
+    Data for the same destination that continues to the same switches is summed before it is split,
+    for example from all leaves of a pod, which share their spines.
     """
     found = np.zeros(len(links.target))
     for some in links.blocks(to):
@@ -299,13 +299,13 @@ def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
 
 
 def _rows_of(counts: Ints) -> tuple[Ints, Ints]:
-    """Owner of each row, where each has so many, and the place of the row among its owner's."""
+    """Owner of each row, from the number of rows per owner, and its position among them."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Number of the switches that each stretch of links leads to; the first stretch of each.
+    """Number of each slice, equal for equal target switches, and the first slice of each.
 
     >>> [x.tolist() for x in _equal_stretches(np.array([4, 5, 6, 4, 5]), np.array([2, 1, 2]))]
     [[0, 1, 0], [0, 1]]
@@ -321,7 +321,7 @@ def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
 
 
 def count_paths(links: NextLinks, at: Ints, to: Ints) -> Floats:
-    """(pairs,) number of ways from switch to switch; links beside each other count."""
+    """Number of paths between switches, shape (pairs,); parallel links count separately."""
     found = np.zeros(len(at))
     for some in links.blocks(to):
         pair, here, there = np.arange(len(at))[some], at[some], to[some]
@@ -340,7 +340,7 @@ def count_paths(links: NextLinks, at: Ints, to: Ints) -> Floats:
 
 
 def longest_paths(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
-    """(pairs,) most that the costs of links add up to along any way from switch to switch."""
+    """Largest sum of link costs along any path between switches, shape (pairs,)."""
     found = np.zeros(len(at))
     for some in links.blocks(to):
         pair, here, there = np.arange(len(at))[some], at[some], to[some]
@@ -362,7 +362,7 @@ def longest_paths(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
 
 
 def _all_links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> tuple[Ints, Ints]:
-    """Pairs by number and the links that lead on, a row for each."""
+    """Pair index and next link, one row per next link of each pair."""
     first, count = _links_that_lead_on(links, at, to)
     row = np.repeat(np.arange(len(at)), count)
     within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -370,7 +370,7 @@ def _all_links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> tuple[Ints,
 
 
 def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:
-    """Candidates of which each pair has some."""
+    """Next links of each pair; raises NoRouteError if a pair has none."""
     found = links.candidates(at, to)
     if not found.length.all():
         stuck = int(np.argmin(found.length))
@@ -379,7 +379,7 @@ def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:
 
 
 def _summed(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
-    """Keys below ``most``, each once, with their amounts added up."""
+    """Distinct keys below ``most``, with the sum of their amounts."""
     if most <= 4 * len(key):
         whole = np.bincount(key, amount).astype(np.float64)
         found = np.flatnonzero(whole)
@@ -389,9 +389,9 @@ def _summed(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
 
 
 def _each_once(key: Ints) -> tuple[Ints, Ints, Ints]:
-    """Keys sorted, each once; the first row of each; and of each row the place of its key.
+    """Distinct keys in order, the first row of each, and the index of each row's key.
 
-    Counted where keys lie close together, which takes a tenth of the time of sorting them.
+    Dense keys are counted in place of sorted, which is ten times faster.
 
     >>> [x.tolist() for x in _each_once(np.array([7, 5, 7, 5, 8]))]
     [[5, 7, 8], [1, 0, 4], [1, 0, 1, 0, 2]]

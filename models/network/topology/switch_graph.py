@@ -1,7 +1,7 @@
-"""A network as data: switches, links one by one, NICs that hang on switches, and who leads where.
+"""Switch graph: switches, links, NICs attached to switches, and next-link lookup.
 
-Every direction of a link is one row.  Data go the ways of least cost; where several cost the same,
-who sends chooses among them (``routing.py``).
+Every direction of a link is one row. Traffic takes least-cost paths; the routing rule chooses
+between paths of equal cost (``routing.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NIC = "NIC"  # kind of a NIC with several links, which is a switch in the graph
 
 
 class SwitchGraph:
-    """Switches, the links between them, and where each NIC hangs; filled in bulk.
+    """Switches, the links between them, and the switch of each NIC; filled in bulk.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class SwitchGraph:
     # Construction.
 
     def add_switches(self, kind: str, names: int | Iterable[str]) -> range:
-        """Add switches of a kind, ``leaf`` or ``spine``: so many, or of these names."""
+        """Add switches of one kind, such as ``leaf``: a number of them, or one per given name."""
         told = [f"{kind}{i}" for i in range(names)] if isinstance(names, int) else list(names)
         first = len(self.names)
         self.names += told
@@ -68,7 +68,7 @@ class SwitchGraph:
         return range(first, len(self.names))
 
     def add_components(self, made: Iterable[Component]) -> int:
-        """Add components, and say the number of the first."""
+        """Add components and return the index of the first one."""
         first, block = self._count, ComponentList.of(made)
         self._blocks.append(block)
         self._count, self._known = first + len(block), None
@@ -76,29 +76,31 @@ class SwitchGraph:
 
     @property
     def components(self) -> ComponentList:
-        """Ports and links, by number."""
+        """Ports and links, by index."""
         if self._known is None:
             self._known = ComponentList.concatenate(self._blocks)
         return self._known
 
     @cached_property
     def number(self) -> dict[Adapter, int]:
-        """Number of each NIC."""
+        """Index of each NIC."""
         return {a: i for i, a in enumerate(self.adapters)}
 
     def add_links(
         self, source: ArrayLike, target: ArrayLike, component: ArrayLike,
         cost: ArrayLike = 1, turn: ArrayLike = 0, weight: ArrayLike = 1,
     ) -> None:  # fmt: skip
-        """Add directions of links.
+        """Add directed links.
 
         Parameters
         ----------
-        source, target : (links,) switches by number
-        component : (links,) what each is, by number; -1 for what costs nothing
-        cost : what crossing it adds to a way
-        turn : of equally short ways those whose next link has the least turn: dimensions in order
-        weight : share of flows beside others of equal cost, where flows are weighted
+        source, target : (links,) switch indices
+        component : (links,) component index of each link; -1 for a link without cost
+        cost : routing cost of the link
+        turn : tie-breaker: among paths of equal cost, the one whose next link has the lowest turn
+            is used (dimension order)
+        weight : share of the flows relative to other links of equal cost, under ``weighted``
+            routing
         """
         columns = np.broadcast_arrays(source, target, component, cost, turn, weight)
         self._rows.append(tuple(np.atleast_1d(c).astype(np.int64) for c in columns))
@@ -116,18 +118,18 @@ class SwitchGraph:
         turn: int = 0,
         weight: int = 1,
     ) -> range:
-        """Add cables, each two links that are like ``port``; those beside each other are numbered.
+        """Add cables, each with two directed links like ``port``; parallel cables are numbered.
 
         Parameters
         ----------
-        a, b : (cables,) switches by number
-        roles : of the links from a to b, and from b to a
-        one_way : only from a to b
+        a, b : (cables,) switch indices
+        roles : roles of the links from a to b, and from b to a
+        one_way : True for links from a to b only
 
         Returns
         -------
         range
-            Of their components.
+            Indices of the new components.
         """
         ends = [np.atleast_1d(np.asarray(x, np.int64)) for x in (a, b)]
         place, among = _places_among_equals(np.minimum(*ends) * len(self.names) + np.maximum(*ends))
@@ -146,7 +148,7 @@ class SwitchGraph:
         self, adapters: Sequence[int] | Ints, switches: Sequence[int] | Ints | int,
         ports: Ints | int = -1,
     ) -> None:  # fmt: skip
-        """Say on which switch NICs hang, and by which component it sends to each; -1 for none."""
+        """Attach NICs to switches; ``ports`` are the components to each NIC, -1 for none."""
         self.home[adapters] = switches
         self.port[adapters] = ports
 
@@ -154,7 +156,7 @@ class SwitchGraph:
 
     @property
     def columns(self) -> tuple[Ints, ...]:
-        """(links,) each of ``add_links``, in its order of parameters."""
+        """Link columns, each of shape (links,), in the order of the parameters of ``add_links``."""
         if self._columns is None:
             rows = self._rows or [tuple(np.zeros(0, np.int64) for _ in range(6))]
             self._columns = tuple(map(np.concatenate, zip(*rows, strict=True)))
@@ -162,7 +164,7 @@ class SwitchGraph:
 
     @property
     def next_links(self) -> NextLinks:
-        """Who leads where; of switches in levels by arithmetic, unless links are down."""
+        """Lookup of next links; arithmetic for a tree of switches without failed links."""
         if self._next is None:
             if self.levels is not None and not self._down:
                 self._next = self.levels
@@ -177,22 +179,22 @@ class SwitchGraph:
         return self._next
 
     def take_down(self, components: Iterable[int]) -> None:
-        """Leave links of these components out of all ways, as routing protocols do."""
+        """Exclude the links of these components from all paths, as routing protocols do."""
         self._down |= frozenset(components)
         self._next = None
 
     @property
     def is_cut(self) -> bool:
-        """Whether links of it are down."""
+        """True if links are down."""
         return bool(self._down)
 
     def check(self) -> None:
-        """Refuse NICs that hang nowhere, and NICs that nothing joins.
+        """Raise an error if a NIC has no switch, or if two NICs are not connected.
 
         Raises
         ------
         GraphError
-            Names two NICs, and what may be mended.
+            Names the NICs, and what to change.
         """
         if (self.home < 0).any():
             lost = self.adapters[int(np.argmax(self.home < 0))]
@@ -209,7 +211,7 @@ class SwitchGraph:
                 raise self.no_route_error(int(self.home[0]), int(self.home[apart[0]]))
 
     def _reached(self, start: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
-        """(switches,) whether links lead there from one of them."""
+        """Mask of the switches that links reach from switch ``start``, shape (switches,)."""
         reached = np.zeros(len(self.names), bool)
         reached[start] = True
         count = 0
@@ -218,7 +220,7 @@ class SwitchGraph:
         return reached
 
     def no_route_error(self, at: int, to: int) -> GraphError:
-        """Error of two switches that nothing joins."""
+        """Error for two switches without a route between them."""
         down = ", ".join(self.components[c].name for c in sorted(self._down)[:6])
         why = (
             f"these links are down: {down}; bring one up" if down else "add a link that joins them"
@@ -227,7 +229,7 @@ class SwitchGraph:
         return GraphError("cluster.fabric", f"no route leads from {here} to {there}; {why}")
 
     def names_at(self, switch: int) -> str:
-        """Name of a NIC that hangs on a switch, or else the switch's own."""
+        """Name of a NIC on a switch, or of the switch if it has no NIC."""
         there = np.flatnonzero(self.home == switch)
         return self.adapters[int(there[0])].name if len(there) else self.names[switch]
 
@@ -236,7 +238,7 @@ class SwitchGraph:
         return self.kinds.count(kind)
 
     def cables(self) -> list[Cables]:
-        """Cables by the kinds of their ends; two directions are one cable."""
+        """Number of cables between each two kinds of ends; two directions are one cable."""
         found: dict[tuple[str, str], int] = {}
         kinds = list(dict.fromkeys(self.kinds))
         of = np.array([kinds.index(k) for k in self.kinds], np.int64)
@@ -252,7 +254,7 @@ class SwitchGraph:
         return [Cables(*ends, n) for ends, n in found.items()]
 
     def joins(self) -> list[tuple[str, str, int]]:
-        """Names of each two switches that are joined, and the number of cables; not of NICs."""
+        """Names of every two connected switches, and their number of cables; NICs are left out."""
         source, target = self.columns[:2]
         real = np.array([kind not in ("", NIC) for kind in self.kinds])
         ours = real[source] & real[target]
@@ -265,7 +267,7 @@ class SwitchGraph:
 
 
 def _places_among_equals(key: Ints) -> tuple[Ints, Ints]:
-    """Of each key its place among those that are equal, and their number."""
+    """Position of each key among its equal keys, and the number of equal keys."""
     order = np.argsort(key, kind="stable")
     _, first, which, many = np.unique(
         key[order], return_index=True, return_inverse=True, return_counts=True

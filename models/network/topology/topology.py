@@ -1,7 +1,7 @@
-"""System builder: parts of every machine, the fabric between them, and the routes.
+"""System builder: components of every machine, the fabric between them, and the routes.
 
-Every direction of a link is a component of its own, named where it begins: ``node0.gpu0.tx``
-carries what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 hears.
+Every direction of a link is a separate component, named after its start: ``node0.gpu0.tx`` carries
+what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 receives.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class FabricSpec:
     Parameters
     ----------
     switch : Switch or None
-        None: nothing is in between, unless the topology says otherwise.
+        Model of the switches; None if NICs are connected directly, or the topology needs no switch.
     topology : str or Topology
-        How they are joined, or the name of a way that needs no settings.
+        Topology, or the name of one that needs no settings.
     oversubscription : float or None
-        Of a topology that is named, where it has such a setting.
+        Oversubscription of a topology given by name.
     part : name of the switch's catalog entry
     domain : int
-        Machines, one after the other, whose GPUs one NVLink switch joins.
+        Number of consecutive machines whose GPUs share one NVLink switch.
     """
 
     switch: Switch | None = None
@@ -58,12 +58,12 @@ class FabricSpec:
     domain: int = 1
 
     def build_topology(self) -> Topology:
-        """The topology, made from its name and settings.
+        """Create the topology from its name and settings.
 
         Raises
         ------
         GraphError
-            There is none of that name.
+            The name is unknown.
         """
         if isinstance(self.topology, Topology):
             return self.topology
@@ -78,12 +78,12 @@ class FabricSpec:
 
 
 def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> System:
-    """A system of ``nodes`` identical machines.
+    """Build a system of ``nodes`` identical machines.
 
     Raises
     ------
     GraphError
-        Several machines without NICs, or a topology that is not known.
+        Several machines have no NICs, or the topology is unknown.
 
     Examples
     --------
@@ -98,11 +98,11 @@ def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> Sys
 
 
 def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = None) -> System:
-    """A system of machines of several kinds; their numbers run through, kind after kind.
+    """Build a system of several kinds of machines, numbered consecutively, kind after kind.
 
     Parameters
     ----------
-    kinds : how many there are of each kind, and what is in one of them
+    kinds : number of machines and machine parts, by kind
 
     Raises
     ------
@@ -127,11 +127,11 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
 
 
 def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
-    """Switches and cables between the machines.
+    """Count the switches and cables between machines.
 
     Parameters
     ----------
-    nics : of each machine
+    nics : number of NICs of each machine
 
     Raises
     ------
@@ -158,7 +158,7 @@ def _adapters(nics: Sequence[int] | Ints) -> AdapterList:
 
 
 def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
-    """Refuse machines without a NIC, where there are several machines."""
+    """Raise an error if there are several machines and some have no NIC."""
     machines = sum(count for count, _ in kinds.values())
     for pool, (count, node) in kinds.items():
         if machines > 1 and (node.nic is None or not node.nics):
@@ -170,7 +170,7 @@ def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
 
 
 class _SystemBuilder:
-    """The system under construction: components of all machines, and of what joins them."""
+    """System under construction: components of all machines, and of the fabric between them."""
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
         _require_nics(kinds)
@@ -181,7 +181,7 @@ class _SystemBuilder:
         self.counts = np.array([count for count, _ in self.machines])
 
     def _add_machines(self, pool: str, count: int, node: NodeSpec) -> None:
-        """Add machines of a kind; with parts of plug-ins each is asked for its own."""
+        """Add machines of one kind; plug-in parts are created separately for each machine."""
         first, end = self.size, self.size + count
         while first < end:
             made = MachineParts(node, f"node{first}", pool)
@@ -234,12 +234,12 @@ class _SystemBuilder:
         return np.cumsum(counts) - counts
 
     def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
-        """Numbers of all machines, from those of one of each kind, counted from its beginning.
+        """Indices in all machines, from the indices within one machine of each kind.
 
         Parameters
         ----------
-        of : of each kind; -1 for none
-        sizes : how much is counted in a machine of each kind; unless said, its components
+        of : indices within a machine of each kind; -1 for none
+        sizes : indices per machine of each kind; default: its number of components
         """
         size = np.array(sizes or [len(m.components) for _, m in self.machines])
         found = [np.zeros(0, np.int64)]
@@ -250,7 +250,7 @@ class _SystemBuilder:
         return np.concatenate(found)
 
     def _links(self, total: int) -> MachineLinks:
-        """Links of GPUs and hosts, and NICs, as columns over all components."""
+        """Links of GPUs, hosts and NICs, as columns over all components."""
         made = [m for _, m in self.machines]
         size = np.array([len(m.components) for m in made])
         machine = self._column(np.repeat(np.arange(self.size), np.repeat(size, self.counts)), total)
@@ -267,11 +267,11 @@ class _SystemBuilder:
 
     @staticmethod
     def _column(of_machines: Ints, total: int) -> Ints:
-        """Column over all components, from one over those of machines; -1 for the others."""
+        """Column over all components, from a column over machine components; -1 elsewhere."""
         found = np.full(total, -1)
         found[: len(of_machines)] = of_machines
         return found
 
     def _flag(self, machine: Ints, of: Sequence[bool]) -> NDArray[np.bool_]:
-        """A fact of machines, of each component; false between machines."""
+        """Per-kind flag expanded to all components; False between machines."""
         return np.where(machine >= 0, np.repeat(np.array(of), self.counts)[machine], False)

@@ -1,4 +1,4 @@
-"""Next links in a tree of switches in levels, by arithmetic: up, unless the leaf is below."""
+"""Next links in a tree of switch levels, by arithmetic: up, unless the leaf is below."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Ints = NDArray[np.int64]
 
 
 class TreeLinks:
-    """Next links where each switch is above some leaves that follow each other.
+    """Next-link lookup for trees in which each switch is above a range of consecutive leaves.
 
-    They are those of ``CostTables`` on the same links, without a table for each destination.
+    Gives the same result as ``CostTables`` on the same links, without a table per destination.
 
     Parameters
     ----------
-    source, target : (links,) switches by number; leaves come first
-    level : (switches,) 0 for leaves
-    low, span : (switches,) the first leaf below each, and how many there are; the switches right
-        below one have equally many, but for the last
+    source, target : (links,) switch indices; leaves come first
+    level : (switches,) level of each switch, 0 for leaves
+    low, span : (switches,) first leaf below each switch, and number of leaves below it; the
+        children of one switch all have the same number, except the last
     leaves : int
 
     Examples
@@ -55,11 +55,11 @@ class TreeLinks:
         self._branch_span[source[down]] = span[target[down]]
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
-        """All destinations are answered together."""
+        """One block with all destinations."""
         yield slice(None)
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Links that lead from switches ``at`` towards leaves ``to``."""
+        """Next links at switches ``at`` towards leaves ``to``."""
         beneath = to - self._low[at]
         below = (beneath >= 0) & (beneath < self._span[at])
         if below.all():

@@ -1,4 +1,4 @@
-"""Topologies: the network between the NICs of machines, one class each, registered by name."""
+"""Base classes of topologies: the network between NICs, one registered class per topology."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Adapter(NamedTuple):
 
     Parameters
     ----------
-    node, rail : number of the machine, and of the NIC in it
+    node, rail : index of the machine, and of the NIC in it
     """
 
     node: int
@@ -35,11 +35,11 @@ class Adapter(NamedTuple):
 
 
 class AdapterList(Sequence[Adapter]):
-    """NICs of many machines, each made where somebody asks for it.
+    """Sequence of the NICs of many machines; items are created on access.
 
     Parameters
     ----------
-    node, rail : (NICs,) number of the machine, and of the NIC in it
+    node, rail : (NICs,) index of the machine, and of the NIC in it
 
     Examples
     --------
@@ -52,7 +52,7 @@ class AdapterList(Sequence[Adapter]):
 
     @classmethod
     def of_machines(cls, nics: NDArray[np.int64]) -> AdapterList:
-        """NICs of machines of which each has so many."""
+        """All NICs, from the number of NICs of each machine."""
         first = np.cumsum(nics) - nics
         return cls(
             np.repeat(np.arange(len(nics)), nics), np.arange(nics.sum()) - np.repeat(first, nics)
@@ -60,7 +60,7 @@ class AdapterList(Sequence[Adapter]):
 
     @classmethod
     def of(cls, adapters: Sequence[Adapter]) -> AdapterList:
-        """From NICs given one by one."""
+        """Convert a sequence of NICs."""
         if isinstance(adapters, cls):
             return adapters
         table = np.array(adapters, np.int64).reshape(-1, 2)
@@ -74,23 +74,23 @@ class AdapterList(Sequence[Adapter]):
     @overload
     def __getitem__(self, at: slice) -> AdapterList: ...
     def __getitem__(self, at: int | slice) -> Adapter | AdapterList:
-        """A NIC, or several."""
+        """NIC at an index, or the NICs of a slice."""
         if isinstance(at, slice):
             return AdapterList(self.node[at], self.rail[at])
         return Adapter(int(self.node[at]), int(self.rail[at]))
 
     def take(self, numbers: NDArray[np.int64]) -> AdapterList:
-        """Chosen NICs, in that order."""
+        """NICs at these indices, in that order."""
         return AdapterList(self.node[numbers], self.rail[numbers])
 
 
 class Path(NamedTuple):
-    """One route from a NIC to another.
+    """One path from a NIC to another.
 
     Parameters
     ----------
-    names : of the components between the two NICs, in order
-    weight : share of the data that goes this way, beside those of the other paths
+    names : names of the components between the two NICs, in order
+    weight : share of the data on this path, relative to the other paths
     """
 
     names: tuple[str, ...] = ()
@@ -98,12 +98,13 @@ class Path(NamedTuple):
 
 
 class Cables(NamedTuple):
-    """Cables between two kinds of ends: NIC, leaf, spine and so on.
+    """Cables between two kinds of ends, such as NIC and leaf.
 
     Parameters
     ----------
     low, high : kinds of the ends
     number : int
+        Number of cables.
     """
 
     low: str
@@ -112,13 +113,13 @@ class Cables(NamedTuple):
 
 
 class FabricParts(NamedTuple):
-    """What a fabric is made of.
+    """Switches and cables of a fabric.
 
     Parameters
     ----------
-    switches : number by kind, from the machines up: leaf, spine, core
-    cables : by the kinds of their ends
-    joins : of each two switches that are joined, their names and the number of cables
+    switches : number of switches by kind, from the machines upwards: leaf, spine, core
+    cables : cables by the kinds of their ends
+    joins : names of every two connected switches, and their number of cables
     """
 
     switches: dict[str, int]
@@ -127,41 +128,42 @@ class FabricParts(NamedTuple):
 
 
 class Topology:
-    """Base class of the network between NICs.  Subclasses write ``components`` and ``routes``.
+    """Base class of the network between NICs. Subclasses implement ``components`` and ``routes``.
 
-    The constructor is the schema: its keyword names are the keys that ``cluster.fabric.topology``
-    takes beside ``use``, their annotations say which unit each value must carry.  ``components``
-    is called once, before the rest; one machine alone is joined to nothing, and not asked.
+    The constructor defines the schema: its keyword names are the keys of
+    ``cluster.fabric.topology`` next to ``use``, and their annotations define the units.
+    ``components`` is called once, before the other methods. A single machine needs no network, and
+    no method is called.
     """
 
     registered_name: ClassVar[str] = ""
 
     def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
-        """Ports and links between the NICs.
+        """Create the ports and links between the NICs.
 
         Parameters
         ----------
-        adapters : of all machines, in order
-        switch : of ``cluster.fabric.switch``; None for none
+        adapters : NICs of all machines, in order
+        switch : model from ``cluster.fabric.switch``; None if there is none
 
         Raises
         ------
         GraphError
-            It cannot join these.
+            The topology cannot connect these NICs.
         """
         raise TypeError(f"{type(self).__name__} joins nothing: write components()")
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
-        """Routes from one NIC to another; data are spread over them by weight."""
+        """Paths from one NIC to another; data is spread over them by weight."""
         raise TypeError(f"{type(self).__name__} has no ways: write routes()")
 
     def parts(self) -> FabricParts:
-        """Switches and cables, for prices and drawings; unless it is written, switches alone.
+        """Switches and cables, for prices and drawings; by default the switches only.
 
         Raises
         ------
         GraphError
-            Nobody knows.
+            The parts are unknown.
         """
         return FabricParts({"switch": self.switches()}, [], [])
 
@@ -171,7 +173,7 @@ class Topology:
         Raises
         ------
         GraphError
-            Nobody knows.
+            The number is unknown.
         """
         return 0
 
@@ -181,11 +183,11 @@ T = TypeVar("T", bound=type[Topology])
 
 
 def topology(name: str) -> Callable[[T], T]:
-    """Register a topology class under the name that scenarios use.
+    """Register a topology class under the name used in scenarios.
 
     Raises
     ------
     ValueError
-        The name is taken.
+        The name is already registered.
     """
     return register(TOPOLOGIES, "topologies", name, "registered_name")

@@ -1,1 +1,1 @@
-"""Descriptions of models: their schema, their readers, and the zoo of public ones."""
+"""Model descriptions: their schema, their readers, and the zoo of public models."""

@@ -1,4 +1,4 @@
-"""Base class of descriptions: a dataclass is their schema, for files, editors and Python."""
+"""Base class of descriptions: dataclasses that define the schema for files, editors and Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Text = Annotated[str, Field(strict=True)]
 
 
 class Described:
-    """A dataclass that files describe key by key; its docstring has the texts of the fields."""
+    """Dataclass that can be read from a file; its docstring documents the fields."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -32,7 +32,7 @@ class Described:
 
 
 def _field_texts(cls: type) -> dict[str, str]:
-    """Text of each field in a docstring; several names of one line share its text.
+    """Documentation of each field from a docstring; names on one line share their text.
 
     >>> class Pair:
     ...     '''Two numbers.

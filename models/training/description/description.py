@@ -1,4 +1,4 @@
-"""Descriptions of models: the sizes from which every op, parameter and byte of them follows."""
+"""Model descriptions: the sizes that determine every op, parameter and byte of a model."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ Chooser = Literal["tokens", "experts"]
 
 @dataclass(frozen=True)
 class Experts(Described):
-    """Experts of a mixture, in place of the feed-forward network of most layers.
+    """Mixture of experts in place of the feed-forward network of most layers.
 
     Parameters
     ----------
-    count : of each layer
-    chosen : by each token
-    inner : width of one
-    shared : experts that every token visits, of the same width
-    dense_layers : layers at the start that have no experts
-    selection_bias : whether each expert has a bias in the choice (DeepSeek-V3, 2412.19437, 2.1.2)
-    chosen_by : who chooses: each token its experts, or each expert as many tokens as all take, so
-        that a token has ``chosen`` in the mean (expert choice, Zhou et al. 2022, 2202.09368); then
-        as torch writes it
+    count : experts per layer
+    chosen : experts per token
+    inner : feed-forward width of one expert
+    shared : shared experts that process every token, of the same width
+    dense_layers : number of first layers without experts
+    selection_bias : True if each expert has a bias in the selection (DeepSeek-V3, 2412.19437,
+        2.1.2)
+    chosen_by : who selects: each token selects its experts, or each expert selects an equal number
+        of tokens, with ``chosen`` experts per token on average (expert choice, Zhou et al. 2022,
+        2202.09368), implemented with torch ops
     """
 
     count: Size
@@ -43,13 +44,15 @@ class Experts(Described):
 
 @dataclass(frozen=True)
 class LatentAttention(Described):
-    """Attention whose keys and values are made of one short vector (DeepSeek-V2, 2405.04434).
+    """Multi-head latent attention: keys and values computed from one short vector (DeepSeek-V2).
+
+    arXiv:2405.04434.
 
     Parameters
     ----------
-    query_rank, key_rank : widths of the short vectors of queries, and of keys and values
-    plain, rotary : widths of the two parts of a query's or key's head
-    value : width of a value's head
+    query_rank, key_rank : widths of the latent vectors of queries, and of keys and values
+    plain, rotary : widths of the two parts of a query or key head, without and with rotation
+    value : width of a value head
     """
 
     query_rank: Size
@@ -61,15 +64,15 @@ class LatentAttention(Described):
 
 @dataclass(frozen=True)
 class Adapters(Described):
-    """Two thin products beside some of each layer's, trained in their place (LoRA, 2106.09685).
+    """LoRA adapters: two thin GEMMs next to chosen GEMMs of each layer, trained in their place.
 
-    Every other weight is frozen.  Queries, keys and values are one product here, and so are a gate
-    and what it gates: each has one pair, as in Megatron-LM.
+    All other weights are frozen (2106.09685). Queries, keys and values are one GEMM here, and so
+    are the gate and the value of a gated network: each has one adapter, as in Megatron-LM.
 
     Parameters
     ----------
-    rank : width between the two
-    of : products of a layer that have such a pair
+    rank : width between the two thin GEMMs
+    of : GEMMs of a layer that have an adapter
 
     Examples
     --------
@@ -83,12 +86,12 @@ class Adapters(Described):
 
 @dataclass(frozen=True)
 class Encoder(Described):
-    """What an encoder (BERT) has beside its layers.
+    """Parts of an encoder (BERT) in addition to its layers.
 
     Parameters
     ----------
-    token_types : kinds of segments, each with an embedding
-    pooler : whether the first token goes through a layer of its own
+    token_types : number of segment types, each with an embedding
+    pooler : True if the first token passes through a pooling layer
     """
 
     token_types: Count = 2
@@ -97,12 +100,12 @@ class Encoder(Described):
 
 @dataclass(frozen=True)
 class Patches(Described):
-    """Square images that a transformer reads as patches (ViT, Dosovitskiy et al. 2020, 2010.11929).
+    """Square images read as patches by a transformer (ViT, Dosovitskiy et al. 2020, 2010.11929).
 
     Parameters
     ----------
-    image, patch : side in pixels
-    channels : of a pixel
+    image, patch : side length in pixels
+    channels : channels per pixel
 
     Examples
     --------
@@ -116,20 +119,20 @@ class Patches(Described):
 
     @property
     def tokens(self) -> int:
-        """Patches of an image, and the token that stands for its class."""
+        """Number of tokens per image: its patches, and the class token."""
         return (self.image // self.patch) ** 2 + 1
 
 
 @dataclass(frozen=True)
 class AttentionOptions(Described):
-    """How tokens of a transformer attend to each other.
+    """Attention of a transformer.
 
     Parameters
     ----------
-    key_heads : heads of keys and values; as many as of queries unless said
-    head : width of a head; hidden / heads unless said
-    causal : whether tokens see only those before them
-    latent : short vectors of which keys and values are made; None for none
+    key_heads : number of key and value heads; default: that of query heads
+    head : width of a head; default: hidden / heads
+    causal : True if tokens attend only to earlier tokens
+    latent : latent vectors from which keys and values are computed; None for ordinary attention
     """
 
     key_heads: Count = 0
@@ -140,14 +143,14 @@ class AttentionOptions(Described):
 
 @dataclass(frozen=True)
 class BlockOptions(Described):
-    """What every layer of a transformer has beside its products.
+    """Parts of every transformer layer other than its GEMMs.
 
     Parameters
     ----------
     norm : ``rms`` or ``layer``
-    biases : of which products
-    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
-    dropout : whether activations are dropped
+    biases : GEMMs that have a bias
+    gated : True if the feed-forward network has a gate (SwiGLU)
+    dropout : True if activations have dropout
     """
 
     norm: Literal["rms", "layer"] = "layer"
@@ -158,16 +161,16 @@ class BlockOptions(Described):
 
 @dataclass(frozen=True)
 class TokenOptions(Described):
-    """How tokens enter a transformer and leave it.
+    """Input and output tokens of a transformer.
 
     Parameters
     ----------
-    positions : learned positions; 0 where they are rotations of queries and keys
-    tied : whether the output layer is the embedding
-    predicted : further tokens that are predicted, each by a layer of its own (multi-token
+    positions : number of learned positions; 0 for rotary embeddings
+    tied : True if the output layer shares the weights of the embedding
+    predicted : number of additional predicted tokens, each with a layer of its own (multi-token
         prediction; DeepSeek-V3, 2412.19437, section 2.2)
-    patches : images that are read as tokens; None for text.  ``vocabulary`` then counts the
-        classes of images
+    patches : images read as tokens; None for text. With images, ``vocabulary`` is the number of
+        image classes
     """
 
     positions: Count = 0
@@ -178,19 +181,19 @@ class TokenOptions(Described):
 
 @dataclass(frozen=True)
 class Transformer(Described):
-    """A dense or mixture-of-experts transformer.
+    """Dense or mixture-of-experts transformer.
 
     Parameters
     ----------
     hidden : width of the residual stream
-    layers, heads, vocabulary : counts
+    layers, heads, vocabulary : numbers of layers, of query heads, and of tokens in the vocabulary
     inner : width of the feed-forward network
-    attention : how tokens attend to each other
-    block : what every layer has beside its products
-    tokens : how tokens enter and leave
-    experts, encoder : what the model has of these; None for nothing
-    adapters : what alone is trained of it; None where every weight is
-    source : where these facts are published
+    attention : attention options
+    block : norm, biases, gate and dropout of every layer
+    tokens : input and output tokens
+    experts, encoder : mixture of experts, and encoder parts; None for none
+    adapters : adapters, which are then the only trained weights; None to train all weights
+    source : publication of these values
 
     Examples
     --------
@@ -223,49 +226,49 @@ class Transformer(Described):
 
     @property
     def own_sequence(self) -> int | None:
-        """Tokens of a sequence, where the model itself says it."""
+        """Tokens per sequence if the model fixes it (images); None otherwise."""
         return None if self.tokens.patches is None else self.tokens.patches.tokens
 
     @property
     def head_width(self) -> int:
-        """Width of a head of queries and keys."""
+        """Width of a query or key head."""
         if self.attention.latent is not None:
             return self.attention.latent.plain + self.attention.latent.rotary
         return self.attention.head or self.hidden // self.heads
 
     @property
     def value_width(self) -> int:
-        """Width of a head of values."""
+        """Width of a value head."""
         return self.head_width if self.attention.latent is None else self.attention.latent.value
 
     @property
     def key_value_heads(self) -> int:
-        """Heads of keys and values."""
+        """Number of key and value heads."""
         return self.attention.key_heads or self.heads
 
     @property
     def query_width(self) -> int:
-        """Width of all heads of queries."""
+        """Total width of all query heads."""
         return self.heads * self.head_width
 
     @property
     def key_width(self) -> int:
-        """Width of all heads of keys."""
+        """Total width of all key heads."""
         return self.key_value_heads * self.head_width
 
     @property
     def dense_layers(self) -> int:
-        """Layers without experts."""
+        """Number of layers without experts."""
         return self.layers if self.experts is None else self.experts.dense_layers
 
 
 @dataclass(frozen=True)
 class Repeated(Described):
-    """Parts of a network, several times one after another.
+    """Network parts repeated several times in sequence.
 
     Parameters
     ----------
-    times : repetitions
+    times : number of repetitions
     of : parts that are repeated, in order
     """
 
@@ -275,11 +278,11 @@ class Repeated(Described):
 
 @dataclass(frozen=True)
 class SummedBranches(Described):
-    """Parts that take the same input, whose results are summed, and what is less than 0 made 0.
+    """Branches with the same input whose results are summed and passed through ReLU.
 
     Parameters
     ----------
-    sum : of each branch, its parts; none for the input itself
+    sum : parts of each branch; an empty branch passes its input through
     """
 
     sum: tuple[tuple[Part, ...], ...]
@@ -292,11 +295,11 @@ class SummedBranches(Described):
 
 @dataclass(frozen=True)
 class JoinedBranches(Described):
-    """Parts that take the same input, whose results are joined channel by channel.
+    """Branches with the same input whose results are concatenated along channels.
 
     Parameters
     ----------
-    join : of each branch, its parts; none for the input itself
+    join : parts of each branch; an empty branch passes its input through
     """
 
     join: tuple[tuple[Part, ...], ...]
@@ -327,15 +330,15 @@ Part = Annotated[
 
 @dataclass(frozen=True)
 class ImageNetwork(Described):
-    """A convolutional network for square images.
+    """Convolutional network for square images.
 
     Parameters
     ----------
-    image : side in pixels
-    parts : in order.  ``conv 64 7 stride=2 norm relu`` is a convolution of 64 channels by 7 x 7,
-        and what follows it; ``docs/training/model.md`` has the words
-    channels : of a pixel
-    source : where these facts are published
+    image : side length in pixels
+    parts : parts in order. ``conv 64 7 stride=2 norm relu`` is a 7 x 7 convolution with 64
+        channels, followed by a norm and ReLU; ``docs/training/model.md`` lists the words
+    channels : channels per pixel
+    source : publication of these values
     """
 
     image: Size
@@ -347,18 +350,18 @@ class ImageNetwork(Described):
 
 @dataclass(frozen=True)
 class Recommender(Described):
-    """A recommendation model: tables of embeddings, their products, and two networks.
+    """Recommendation model: embedding tables, their dot products, and two networks.
 
     DLRM (Naumov et al. 2019, 1906.00091).
 
     Parameters
     ----------
-    dense : numbers of a sample that are no category
-    tables : rows of each table
-    width : of an embedding
-    bottom, top : widths of the layers before and after the products
-    lookups : rows of each table that a sample names
-    source : where these facts are published
+    dense : number of dense (non-categorical) features of a sample
+    tables : number of rows of each table
+    width : width of an embedding
+    bottom, top : layer widths of the networks before and after the dot products
+    lookups : rows of each table that a sample reads
+    source : publication of these values
     """
 
     dense: Size

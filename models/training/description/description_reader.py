@@ -1,4 +1,4 @@
-"""Reader of descriptions: plain data, as a scenario or the zoo has it, checked key by key."""
+"""Reader of model descriptions: plain data from a scenario or the zoo, validated key by key."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ CURES = {
 
 
 def read_description(data: Mapping[str, Any], where: str = "workload.model") -> Model:
-    """Description from its keys: a transformer; with ``parts``, ``tables``, ``model_type`` another.
+    """Read a model description: a transformer, or by its keys an image network or recommender.
+
+    The key ``parts`` marks an image network, ``tables`` a recommender, ``model_type`` a Hugging
+    Face config.
 
     Parameters
     ----------
-    where : names it in messages
+    where : location of the description, for error messages
 
     Raises
     ------
@@ -66,7 +69,7 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
 
 
 def _check_sizes(model: Transformer, where: str) -> None:
-    """Refuse sizes that do not go together, with the nearest that do."""
+    """Raise an error for sizes that do not match, with the nearest that do."""
     experts, patches, attention = model.experts, model.tokens.patches, model.attention
     heads, keys = model.heads, model.key_value_heads
     if not (attention.head or attention.latent) and model.hidden % heads:
@@ -99,12 +102,12 @@ def _check_sizes(model: Transformer, where: str) -> None:
 
 
 def check_adapters(model: Transformer, where: str) -> None:
-    """Refuse adapters of products that the model has not.
+    """Raise an error for adapters of GEMMs that the model does not have.
 
     Raises
     ------
     ScenarioError
-        No rank, no product, or one of attention or a network of another kind.
+        The rank is 0, no GEMM is named, or the model has no such GEMM.
     """
     if model.adapters is None:
         return
@@ -125,7 +128,7 @@ def check_adapters(model: Transformer, where: str) -> None:
 
 
 def _nearest_divisor(number: int, to: int) -> int:
-    """Divisor of a number that is nearest to another, the smaller of two.
+    """Divisor of ``number`` nearest to ``to``; the smaller one on a tie.
 
     >>> _nearest_divisor(64, 5), _nearest_divisor(12, 5)
     (4, 4)
@@ -135,7 +138,7 @@ def _nearest_divisor(number: int, to: int) -> int:
 
 
 def _read(cls: type[T], data: Any, where: str) -> T:
-    """A description from plain data, checked by its fields' types."""
+    """Create a description from plain data, validated by its field types."""
     try:
         return TypeAdapter(cls).validate_python(data)
     except ValidationError as error:
@@ -144,7 +147,7 @@ def _read(cls: type[T], data: Any, where: str) -> T:
 
 
 def _message_text(error: Any, cls: type, where: str) -> str:
-    """One of pydantic's errors as a message: place, value and cure."""
+    """Error message for one pydantic error: location, value, and what to write."""
     kind, path = error["type"], [p for p in error["loc"] if p not in TAGS]
     places = [where, *(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)]
     place, value = "".join(places), error["input"]
@@ -160,7 +163,7 @@ def _message_text(error: Any, cls: type, where: str) -> str:
 
 
 def _class_at(cls: type, path: list[Any]) -> Any:
-    """The dataclass of a key of a description."""
+    """Dataclass of the object at a path of description keys."""
     found: Any = cls
     for name in path:
         hint = get_type_hints(found)[name]

@@ -1,4 +1,4 @@
-"""Reader of Hugging Face ``config.json``: the description of a model in its publisher's words."""
+"""Reader of Hugging Face ``config.json`` files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FAMILIES = (*LLAMAS, *GPTS, *ENCODERS)
 
 
 def read_config(config: Config, where: str = "config.json") -> Transformer:
-    """Description from the keys of a Hugging Face config.
+    """Model description from a Hugging Face config.
 
     Parameters
     ----------
-    where : names it in messages
+    where : location of the config, for error messages
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_config(config: Config, where: str = "config.json") -> Transformer:
 
 
 def _llama(config: Config, family: str) -> Transformer:
-    """Rotary positions, root-mean-square norms, gated feed-forward networks."""
+    """Llama-like model: rotary embeddings, RMS norms, gated feed-forward networks."""
     bias: Biases = "query-key-value" if family == "qwen2" else "none"
     return Transformer(
         hidden=config["hidden_size"],
@@ -113,7 +113,7 @@ def _latent(config: Config) -> LatentAttention:
 
 
 def _gpt(config: Config) -> Transformer:
-    """Learned positions, layer norms, biases, dropout, tied embeddings."""
+    """GPT-2-like model: learned positions, layer norms, biases, dropout, tied embeddings."""
     return Transformer(
         hidden=config["n_embd"],
         layers=config["n_layer"],

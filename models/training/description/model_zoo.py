@@ -26,7 +26,7 @@ def known_models() -> tuple[str, ...]:
 
 
 def model(name: str | Mapping[str, Any]) -> Model:
-    """Description of a model: a name of the zoo, a Hugging Face ``config.json``, or its own keys.
+    """Model description by zoo name, by path of a Hugging Face ``config.json``, or from its keys.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Layers of a model as operations: forward, backward, weights, and what is kept between."""
+"""Layers of a model as differentiable operations: ops, weights, and saved data."""

@@ -1,6 +1,6 @@
-"""Adapters (LoRA, Hu et al. 2021, arXiv:2106.09685): thin products trained beside frozen weights.
+"""LoRA adapters (Hu et al. 2021, arXiv:2106.09685): thin trained GEMMs next to frozen weights.
 
-A frozen product makes the gradient of its input and no other, so that it keeps nothing for it.
+A GEMM with frozen weights computes no weight gradient, so it does not save its input.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ PRODUCTS: dict[str, Adapted] = {
 def with_adapters(
     operations: tuple[Operation, ...], model: Transformer, split: Split
 ) -> tuple[Operation, ...]:
-    """Operations of a layer as they are, or frozen and with the adapters that the model has.
+    """Operations of a layer with the model's adapters added and other weights frozen.
+
+    Without adapters in the model, the operations are returned unchanged.
 
     >>> from ..description.description import BlockOptions
     >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32,
@@ -69,7 +71,7 @@ def _rows_and_inputs(model: Transformer, split: Split) -> int:
 
 
 def freeze(operation: Operation) -> Operation:
-    """Operation whose weights are not trained.
+    """Copy of an operation with frozen weights.
 
     >>> from .operations import norm
     >>> split = Split(batch=1, sequence=4)
@@ -88,7 +90,7 @@ def freeze(operation: Operation) -> Operation:
 
 
 def _adapter(name: Adapted, model: Transformer, rank: int, split: Split) -> Operation:
-    """Adapter of a product of a layer, as one rank computes it."""
+    """Adapter of a GEMM of a layer, as one rank computes it."""
     t = split.tensor
     qkv = model.query_width + 2 * max(model.key_value_heads, t) * model.head_width
     heads, inside = model.heads * model.value_width, model.inner
@@ -104,9 +106,10 @@ def _adapter(name: Adapted, model: Transformer, rank: int, split: Split) -> Oper
 
 
 def _column_adapter(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
-    """Adapter of a product whose outputs are shared among the tensor-parallel ranks.
+    """Adapter of a column-parallel GEMM, whose outputs are divided among tensor-parallel ranks.
 
-    Both its products are shared so.  Its input is the product's own, gathered where that is.
+    Both adapter GEMMs are divided in the same way. The input is that of the GEMM, gathered if the
+    GEMM's input is gathered.
     """
     t, tokens = split.tensor, split.tokens
     down = _adapter_gemm(f"{name} adapter down", tokens, inputs, rank // t, split)
@@ -122,10 +125,11 @@ def _column_adapter(name: str, inputs: int, rank: int, outputs: int, split: Spli
 
 
 def _row_adapter(name: str, inputs: int, rank: int, outputs: int, split: Split) -> Operation:
-    """Adapter of a product whose inputs are shared among the tensor-parallel ranks.
+    """Adapter of a row-parallel GEMM, whose inputs are divided among tensor-parallel ranks.
 
-    Its first product shares them too, its second has shared outputs; with sequence parallelism an
-    all-to-all brings these to whole rows of a rank's own tokens (NeMo's ``a2a_experimental``).
+    The inputs of its first GEMM and the outputs of its second are divided. With sequence
+    parallelism, an all-to-all then gives each rank complete rows of its own tokens (NeMo's
+    ``a2a_experimental``).
     """
     t, tokens = split.tensor, split.tokens
     down = _adapter_gemm(f"{name} adapter down", tokens, inputs // t, rank, split)
@@ -147,12 +151,12 @@ def _row_adapter(name: str, inputs: int, rank: int, outputs: int, split: Split) 
 
 
 def _adapter_gemm(label: str, rows: int, inputs: int, outputs: int, split: Split) -> Operation:
-    """Product of an adapter: in the element type of activations, whatever other products take."""
+    """One GEMM of an adapter, always in the element type of activations."""
     return linear(label, rows, inputs, outputs, split, dtype=split.precision.activations)
 
 
 def _joined(name: str, what: str, numbers: int, split: Split, then: str = "") -> tuple[Work, ...]:
-    """Exchange of what the tensor-parallel ranks have of an adapter; none of one rank."""
+    """Collective that combines adapter results of tensor-parallel ranks; none for a single rank."""
     if split.tensor == 1:
         return ()
     label = f"{name} adapter {what}{then}"
@@ -160,7 +164,7 @@ def _joined(name: str, what: str, numbers: int, split: Split, then: str = "") ->
 
 
 def _sum(name: str, rows: int, width: int, split: Split, then: str = "") -> Work:
-    """What a product and its adapter make, added; backward the gradients of their input."""
+    """Sum of the results of a GEMM and its adapter; backward, of their input gradients."""
     dtype, one = split.precision.activations, (rows, width)
     size = float(split.width * rows * width)
     return memory_op(f"{name} adapter sum{then}", "aten::add", dtype, [one, one], size)

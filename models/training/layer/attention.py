@@ -1,4 +1,4 @@
-"""Attention of a layer: projections, rotation, and the core, fused or with scores in memory."""
+"""Attention of a layer: projections, rotary embedding, and a fused or unfused core."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MASK = 1  # B of a dropout mask per element
 
 
 def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:
-    """Operations from the norm's output to what is added to the residual stream.
+    """Operations of attention, from the output of the norm to the input of the residual sum.
 
     Examples
     --------
@@ -58,9 +58,9 @@ def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:
 
 
 def _projections(model: Transformer, split: Split) -> tuple[Operation, ...]:
-    """Queries, keys and values by one product.
+    """Query, key and value projection as one GEMM.
 
-    Where fewer heads of keys than ranks exist, each rank keeps a whole one.
+    If there are fewer key heads than ranks, each rank computes one complete key head.
     """
     outputs = model.query_width + 2 * max(model.key_value_heads, split.tensor) * model.head_width
     return (
@@ -74,7 +74,7 @@ def _projections(model: Transformer, split: Split) -> tuple[Operation, ...]:
 def _latent_projections(
     model: Transformer, latent: LatentAttention, split: Split
 ) -> tuple[Operation, ...]:
-    """Short vectors of every token on each rank, then heads of the rank's own."""
+    """Latent projections: latent vectors of all tokens on each rank, then the rank's own heads."""
     own, hidden = split.own_tokens, model.hidden
     query = model.heads * (latent.plain + latent.rotary)
     if latent.query_rank:
@@ -102,7 +102,7 @@ def _latent_projections(
 
 
 def _rotation(model: Transformer, split: Split) -> tuple[Operation, ...]:
-    """Rotary positions; none where positions are learned."""
+    """Rotary embedding; none if positions are learned."""
     if model.tokens.positions:
         return ()
     dtype, tokens = split.precision.activations, split.tokens
@@ -124,7 +124,7 @@ def _rotation(model: Transformer, split: Split) -> tuple[Operation, ...]:
 def _with_whole_sequences(
     model: Transformer, split: Split, core: Operation
 ) -> tuple[Operation, ...]:
-    """The core, between exchanges where ranks share heads in place of tokens."""
+    """Attention core, between all-to-alls if context-parallel ranks divide heads (Ulysses)."""
     if split.context == 1 or split.context_by != "ulysses":
         return (core,)
     entering = split.tokens * model.heads // split.tensor * model.head_width
@@ -138,13 +138,16 @@ def _with_whole_sequences(
 
 
 def _keys_and_values(model: Transformer, split: Split) -> int:
-    """Numbers of keys and values of a rank's tokens."""
+    """Number of elements of the keys and values of a rank's tokens."""
     shared = max(model.key_value_heads // split.tensor, 1)
     return split.tokens * shared * (model.head_width + model.value_width)
 
 
 def _fused_core(model: Transformer, split: Split) -> Operation:
-    """Flash attention (Dao 2023, arXiv:2307.08691): keeps queries, keys, values and a sum a row."""
+    """Flash attention (Dao 2023, arXiv:2307.08691).
+
+    It saves queries, keys, values and one sum per row.
+    """
     found = attention_blocks(model.attention.causal, split)
     ring = len(found) > 1 and split.context_by == "ring"
     if len(found) > 1 and not ring:
@@ -164,7 +167,7 @@ def _fused_core(model: Transformer, split: Split) -> Operation:
 
 
 def _fused_block(model: Transformer, split: Split, block: ScoreBlock) -> BlockWorks:
-    """Fused attention of some queries to some keys."""
+    """Ops of fused attention for one block of queries and keys."""
     dtype, (b, _) = split.precision.activations, split.documents
     heads, shared = _heads(model, split)
     shapes = (
@@ -195,9 +198,9 @@ def _fused_block(model: Transformer, split: Split, block: ScoreBlock) -> BlockWo
 
 
 def _written_core(model: Transformer, split: Split) -> Operation:
-    """Attention whose scores are written: product, softmax, dropout, product.
+    """Attention that writes its scores to memory: GEMM, softmax, dropout, GEMM.
 
-    It keeps queries, keys, values, the softmax, the dropout's result and its mask: 5 a s^2 b bytes
+    It saves queries, keys, values, the softmax, the dropout result and its mask: 5 a s^2 b bytes
     and 6 s b h (Korthikanti et al. 2022, arXiv:2205.05198, section 4.1).
     """
     dtype, width = split.precision.activations, split.width
@@ -230,6 +233,6 @@ def _written_core(model: Transformer, split: Split) -> Operation:
 
 
 def _heads(model: Transformer, split: Split) -> tuple[int, int]:
-    """Heads of queries, and of keys, of whose scores one rank computes some."""
+    """Number of query heads and of key heads that one rank computes."""
     ranks = split.tensor * (split.context if split.context_by == "ulysses" else 1)
     return model.heads // ranks, max(model.key_value_heads // ranks, 1)

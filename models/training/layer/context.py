@@ -1,9 +1,9 @@
-"""Context parallelism: how the ranks that share a sequence let every query meet every key it sees.
+"""Context parallelism: how ranks that share a sequence combine their queries with all keys.
 
-Round a ring (Liu et al. 2023, arXiv:2310.01889), keys and values go from rank to rank beside the
-scores with those before.  They may be gathered instead (Llama 3, Dubey et al. 2024,
-arXiv:2407.21783, section 3.3.2), or heads be shared while attention lasts (Ulysses, Jacobs et al.
-2023, arXiv:2309.14509).
+In ring attention (Liu et al. 2023, arXiv:2310.01889), keys and values move from rank to rank while
+scores with the previous ones are computed. Alternatively, they are gathered (Llama 3, Dubey et al.
+2024, arXiv:2407.21783, section 3.3.2), or ranks divide heads during attention (Ulysses, Jacobs et
+al. 2023, arXiv:2309.14509).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Works = tuple[Work, ...]
 
 
 class ScoreBlock(NamedTuple):
-    """Part of the scores of a sequence: each of so many queries with each of so many keys.
+    """Block of attention scores: a number of queries times a number of keys.
 
     Parameters
     ----------
-    causal : whether queries see only the keys before them, which are half of them
+    causal : True if queries attend only to earlier keys, which is half of the block
     """
 
     queries: int
@@ -30,18 +30,18 @@ class ScoreBlock(NamedTuple):
 
 
 class BlockWorks(NamedTuple):
-    """Ops of a block of scores."""
+    """Forward and backward ops of a block of scores."""
 
     forward: Work
     backward: Work
 
 
 def attention_blocks(causal: bool, split: Split) -> list[ScoreBlock | None]:
-    """Blocks that a rank computes, one for each rank whose keys it has in turn, its own first.
+    """Blocks of scores that a rank computes, one per rank whose keys it receives, its own first.
 
-    None where its queries see none of them.  Balanced, the rank has the i-th part from the
-    beginning and from the end: of any other rank's keys, all its queries see half, or half of them
-    all.
+    None if its queries do not attend to those keys. With balanced parts, the rank has the i-th part
+    from the start and from the end of the sequence: for the keys of another rank, either all its
+    queries attend to half of them, or half of its queries to all of them.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def attention_blocks(causal: bool, split: Split) -> list[ScoreBlock | None]:
 
 
 def gathered_blocks(blocks: Sequence[ScoreBlock | None]) -> list[ScoreBlock | None]:
-    """The same with all keys of the others at once.
+    """Blocks of scores if the keys of all other ranks are available at once.
 
     >>> half = ScoreBlock(4, 2, False)
     >>> gathered_blocks([ScoreBlock(4, 4, True), half, half, None])
@@ -81,14 +81,14 @@ def gathered_blocks(blocks: Sequence[ScoreBlock | None]) -> list[ScoreBlock | No
 def ring_attention_works(
     works: Sequence[BlockWorks | None], numbers: int, split: Split
 ) -> tuple[Works, Works]:
-    """Ops forward and backward while keys and values go round.
+    """Forward and backward ops of ring attention.
 
-    Each message travels beside the block before it.  Backward, their gradients follow them, and go
-    one step further, home.
+    Each message overlaps with the block before it. In the backward pass, the gradients of keys and
+    values follow them, and move one more step to return to their rank.
 
     Parameters
     ----------
-    numbers : of the keys and values of one rank
+    numbers : number of elements of the keys and values of one rank
     """
     last = len(works) - 1
     forward: list[Work] = []
@@ -124,7 +124,7 @@ def _message(direction: str, numbers: int, split: Split, beside: bool = False) -
 def gathered_attention_works(
     works: Sequence[BlockWorks | None], numbers: int, split: Split
 ) -> tuple[Works, Works]:
-    """Ops forward and backward, with all keys and values gathered before, and again backward."""
+    """Forward and backward ops of attention that gathers all keys and values, in both passes."""
     dtype, whole = split.precision.activations, numbers * split.context
     gather = collective_work("keys, values all-gather", "all-gather", CONTEXT, dtype, whole)
     again = gather._replace(label="keys, values all-gather again")
@@ -137,11 +137,11 @@ def gathered_attention_works(
 
 
 def heads_for_tokens(label: str, numbers: int, split: Split) -> Operation:
-    """Exchange of a rank's part of each sequence, all heads, for whole sequences of some heads.
+    """All-to-all from a part of each sequence with all heads to complete sequences with some heads.
 
     Parameters
     ----------
-    numbers : of the rank
+    numbers : number of elements on the rank
     """
     dtype = split.precision.activations
     one = collective_work(f"{label} all-to-all", "all-to-all", CONTEXT, dtype, numbers)

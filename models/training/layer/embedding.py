@@ -1,4 +1,4 @@
-"""Ends of a transformer: embeddings, and the output layer with its loss."""
+"""First and last layer of a transformer: embeddings, and the output layer with its loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .operations import (
 
 
 def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
-    """Rows of a table that is shared among the tensor-parallel ranks, and learned positions.
+    """Lookup in an embedding table divided among tensor-parallel ranks, plus learned positions.
 
     >>> from ..description.description import TokenOptions
     >>> learned = TokenOptions(positions=4)
@@ -60,7 +60,7 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
 
 
 def _patches(model: Transformer, patches: Patches, split: Split) -> tuple[Operation, ...]:
-    """Patches as vectors by a convolution whose windows touch, a class token, learned positions."""
+    """Patch embedding by a convolution, with a class token and learned positions."""
     dtype, h, side = split.precision.activations, model.hidden, patches.image // patches.patch
     images = (split.batch, patches.channels, patches.image, patches.image)
     weight = (h, patches.channels, patches.patch, patches.patch)
@@ -89,7 +89,7 @@ def _patches(model: Transformer, patches: Patches, split: Split) -> tuple[Operat
 
 
 def _positions(model: Transformer, split: Split) -> list[Operation]:
-    """Learned positions and kinds of segments, with the norm and dropout that follow them."""
+    """Learned position and segment embeddings, with the norm and dropout after them."""
     own, one = split.own_tokens, (split.own_tokens, model.hidden)
     dtype, size = split.precision.activations, float(split.width * split.own_tokens * model.hidden)
     if not model.tokens.positions:
@@ -115,10 +115,10 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
 
 
 def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
-    """Last norm, product with the vocabulary, cross-entropy of logits in fp32.
+    """Output layer: last norm, GEMM with the vocabulary, cross-entropy of fp32 logits.
 
-    A tied output layer has no weights of its own here; where it is on another pipeline stage than
-    the embedding, that stage holds a copy.
+    A tied output layer has no weights of its own here. If it is on another pipeline stage than the
+    embedding, that stage holds a copy.
     """
     own, plain = split.own_tokens, split.precision.activations
     wide = -(-model.vocabulary // split.tensor) * split.tensor  # padded, as Megatron-LM does
@@ -131,21 +131,21 @@ def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
 
 
 def _predictions(model: Transformer, split: Split) -> int:
-    """Rows of which something is predicted: tokens, or images."""
+    """Number of rows with a prediction: tokens, or images."""
     return split.batch if model.tokens.patches is not None else split.tokens
 
 
 def _pooler(model: Transformer, split: Split) -> list[Operation]:
-    """Layer of an encoder's first token."""
+    """Pooling layer of an encoder, applied to the first token."""
     if not (model.encoder and model.encoder.pooler):
         return []
     return [linear("pooler", split.batch, model.hidden, model.hidden, split, bias=True)]
 
 
 def _loss(model: Transformer, split: Split) -> Operation:
-    """Cross-entropy over a vocabulary that the tensor-parallel ranks share.
+    """Cross-entropy over a vocabulary divided among tensor-parallel ranks.
 
-    Three numbers a token are exchanged: the largest logit, its own, and the sum.
+    The ranks exchange three numbers per token: the largest logit, the target's logit, and the sum.
     """
     tokens, here = _predictions(model, split), -(-model.vocabulary // split.tensor)
     loss = cross_entropy(tokens, here, split)

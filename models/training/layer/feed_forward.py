@@ -1,4 +1,4 @@
-"""Feed-forward network of a layer: dense, or a mixture of experts with its exchange of tokens."""
+"""Feed-forward network of a layer: dense, or a mixture of experts with token exchange."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .operations import (
 
 
 def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Operation, ...]:
-    """Dense network: two products and what is between.
+    """Dense feed-forward network: two GEMMs with an activation between them.
 
     Parameters
     ----------
-    inner : its width; the model's unless said
+    inner : width of the network; default: that of the model
 
     Examples
     --------
@@ -43,11 +43,11 @@ def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Oper
 
 
 def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1) -> Operation:
-    """SwiGLU of gate and value side by side, or GELU; it keeps its input.
+    """SwiGLU of adjacent gate and value, or GELU; saves its input.
 
     Parameters
     ----------
-    batch : experts, each with ``rows`` rows of its own
+    batch : number of experts, each with ``rows`` rows
 
     Examples
     --------
@@ -74,10 +74,10 @@ def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1)
 
 
 def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operation, ...]:
-    """Mixture of experts: routed, exchanged, computed as grouped products, exchanged back.
+    """Mixture of experts: routing, token exchange, grouped GEMMs, exchange back.
 
-    Each rank has ``count / expert`` experts; their tokens come from all ranks of its expert group
-    (GShard, Lepikhin et al. 2020, arXiv:2006.16668).
+    Each rank has ``count / expert`` experts, and their tokens come from all ranks of its expert
+    group (GShard, Lepikhin et al. 2020, arXiv:2006.16668).
 
     Examples
     --------
@@ -119,16 +119,16 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
 
 
 def _rows_of_each_expert(pairs: int, here: int, split: Split) -> int:
-    """Tokens of each expert of a rank: those of all ranks of its groups, shared evenly."""
+    """Tokens per expert of a rank, from all ranks of its group, assuming equal load."""
     ways = split.tensor if split.sequence_parallel else 1
     return max(round(pairs * ways * split.imbalance / here), 1)
 
 
 def _selection(rows: int, experts: Experts, split: Split) -> Operation:
-    """Softmax of the router and choice of the best; a bias where that is learned.
+    """Router softmax and top-k selection, with a learned bias if the model has one.
 
-    The host waits for how many tokens go where, before it dispatches the library's exchange; a
-    low-latency one has room for all, and reads that on the GPU.
+    Before the library's token exchange, the host waits for the number of tokens per expert. The
+    low-latency exchange has space for all tokens and reads the counts on the GPU.
     """
     shape = ("fp32", (rows, experts.count))
     size = 4.0 * rows * experts.count
@@ -149,7 +149,7 @@ def _selection(rows: int, experts: Experts, split: Split) -> Operation:
 
 
 def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
-    """Rows that experts have chosen."""
+    """Gather of the rows that experts have chosen (expert choice)."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
     zeros = Work(
@@ -163,14 +163,14 @@ def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
 
 
 def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
-    """Tokens go to the router and to experts: their two gradients are added up."""
+    """Branch of tokens to router and experts; in the backward pass, the sum of both gradients."""
     dtype, size = split.precision.activations, float(split.width * rows * hidden)
     sums = memory_op("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
     return Operation((), (sums,))
 
 
 def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
-    """What experts make added up token by token."""
+    """Sum of the expert outputs of each token (expert choice)."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
     zeros = Work(
@@ -183,7 +183,7 @@ def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operatio
 
 
 def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
-    """Tokens times the sum of what the router gives them."""
+    """Multiplication of tokens by the sum of their router weights."""
     dtype, whole, column = split.precision.activations, (rows, hidden), (rows, 1)
     size, few = float(WIDTH[dtype] * rows * hidden), float(WIDTH[dtype] * rows)
     times = memory_op("weighting", "aten::mul", dtype, [whole, column], size)
@@ -199,14 +199,14 @@ def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
 
 
 def _selected(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
-    """Rows read where indices say."""
+    """Op that reads rows by index."""
     index = WIDTH["int64"] * pairs
     name = compute_signature("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
     return Work(label, name, 0.0, 2.0 * WIDTH[dtype] * pairs * hidden + index)
 
 
 def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
-    """Rows added to those that indices say."""
+    """Op that adds rows to indexed rows."""
     whole, some = (dtype, (rows, hidden)), (dtype, (pairs, hidden))
     moved = WIDTH[dtype] * (2.0 * rows * hidden + pairs * hidden) + WIDTH["int64"] * pairs
     return Work(
@@ -215,7 +215,7 @@ def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Wor
 
 
 def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
-    """Rows brought into the order of experts, or back."""
+    """Permutation of rows into expert order, or back."""
     dtype = split.precision.activations
     size = float(WIDTH[dtype] * pairs * hidden)
     one = memory_op("permutation", "aten::copy_", dtype, [(pairs, hidden)], size)
@@ -223,13 +223,13 @@ def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
 
 
 def _dispatch(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
-    """Tokens to the ranks of their experts; gradients come back from there."""
+    """Dispatch of tokens to the ranks of their experts; in the backward pass, gradients return."""
     there = _to_experts(pairs, rows, hidden, split, "tokens")
     return Operation(there, (_from_experts(pairs, hidden, split, " backward"),))
 
 
 def _combine(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
-    """What experts made back to the ranks of their tokens; gradients go there again."""
+    """Return of expert outputs to the ranks of their tokens; gradients go the other way."""
     there = _to_experts(pairs, rows, hidden, split, "gradients", " backward")
     return Operation((_from_experts(pairs, hidden, split),), there)
 
@@ -237,7 +237,7 @@ def _combine(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
 def _to_experts(
     pairs: int, rows: int, hidden: int, split: Split, what: str, then: str = ""
 ) -> tuple[Work, ...]:
-    """Exchange towards the experts, in an element type of its own: cast before, once a row."""
+    """All-to-all towards the experts in the ``dispatch`` type; rows are cast before it."""
     plain, dtype = split.precision.activations, split.precision.to_experts
     name = all_to_all_name(receive=split.shares, kernel=_kernel(split))
     there = _all_to_all(pairs, hidden, split, name, dtype, then)
@@ -256,15 +256,15 @@ def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work
 
 
 def _kernel(split: Split) -> str:
-    """Kernel of the exchange as its signature says it; "" for the library's own."""
+    """Kernel of the token exchange as written in its signature; "" for the library's all-to-all."""
     return "" if split.exchange == "normal" else split.exchange
 
 
 def exchange_buffers(experts: Experts, hidden: int, split: Split) -> float:
-    """B of the buffers of a low-latency exchange, which others write into: every token may come.
+    """Size in B of a rank's buffers for the low-latency exchange, with space for every token.
 
-    A row of each of the rank's tokens for every expert, to send and to receive, twice, for one
-    exchange after another (deepseek-ai/DeepEP, csrc/config.hpp, ``LowLatencyLayout``).
+    There is one row per token of the rank and expert, for sending and for receiving, twice because
+    consecutive exchanges alternate (deepseek-ai/DeepEP, csrc/config.hpp, ``LowLatencyLayout``).
 
     >>> split = Split(batch=1, sequence=128, expert=8, exchange="low-latency")
     >>> exchange_buffers(Experts(256, 8, 2048), 7168, split) / 2**30
@@ -278,7 +278,7 @@ def exchange_buffers(experts: Experts, hidden: int, split: Split) -> float:
 def _all_to_all(
     pairs: int, hidden: int, split: Split, name: str, dtype: str, then: str = ""
 ) -> Work:
-    """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
+    """All-to-all of tokens among the ranks that share experts; it ends with the busiest rank."""
     crowded = 1.0 if split.shares else split.imbalance
     numbers = round(pairs * hidden * crowded)
     width = split.precision.width(dtype)

@@ -1,4 +1,4 @@
-"""Convolutional networks: what each part of one does to images, forward and backward."""
+"""Convolutional networks: forward and backward ops of each part."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ OPTIONS = ("stride", "pad", "groups")
 
 
 class Images(NamedTuple):
-    """What goes from part to part: images of a micro-batch.
+    """Tensor between parts: images of a micro-batch.
 
     Parameters
     ----------
-    is_sample : whether they are the samples, of which nobody wants a gradient
+    is_sample : True for the input samples, which need no gradient
     """
 
     batch: int
@@ -40,17 +40,17 @@ class Images(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Their sizes."""
+        """Tensor shape: batch, channels, height, width."""
         return self[:4]
 
     @property
     def numbers(self) -> int:
-        """Numbers in all."""
+        """Total number of elements."""
         return self.batch * self.channels * self.height * self.width
 
 
 class NamedOperations(NamedTuple):
-    """Operations of one part, and B of what comes in."""
+    """Operations of one part with its name, and the size of its input in B."""
 
     name: str
     operations: tuple[Operation, ...]
@@ -58,7 +58,7 @@ class NamedOperations(NamedTuple):
 
 
 def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
-    """Parts of a network one after another, its loss last.
+    """Parts of a convolutional network in order, with the loss as the last one.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
 
 
 def _part(part: Part, images: Images, split: Split) -> tuple[list[Operation], Images]:
-    """Operations of a part, and the images that leave it."""
+    """Operations of a part, and its output images."""
     if isinstance(part, Repeated):
         return _chain(part.of * part.times, images, split)
     if isinstance(part, SummedBranches | JoinedBranches):
@@ -118,7 +118,7 @@ def _chain(parts: tuple[Part, ...], images: Images, split: Split) -> tuple[list[
 def _branches(
     part: SummedBranches | JoinedBranches, images: Images, split: Split
 ) -> tuple[list[Operation], Images]:
-    """Branches one after another, and how their results meet."""
+    """Operations of all branches and of their combination, and the output images."""
     summed = isinstance(part, SummedBranches)
     found: list[Operation] = []
     ends = []
@@ -140,7 +140,7 @@ def _branches(
 
 @dataclass(frozen=True)
 class _Line:
-    """A part as it is written: a word, numbers, options and flags."""
+    """Parsed text of a part: a word, numbers, options and flags."""
 
     text: str
     word: str
@@ -152,7 +152,7 @@ class _Line:
         return ScenarioError(f"workload.model: part '{self.text}' {why}")
 
     def number(self, place: int) -> int:
-        """A number after the word."""
+        """Number at this position after the word."""
         try:
             return int(self.numbers[place])
         except (IndexError, ValueError) as error:
@@ -161,7 +161,7 @@ class _Line:
             ) from error
 
     def pair(self, written: str) -> tuple[int, int]:
-        """Two sizes, ``1x7`` or twice ``3``."""
+        """Parse two sizes: ``1x7``, or ``3`` for both."""
         try:
             high, _, wide = written.partition("x")
             return int(high), int(wide or high)
@@ -170,12 +170,12 @@ class _Line:
 
 
 def _read_line(part: str) -> _Line:
-    """A line in its parts.
+    """Parse the text of a part.
 
     Raises
     ------
     ScenarioError
-        Names the word that is not known.
+        Names the unknown word.
     """
     word, *rest = part.split() or [""]
     options = dict(w.split("=", 1) for w in rest if "=" in w)
@@ -189,7 +189,7 @@ def _read_line(part: str) -> _Line:
 
 
 def _sides(line: _Line, kernel: tuple[int, int], images: Images) -> tuple[int, int, int]:
-    """Stride, height and width of what a window makes of images."""
+    """Stride, output height and output width of a window operation."""
     plain = "x".join(str((k - 1) // 2) for k in kernel)
     stride = int(line.options.get("stride", "1"))
     pads = line.pair(line.options.get("pad", plain))
@@ -206,7 +206,7 @@ def _sides(line: _Line, kernel: tuple[int, int], images: Images) -> tuple[int, i
 
 
 def _convolution(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
-    """Convolution, with its norm and what makes values below 0 zero; it keeps its input."""
+    """Convolution with its norm and ReLU, if any; saves its input."""
     outputs, kernel = line.number(0), line.pair(line.numbers[1] if line.numbers[1:] else "1")
     groups = int(line.options.get("groups", "1"))
     if images.channels % groups or outputs % groups:
@@ -245,7 +245,7 @@ def _convolution(line: _Line, images: Images, split: Split) -> tuple[list[Operat
 
 
 def _batch_norm(images: Images, split: Split) -> Operation:
-    """Norm of each channel over all images: read once for its mean, once to be scaled."""
+    """Batch norm: the input is read once for its statistics, and once to normalize it."""
     dtype, size = split.precision.activations, float(split.width * images.numbers)
     shape, row = (dtype, images.shape), ("fp32", (images.channels,))
     forward, backward = (row,) * 4, (row,) * 5  # weight, bias, means and variances, running too
@@ -263,7 +263,7 @@ def _batch_norm(images: Images, split: Split) -> Operation:
 
 
 def _relu(images: Images, split: Split) -> Operation:
-    """Values below 0 made 0, where they lie; what follows keeps the result."""
+    """In-place ReLU; the next operation saves its result."""
     dtype, size, shape = (
         split.precision.activations,
         float(split.width * images.numbers),
@@ -276,7 +276,7 @@ def _relu(images: Images, split: Split) -> Operation:
 
 
 def _sum(images: Images, output: Images, split: Split) -> Operation:
-    """What branches make, and backward what they make of the gradient of what they all take."""
+    """Sum of branches; in the backward pass, the sum of the gradients of their common input."""
     dtype, width = split.precision.activations, split.width
     forward, backward = (
         memory_op(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
@@ -286,7 +286,7 @@ def _sum(images: Images, output: Images, split: Split) -> Operation:
 
 
 def _joined(images: Images, split: Split) -> Operation:
-    """Channels of branches side by side; backward each takes its part where it lies."""
+    """Concatenation of branches along channels; backward, each branch reads its slice."""
     dtype, size = split.precision.activations, float(split.width * images.numbers)
     return Operation((memory_op("join", "aten::cat", dtype, [images.shape], size),))
 
@@ -302,7 +302,7 @@ def _dropout(images: Images, split: Split) -> Operation:
 
 
 def _pool(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
-    """Largest or mean of windows; ``average`` of whole images, or to so many points a side."""
+    """Max or average pooling over windows, over complete images, or to a given output size."""
     if line.word == "average":
         side = int(line.numbers[0]) if line.numbers else 1
         if side > min(images.height, images.width):
@@ -337,7 +337,7 @@ def _pool(line: _Line, images: Images, split: Split) -> tuple[list[Operation], I
 
 
 def _linear(line: _Line, images: Images, split: Split) -> tuple[list[Operation], Images]:
-    """Product of all numbers of an image, with a bias."""
+    """Linear layer over all elements of an image, with a bias."""
     outputs, inputs = line.number(0), images.numbers // images.batch
     one = linear("linear", images.batch, inputs, outputs, replace(split, tensor=1), bias=True)
     output = Images(images.batch, outputs, 1, 1)

@@ -1,4 +1,4 @@
-"""Layers of a model: sequences of operations, each with how many there are."""
+"""Layers of a model: named sequences of operations, with the number of each."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .recommender import recommender_operations
 
 @dataclass(frozen=True)
 class Layer:
-    """Sequence of operations with a name.
+    """Named sequence of operations.
 
     Parameters
     ----------
-    name : of a transformer ``embedding``, ``dense layer``, ``expert layer``, ``prediction layer``
-        or ``output``; else what the part is
-    operations : in order of the forward pass
-    entering : B of what comes in, which is all that full recomputation keeps
-    never_recomputed : whether it is not computed again where others are
+    name : for a transformer ``embedding``, ``dense layer``, ``expert layer``, ``prediction layer``
+        or ``output``; otherwise the kind of part
+    operations : operations in forward order
+    entering : size of the input in B, which is all that full recomputation saves
+    never_recomputed : True if it is not recomputed even when other layers are
     """
 
     name: str
@@ -35,57 +35,57 @@ class Layer:
 
     @cached_property
     def forward(self) -> tuple[Work, ...]:
-        """Ops forward."""
+        """Ops of the forward pass."""
         return tuple(w for o in self.operations for w in o.forward)
 
     @cached_property
     def backward(self) -> tuple[Work, ...]:
-        """Ops backward."""
+        """Ops of the backward pass."""
         return tuple(w for o in reversed(self.operations) for w in o.backward)
 
     @cached_property
     def weights(self) -> int:
-        """Parameters on this rank that are trained, those of experts left out."""
+        """Trained parameters on this rank outside experts."""
         return self._count(trained=True, expert=False)
 
     @cached_property
     def expert_weights(self) -> int:
-        """Parameters of experts on this rank that are trained."""
+        """Trained parameters on this rank in experts."""
         return self._count(trained=True, expert=True)
 
     @property
     def frozen(self) -> int:
-        """Parameters on this rank that are not trained, those of experts left out."""
+        """Frozen parameters on this rank outside experts."""
         return self._count(trained=False, expert=False)
 
     @property
     def frozen_experts(self) -> int:
-        """Parameters of experts on this rank that are not trained."""
+        """Frozen parameters on this rank in experts."""
         return self._count(trained=False, expert=True)
 
     def _count(self, trained: bool, expert: bool) -> int:
-        """Parameters of some operations."""
+        """Parameters of the operations that are trained (or not) and in experts (or not)."""
         return sum(o.weights for o in self.operations if (o.trained, o.expert) == (trained, expert))
 
     @property
     def tables(self) -> int:
-        """Parameters on this rank that the backward pass itself updates."""
+        """Parameters on this rank that the backward pass updates directly (embedding tables)."""
         return sum(o.tables for o in self.operations)
 
     @property
     def kept(self) -> float:
-        """Bytes kept from forward to backward."""
+        """Bytes saved from the forward to the backward pass."""
         return sum(o.kept for o in self.operations)
 
     @property
     def kept_for_weights(self) -> float:
-        """Bytes kept where gradients of weights wait."""
+        """Bytes saved for weight gradients that are computed later than input gradients."""
         return sum(o.kept_for_weights for o in self.operations)
 
 
 @lru_cache(maxsize=256)
 def dense_layer(model: Transformer, split: Split) -> Layer:
-    """Layer with a dense feed-forward network.
+    """Transformer layer with a dense feed-forward network.
 
     >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
     >>> dense_layer(tiny, Split(batch=1, sequence=4)).weights  # 12 h^2 + 13 h
@@ -96,13 +96,13 @@ def dense_layer(model: Transformer, split: Split) -> Layer:
 
 @lru_cache(maxsize=256)
 def expert_layer(model: Transformer, split: Split) -> Layer:
-    """Layer with a mixture of experts."""
+    """Transformer layer with a mixture of experts."""
     assert model.experts is not None  # noqa: S101  asked for where there are experts
     return _layer("expert layer", model, split, mixture(model, model.experts, split))
 
 
 def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation, ...]) -> Layer:
-    """Attention and network, each behind a norm (an encoder's come after, and take as long)."""
+    """Attention and network, each after a norm (before it in an encoder, at equal cost)."""
     own, h = split.own_tokens, model.hidden
     operations = (
         norm("attention norm", model.block.norm, own, h, split),
@@ -117,10 +117,10 @@ def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation
 
 @lru_cache(maxsize=256)
 def prediction_layer(model: Transformer, split: Split) -> Layer:
-    """Layer that predicts one more token, of what the layers before say and the token between.
+    """Multi-token prediction layer: predicts one more token from the last layer and the next token.
 
-    It has norms of both, a product that joins them, a layer like the last, and uses the embedding
-    and the output layer once more (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2).
+    It has a norm for each input, a GEMM that joins them, and a layer like the last one. It uses the
+    embedding and the output layer again (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2).
 
     >>> from ..description.description import BlockOptions
     >>> plain = BlockOptions(biases="none")
@@ -153,20 +153,20 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
 
 @lru_cache(maxsize=256)
 def embedding_layer(model: Transformer, split: Split) -> Layer:
-    """Embeddings, before the first layer."""
+    """Embedding layer, before the first transformer layer."""
     return Layer("embedding", with_adapters(embedding(model, split), model, split), 0.0)
 
 
 @lru_cache(maxsize=256)
 def output_layer(model: Transformer, split: Split) -> Layer:
-    """Output layer and loss, after the last layer."""
+    """Output layer and loss, after the last transformer layer."""
     entering = float(split.width * split.own_tokens * model.hidden)
     return Layer("output", with_adapters(output(model, split), model, split), entering)
 
 
 @lru_cache(maxsize=64)
 def whole_network(model: ImageNetwork | Recommender, split: Split) -> tuple[Layer, ...]:
-    """Layers of a model that is no transformer, in order.
+    """Layers of an image network or recommender, in order.
 
     >>> [layer.name for layer in whole_network(ImageNetwork(8, ("conv 4 3", "linear 10")),
     ...     Split(batch=1, sequence=1))]
@@ -179,7 +179,7 @@ def whole_network(model: ImageNetwork | Recommender, split: Split) -> tuple[Laye
 
 
 def all_layers(model: Model, split: Split) -> list[tuple[Layer, int]]:
-    """Layers of the whole model, and how many of each, in order.
+    """Layers of the complete model in order, each with its number.
 
     >>> tiny = Transformer(hidden=8, layers=3, heads=2, vocabulary=10, inner=32)
     >>> [(layer.name, n) for layer, n in all_layers(tiny, Split(batch=1, sequence=4))]

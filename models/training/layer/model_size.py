@@ -1,4 +1,4 @@
-"""Size of a model: its parameters, and the arithmetic that training it takes."""
+"""Size of a model: its parameters, and the flop of training it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BACKWARD = 2  # GEMMs backward per GEMM forward; one for frozen weights
 
 
 def parameters(model: Model) -> int:
-    """Parameters of a model, all experts, and adapters, included.
+    """Number of parameters of a model, including all experts and adapters.
 
     >>> from ..description.model_zoo import model as named
     >>> f"{parameters(named('llama3-8b')):,}"
@@ -23,7 +23,7 @@ def parameters(model: Model) -> int:
 
 
 def trained_parameters(model: Model) -> int:
-    """Parameters of a model that are trained: of one with adapters, theirs alone.
+    """Number of trained parameters; with adapters, only those of the adapters.
 
     >>> from dataclasses import replace
     >>> from ..description.description import Adapters
@@ -40,16 +40,16 @@ def trained_parameters(model: Model) -> int:
 
 
 def model_flop(model: Model, sequence: int, document: int = 0) -> float:
-    """Flop of one sequence, forward and backward, nothing run twice: what MFU counts.
+    """Flop of one sequence, forward and backward, without recomputation: the basis of MFU.
 
-    Products, and the scores that the mask leaves: half of ``s x s`` of a causal model.  Megatron-LM
-    and PaLM count all of them, which is this of a model that is not causal (Narayanan et al. 2021,
-    arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B).  Weights that are
-    frozen have no gradients: their products count twice, all others three times.
+    It counts GEMMs, and attention scores within the mask: half of ``s x s`` for a causal model.
+    Megatron-LM and PaLM count all scores, as here for a non-causal model (Narayanan et al. 2021,
+    arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B). Frozen weights
+    have no gradients, so their GEMMs count twice, and all others three times.
 
     Parameters
     ----------
-    document : tokens of each document that a sequence is packed of; 0 for one
+    document : tokens per document in a packed sequence; 0 for one document
 
     Examples
     --------

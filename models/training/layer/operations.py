@@ -1,7 +1,6 @@
-"""Operations that a layer is made of: ops forward and backward, what is kept between, weights.
+"""Differentiable operations of a layer: forward ops, backward ops, saved data and weights.
 
-An :class:`Operation` is differentiable: layers are sequences of them, run forward in order and
-backward in reverse.
+A layer is a sequence of :class:`Operation`, run forward in order and backward in reverse.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ class Work(NamedTuple):
 
     Parameters
     ----------
-    label : what it is for
+    label : purpose of the op
     signature : see ``docs/signatures.md``
-    flop, bytes : arithmetic of products; B moved, of a collective its size
-    group : of a collective, who takes part; ``RING`` of a message to the next rank or from the one
-        before
-    beside : how many of the ops that follow do not wait for it
-    of_weights : whether only the gradients of weights need it, which may wait
-    awaited : whether the host waits for its end before it dispatches more
+    flop, bytes : flop of GEMMs; bytes moved, or for a collective its size in B
+    group : participants of a collective; ``RING`` for a message to or from a neighbour in the ring
+    beside : number of following ops that do not wait for this one
+    of_weights : True if only weight gradients need it, so that it can be delayed
+    awaited : True if the host waits for its end before it dispatches more ops
     """
 
     label: str
@@ -48,19 +46,20 @@ class Work(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """A differentiable operation on one micro-batch.
+    """Differentiable operation on one micro-batch.
 
     Parameters
     ----------
-    forward, backward : ops, in order
-    kept : B kept from forward to backward
-    parameters : shapes of those that the rank holds of it, as their gradients are done
-    expert : whether they are of experts, which other ranks hold than other weights
-    core : B of what is kept that selective recomputation makes again, by running it again
-    tables : parameters that the backward pass itself updates, row by row
-    kept_for_weights : B kept where gradients of weights wait: inputs, and gradients of results
-    trained : whether its weights are; frozen ones have no gradients
-    channels : of a norm of images, whose means and variances are no parameters; 0 of others
+    forward, backward : ops in order
+    kept : size in B of the data saved from the forward to the backward pass
+    parameters : shapes of the rank's parameters, in the order in which their gradients are computed
+    expert : True if the parameters belong to experts, which other ranks share than other weights
+    core : part of ``kept``, in B, that selective recomputation recreates by running the op again
+    tables : number of parameters that the backward pass updates directly, row by row
+    kept_for_weights : size in B of the data saved for delayed weight gradients: inputs, and
+        gradients of results
+    trained : True if the weights are trained; frozen weights have no gradients
+    channels : channels of a batch norm, whose statistics are not parameters; 0 for other operations
     """
 
     forward: tuple[Work, ...] = ()
@@ -76,33 +75,34 @@ class Operation(NamedTuple):
 
     @property
     def weights(self) -> int:
-        """Parameters that the rank holds of it."""
+        """Number of parameters on the rank."""
         return sum(map(math.prod, self.parameters))
 
 
 @dataclass(frozen=True)
 class Split:
-    """Share of a micro-batch and of its layers that one rank has.
+    """Part of a micro-batch and of its layers that one rank processes.
 
     Parameters
     ----------
-    batch, sequence : sequences of a micro-batch, and tokens of each
-    tensor : ranks that share each layer
-    sequence_parallel : whether they share norms and dropouts, too, by tokens
-    context : ranks that share each sequence
-    context_by : how their queries meet all keys
-    balanced : whether each has a part of the beginning and one of the end, so that causal
-        attention is as much work for all (zigzag)
-    place : which of them it is, where that makes a difference
-    document : tokens of each document of a sequence, which see only their own; 0 for one document
-    expert : ranks that share the experts of a layer
-    imbalance : tokens of the busiest rank's experts, over the mean
-    exchange : how tokens go to experts: by the library's all-to-all, or by a kernel in which each
-        rank writes what it has for each other straight into that one's memory
-    shares : of a rank's tokens, those that go to the experts of each; () where ranks differ in what
-        nobody says, and all exchange as much as the busiest
-    fused_attention : whether scores are never written to memory (flash attention)
-    loss : ``fused``: one op each way; ``written`` as torch writes it
+    batch, sequence : sequences per micro-batch, and tokens per sequence
+    tensor : tensor-parallel degree
+    sequence_parallel : True if tensor-parallel ranks divide norms and dropouts by tokens
+    context : context-parallel degree
+    context_by : how context-parallel ranks combine their queries with all keys
+    balanced : True if each context-parallel rank has an early and a late part of the sequence, so
+        that causal attention is equal work for all (zigzag)
+    place : index of the rank among context-parallel ranks, if their work differs
+    document : tokens per document in a packed sequence, which attend only to their own document; 0
+        for one document
+    expert : expert-parallel degree
+    imbalance : tokens of the busiest rank's experts divided by the mean
+    exchange : how tokens are sent to experts: the library's all-to-all, or a kernel in which each
+        rank writes directly into the memory of the others
+    shares : tokens of a rank that go to the experts of each rank; () if unknown, in which case all
+        ranks exchange as much as the busiest
+    fused_attention : True if attention scores are never written to memory (flash attention)
+    loss : ``fused``: one op in each direction; ``written``: the ops of torch
     precision : element types
 
     Examples
@@ -130,12 +130,12 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch, of the part of its sequences that the rank has."""
+        """Tokens of a micro-batch in the rank's part of its sequences."""
         return self.batch * self.sequence // self.context
 
     @property
     def documents(self) -> tuple[int, int]:
-        """Documents of a micro-batch, and tokens of each.
+        """Number of documents of a micro-batch, and tokens of each.
 
         >>> Split(batch=2, sequence=1024, document=256).documents
         (8, 256)
@@ -145,17 +145,17 @@ class Split:
 
     @property
     def own_tokens(self) -> int:
-        """Tokens whose norms, dropouts and sums this rank computes."""
+        """Tokens for which this rank computes norms, dropouts and residual sums."""
         return self.tokens // self.tensor if self.sequence_parallel else self.tokens
 
     @property
     def width(self) -> float:
-        """Bytes of a number of an activation."""
+        """Bytes per element of an activation."""
         return WIDTH[self.precision.activations]
 
 
 def select_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, ...]:
-    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
+    """Selected ops of a chain, with overlap counts adapted to the remaining ops."""
     return tuple(
         work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
         for row, work in enumerate(works)
@@ -164,7 +164,7 @@ def select_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, .
 
 
 def compute_signature(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
-    """Signature of a compute op.
+    """Signature of a compute op, from its name and operands.
 
     >>> compute_signature("aten::mm", ("bf16", (4, 8)), ("bf16", (8, 2)))
     'compute:aten::mm bf16[4x8] bf16[8x2]'
@@ -176,11 +176,11 @@ def gemm_work(
     label: str, m: int, k: int, n: int, dtype: str, width: float, batch: int = 1,
     scales: tuple[float, float] = (0.0, 0.0), bias: bool = False,
 ) -> Work:  # fmt: skip
-    """Matrix product of m x k and k x n; ``width`` B for each number of the result.
+    """GEMM of an m x k and a k x n matrix; ``width`` is the size in B of each result element.
 
     Parameters
     ----------
-    scales : B of scales read with each number of both operands
+    scales : bytes of scales read with each element of the two operands
 
     Examples
     --------
@@ -210,12 +210,12 @@ def gemm_work(
 def memory_op(
     label: str, name: str, dtype: str, read: Iterable[tuple[int, ...]], written: float
 ) -> Work:
-    """Op that only moves bytes, of operands of one element type."""
+    """Op that only moves bytes, with operands of one element type."""
     return work_with_operands(label, name, tuple(Operand(dtype, shape) for shape in read), written)
 
 
 def work_with_operands(label: str, name: str, read: tuple[Operand, ...], written: float) -> Work:
-    """Op that only moves bytes: reads operands, and writes ``written`` B."""
+    """Op that only moves bytes: reads its operands, and writes ``written`` B."""
     signature = str(Signature("compute", name, read))
     return Work(label, signature, 0.0, sum(o.bytes for o in read) + written)
 
@@ -224,15 +224,17 @@ def quantize_works(
     label: str, rows: int, width: int, types: Precision, source: str, dtype: str,
     copies: int = COPIES, weights: bool = False,
 ) -> tuple[Work, ...]:  # fmt: skip
-    """Ops that bring a tensor into a type of few bits, or out of one: read once, written.
+    """Ops that convert a tensor to or from a low-precision type: read once, written.
 
-    Where its scale is the tensor's own largest number, it is read once more, before.  Nothing where
-    neither type is of few bits, or where it comes in this type and is not needed by columns, too.
+    If the scale is the tensor's own maximum, the tensor is read once more before. No op is needed
+    if neither type is of low precision, or if the tensor is already in the type and only needed by
+    rows.
 
     Parameters
     ----------
-    source, dtype : what it comes in, and is brought into
-    copies : by rows and by columns, or by rows alone; what comes scaled has its rows
+    source, dtype : element type before and after
+    copies : written copies: by rows and by columns, or by rows only; a scaled tensor already has
+        its rows
 
     Examples
     --------
@@ -259,12 +261,12 @@ def quantize_works(
 def collective_work(
     label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0, width: float = 0.0
 ) -> Work:
-    """Collective of a group, of a buffer of so many numbers.
+    """Collective of a group, on a buffer of ``numbers`` elements.
 
     Parameters
     ----------
-    width : B of a number with its share of a scale, of which the buffer is then bytes; that of its
-        type unless said
+    width : bytes per element including scales, which makes it a buffer of bytes; default: that of
+        its type
 
     Examples
     --------
@@ -287,20 +289,21 @@ def linear(
     batch: int = 1, expert: bool = False, input_dtype: str = "", gradient_dtype: str = "",
     is_sample: bool = False,
 ) -> Operation:  # fmt: skip
-    """Linear layer: a product forward, two backward.
+    """Linear layer: one GEMM forward, two backward.
 
-    Operands in a type of few bits are quantized before, for all products that take them: the input
-    forward, and the gradient backward, each by rows and by columns; weights after their update.
+    Low-precision operands are quantized before all GEMMs that use them: the input in the forward
+    pass and the gradient in the backward pass, each by rows and by columns; weights after their
+    update.
 
     Parameters
     ----------
-    dtype : of its operands; that of ``products`` unless said
+    dtype : element type of the operands; default: that of ``products``
     input_dtype, gradient_dtype : element types of the incoming input, and of the incoming gradient;
         default: that of ``activations``
     overlapped_work : op that may overlap with the weight gradient, once the input gradient is known
-    saves_input : whether its input is kept for it, and not already (and quantized) for another
-    batch : experts, each with ``rows`` rows of its own
-    is_sample : whether its input is the samples, of which nobody wants a gradient
+    saves_input : True if its input must be saved; False if another operation already saves it
+    batch : number of experts, each with ``rows`` rows
+    is_sample : True if its input is the samples, which need no gradient
 
     Examples
     --------
@@ -350,16 +353,16 @@ def column_parallel(
     bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
     input_dtype: str = "",
 ) -> Operation:  # fmt: skip
-    """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
+    """Column-parallel linear layer: outputs are divided among tensor-parallel ranks (Megatron's f).
 
-    With sequence parallelism its input is gathered, forward and once more backward, and only the
-    rank's own tokens of it are kept (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2).
-    What is exchanged backward runs beside the gradient of the weights, as in Megatron-LM.
+    With sequence parallelism its input is gathered, in the forward and again in the backward pass,
+    and only the rank's own tokens are saved (Korthikanti et al. 2022, arXiv:2205.05198, section
+    4.2.2). The backward collective overlaps with the weight gradient, as in Megatron-LM.
 
     Parameters
     ----------
-    rows : of the whole input
-    outputs : of all ranks
+    rows : rows of the complete input
+    outputs : outputs of all ranks
     """
     t, dtypes = split.tensor, split.precision.activations
     numbers, bias_here = batch * rows * inputs, bias
@@ -391,7 +394,7 @@ def row_parallel(
     bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
     gradient_dtype: str = "",
 ) -> Operation:  # fmt: skip
-    """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
+    """Row-parallel linear layer: inputs are divided among tensor-parallel ranks (Megatron's g)."""
     t, dtypes = split.tensor, split.precision.activations
     of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
                 expert=expert, gradient_dtype=gradient_dtype)  # fmt: skip
@@ -407,7 +410,7 @@ def row_parallel(
 
 
 def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operation:
-    """Norm of the last dimension: ``rms`` or ``layer``; it keeps its input.
+    """Norm of the last dimension, ``rms`` or ``layer``; saves its input.
 
     >>> norm("norm", "rms", 16, 8, Split(batch=1, sequence=16)).kept
     256.0
@@ -427,7 +430,7 @@ def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operatio
 
 
 def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> Operation:
-    """Sum with the residual stream, after a dropout that keeps a byte for each number."""
+    """Sum with the residual stream, after a dropout that saves one byte per element."""
     dtype, one = split.precision.activations, (rows, width)
     size = float(WIDTH[dtype] * rows * width)
     name = "aten::native_dropout" if dropout else "aten::add"
@@ -440,10 +443,10 @@ def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> 
 
 
 def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
-    """Loss of logits in fp32; the logarithms of all are kept.
+    """Cross-entropy loss of fp32 logits; saves the logarithms of all probabilities.
 
-    ``fused`` works in place, in as many passes as a vocabulary needs that ranks share; ``written``
-    are the ops of ``torch.nn.functional.cross_entropy``.
+    ``fused`` works in place, in as many passes as a vocabulary divided over ranks needs.
+    ``written`` uses the ops of ``torch.nn.functional.cross_entropy``.
 
     >>> [w.label for w in cross_entropy(4, 8, Split(1, 4, loss="written")).forward]
     ['loss', 'loss of classes']

@@ -1,4 +1,4 @@
-"""Precision: the element type of each class of tensors, and the scales of those of few bits."""
+"""Precision: the element type of each class of tensors, and scales of low-precision types."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ COPIES = 2  # copies of quantized operands: by rows and by columns, the summed d
 
 @dataclass(frozen=True)
 class Scales:
-    """Scales of numbers of few bits.
+    """Scaling factors of low-precision numbers.
 
     Parameters
     ----------
-    block : numbers of a row, or of a column, that share a scale; 0 for one of a whole tensor
-    dtype : of each
-    square : whether of weights block x block numbers share one
-    current : whether the largest number of a tensor is looked for before it is scaled; else its
-        scale is of steps before, or of blocks, which are at hand
+    block : elements of a row or column that share a scale; 0 for one scale per tensor
+    dtype : element type of the scales
+    square : True if block x block weights share a scale
+    current : True if the tensor's maximum is computed before it is scaled (current scaling);
+        otherwise the scale comes from earlier steps or from blocks
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Scales:
     current: bool = False
 
     def bytes_each(self, weights: bool = False) -> float:
-        """B of scales for each number; nothing where one is of a whole tensor."""
+        """Bytes of scales per element; 0 if there is one scale per tensor."""
         if not self.block:
             return 0.0
         return SCALE_WIDTH[self.dtype] / self.block ** (2 if weights and self.square else 1)
@@ -54,17 +54,17 @@ class Precision:
 
     Parameters
     ----------
-    weights, activations : as they are stored
-    products : as matrix products of layers take their operands; attention, router and output layer
-        take those of ``activations``
-    gradients : as they are added up over micro-batches
-    communication : of gradients on the network
-    dispatch : of tokens on their way to experts, and of gradients on theirs; that of
-        ``activations`` unless said.  What comes back from experts is in that of ``activations``
-    frozen : weights that are not trained, as they are stored; that of ``weights`` unless said
-    master, moments : of the optimizer's own copy of the weights, and of its two moments; weights in
-        the element type of ``master`` have no such copy
-    scales : of whatever is of a type in ``SCALED``
+    weights, activations : element types of stored weights and activations
+    products : element type of GEMM operands in layers; attention, router and output layer use that
+        of ``activations``
+    gradients : element type in which gradients accumulate over micro-batches
+    communication : element type of gradients on the network
+    dispatch : element type of tokens sent to experts, and of their gradients; default: that of
+        ``activations``, which is always the type of expert outputs
+    frozen : element type of stored frozen weights; default: that of ``weights``
+    master, moments : element types of the optimizer's master weights, and of its two moments;
+        weights stored in the type of ``master`` have no master copy
+    scales : scaling factors of types in ``SCALED``
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Precision:
 
     @property
     def of_frozen(self) -> str:
-        """Element type of weights that are not trained.
+        """Element type of frozen weights.
 
         >>> PRECISIONS["fp8"].of_frozen
         'bf16'
@@ -104,7 +104,7 @@ class Precision:
 
     @property
     def to_experts(self) -> str:
-        """Element type of what is sent to experts.
+        """Element type of data sent to experts.
 
         >>> PRECISIONS["bf16"].to_experts
         'bf16'
@@ -112,11 +112,11 @@ class Precision:
         return self.dispatch or self.activations
 
     def width(self, dtype: str, weights: bool = False) -> float:
-        """B of a number of a type, with its share of a scale.
+        """Bytes per element of a type, including its share of a scale.
 
         Parameters
         ----------
-        weights : whether it is one of the weights
+        weights : True for elements of weights
 
         Examples
         --------
@@ -128,7 +128,7 @@ class Precision:
 
     @property
     def weight_bytes(self) -> float:
-        """B of a weight as it is stored, and as products take it where that is otherwise.
+        """Bytes per weight: the stored weight, plus its copies in the GEMM type, if any.
 
         >>> PRECISIONS["bf16"].weight_bytes, PRECISIONS["mxfp8"].weight_bytes
         (2, 4.0625)
@@ -137,7 +137,7 @@ class Precision:
 
     @property
     def frozen_bytes(self) -> float:
-        """B of a weight that is not trained, likewise.
+        """Bytes per frozen weight: the stored weight, plus its copies in the GEMM type, if any.
 
         >>> Precision(products="fp8", frozen="fp8").frozen_bytes
         2.0
@@ -151,22 +151,22 @@ class Precision:
 
     @property
     def optimizer_bytes(self) -> float:
-        """Bytes of the optimizer for each parameter: master weights and two moments."""
+        """Bytes per parameter of the optimizer: master weights and two moments."""
         return WIDTH[self.master] * self.has_master + 2 * self.width(self.moments)
 
     @property
     def host_bytes(self) -> float:
-        """Bytes of the optimizer for each parameter where it is the host's, with a copy of all."""
+        """Bytes per parameter of an offloaded optimizer, which always has a copy of the weights."""
         return WIDTH[self.master] + 2 * self.width(self.moments)
 
     @property
     def has_master(self) -> bool:
-        """Whether the optimizer keeps a copy of the weights of its own."""
+        """True if the optimizer keeps master weights."""
         return self.weights != self.master
 
     @property
     def state_bytes(self) -> float:
-        """Bytes for each parameter: weight, gradient, optimizer."""
+        """Bytes per parameter of weight, gradient and optimizer state."""
         stored = self.width(self.weights, weights=True)
         return stored + WIDTH[self.gradients] + self.optimizer_bytes
 

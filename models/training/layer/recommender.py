@@ -1,4 +1,4 @@
-"""Recommendation models: tables that ranks share, products of embeddings, networks of all ranks."""
+"""Recommendation models: sharded embedding tables, dot products, and replicated networks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .operations import (
 
 
 def recommender_operations(model: Recommender, split: Split) -> dict[str, tuple[Operation, ...]]:
-    """Operations of the tables, of the networks before and after, and of the products between.
+    """Operations of the tables, of the networks before and after, and of the dot products.
 
-    ``split.expert`` ranks share the tables evenly, and exchange what they look up for each other's
+    ``split.expert`` ranks divide the tables evenly, and exchange the embeddings of each other's
     samples (Naumov et al. 2019, arXiv:1906.00091, section 4).
 
     Examples
@@ -44,7 +44,7 @@ def recommender_operations(model: Recommender, split: Split) -> dict[str, tuple[
 
 
 def _tables(model: Recommender, split: Split) -> tuple[Operation, ...]:
-    """Rows that are looked up, and updated where they lie as soon as their gradient is there."""
+    """Table lookups; backward, rows are updated in place once their gradient is known."""
     dtype, ranks = split.precision.activations, split.expert
     rows, looked = sum(model.tables) // ranks, split.batch * len(model.tables) * model.lookups
     size = float(split.width * looked * model.width)
@@ -84,7 +84,7 @@ def _network(name: str, widths: tuple[int, ...], split: Split) -> tuple[Operatio
 
 
 def _products(model: Recommender, split: Split, vectors: int, pairs: int) -> Operation:
-    """Products of each two vectors of a sample, beside the dense one."""
+    """Dot products of every two vectors of a sample, including the dense one."""
     dtype, width = split.precision.activations, split.width
     every = gemm_work("products", vectors, model.width, vectors, dtype, width, split.batch)
     back = gemm_work("products backward", vectors, vectors, model.width, dtype, width, split.batch)

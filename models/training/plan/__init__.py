@@ -1,1 +1,1 @@
-"""Parallel plans: schedules, stages, exchanges of gradients, and the memory that they need."""
+"""Parallel plans: schedules, stages, gradient exchanges, and memory needs."""

@@ -1,4 +1,4 @@
-"""Bubble of a pipeline: what of an iteration a stage has nothing to do, as others are not done."""
+"""Pipeline bubble: time of an iteration in which a stage is idle because others are not done."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ BUBBLE = Metric(
 def bubble_shares(
     result: Result, edges: NDArray[np.int64], stages: int
 ) -> NDArray[np.float64] | None:
-    """(k,) bubble of each iteration; None where no time by box was kept.
+    """Fraction of each iteration that is pipeline bubble, shape (k,), or None.
 
-    Of equal stages it is the papers' bubble over the whole: (p - 1) / (m + p - 1) of GPipe and
-    1F1B (Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1, whose ratio is to the rest).
+    None if the run kept no time breakdown. With equal stages it equals the published bubble as a
+    fraction of the iteration: (p - 1) / (m + p - 1) for GPipe and 1F1B (Narayanan et al. 2021,
+    arXiv:2104.04473, section 2.2.1, which divides by the time without the bubble).
 
     Parameters
     ----------
-    edges : (k + 1,) ticks at which iterations begin and end
+    edges : (k + 1,) ticks at which iterations start and end
+    stages : number of pipeline stages
     """
     if stages == 1:
         return np.zeros(len(edges) - 1)

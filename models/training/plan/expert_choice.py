@@ -1,4 +1,4 @@
-"""ExpertChoice of tokens to experts: how many each gets, and how much the busiest rank's get."""
+"""Assignment of tokens to experts: tokens per expert, and load of the busiest rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ExpertChoice:
 
     Parameters
     ----------
-    counts : of tokens, or of anything in proportion, expert by expert
+    counts : tokens per expert, or any numbers in proportion to them
     round_robin : True if experts are assigned to ranks in turn, one each; otherwise each rank has a
         block of consecutive experts
 
@@ -29,11 +29,11 @@ class ExpertChoice:
     round_robin: bool
 
     def busiest_over_mean(self, ranks: int) -> float:
-        """Tokens of the busiest rank's experts over the mean, where so many ranks share them."""
+        """Tokens of the busiest rank divided by the mean, for this number of ranks."""
         return max(self._counts_of_ranks(ranks)) * ranks / sum(self.counts)
 
     def shares(self, ranks: int) -> tuple[int, ...]:
-        """(ranks,) tokens that go to each rank's experts, of so many that a rank has; () for equal.
+        """Tokens sent to each rank's experts, shape (ranks,), per fixed large number; () if equal.
 
         >>> ExpertChoice((30, 10, 10, 10), round_robin=False).shares(2)
         (666666667, 333333333)
@@ -57,7 +57,7 @@ class ExpertChoice:
 
 
 def zipf_choice(experts: int, exponent: float) -> ExpertChoice:
-    """The k-th most chosen expert gets a share in proportion to k to the power of ``-exponent``.
+    """Zipf distribution: the k-th most chosen expert gets tokens as ``k ** -exponent``.
 
     >>> [round(zipf_choice(8, exponent).busiest_over_mean(8), 3) for exponent in (0.0, 1.0)]
     [1.0, 2.943]

@@ -1,4 +1,4 @@
-"""Exchange of gradients and weights among data-parallel ranks: buckets, and volumes of ZeRO."""
+"""Gradient and weight exchange among data-parallel ranks: buckets, and ZeRO volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA, EXPERT_DATA = "data", "expert data"  # groups of ranks that hold the same 
 
 
 def gradient_reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
-    """All-reduce of gradients; a reduce-scatter where ZeRO shares what is made of them.
+    """All-reduce of gradients; a reduce-scatter if ZeRO shards their result.
 
     >>> plan = ParallelPlan(batch=8, sequence=8, data=8, zero=1)
     >>> gradient_reduction(plan, "data", 10, "x").signature
@@ -36,11 +36,11 @@ def gradient_reduction(plan: ParallelPlan, group: str, numbers: int, label: str)
 def weight_gather(
     plan: ParallelPlan, group: str, numbers: int, label: str, dtype: str = ""
 ) -> Work:  # fmt: skip
-    """All-gather of weights that ZeRO shares, or that were updated in shares.
+    """All-gather of weights that ZeRO shards, or that were updated in shards.
 
     Parameters
     ----------
-    dtype : in which they are stored; that of ``weights`` unless said
+    dtype : element type of the stored weights; default: that of ``weights``
     """
     dtype = dtype or plan.precision.weights
     width = plan.precision.width(dtype, weights=True)
@@ -48,15 +48,16 @@ def weight_gather(
 
 
 def group_of(plan: ParallelPlan, operation: Operation) -> str:
-    """Group of the ranks that hold the same weights of an operation.
+    """Name of the group of ranks that hold the same weights of an operation.
 
-    Experts that nobody shares out are weights like others (Megatron-LM, ``param.allreduce``).
+    Experts that are not sharded over ranks count as ordinary weights (Megatron-LM,
+    ``param.allreduce``).
     """
     return EXPERT_DATA if operation.expert and plan.expert > 1 else DATA
 
 
 def bucket_copy_in_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
-    """Gradients of an operation, each scaled into its bucket, as torch's DDP does it.
+    """Ops that scale each gradient of an operation into its bucket, as torch's DDP does.
 
     >>> from ..layer.operations import Operation
     >>> plan = ParallelPlan(batch=8, sequence=8, data=8, reducer="ddp")
@@ -75,14 +76,14 @@ def bucket_copy_in_works(plan: ParallelPlan, operation: Operation) -> tuple[Work
 
 
 def bucket_copy_out_works(plan: ParallelPlan, shapes: Iterable[Shape]) -> list[Work]:
-    """Gradients of a bucket copied back, once it is reduced."""
+    """Ops that copy the gradients of a bucket back once it is reduced."""
     return [_copy_work("gradient from its bucket", plan.precision.gradients, s) for s in shapes]
 
 
 def batch_norm_broadcasts(operations: Iterable[Operation]) -> list[Work]:
-    """Means, variances and counters of norms of images, sent to all ranks before a forward pass.
+    """Broadcasts of batch-norm statistics to all ranks before a forward pass.
 
-    torch's DDP: those of one element type in one buffer (``broadcast_buffers``).
+    torch's DDP sends all statistics of one element type in one buffer (``broadcast_buffers``).
 
     >>> [work.label for work in batch_norm_broadcasts([Operation(channels=8)])][:2]
     ['statistics of norms joined', 'statistics of norms']
@@ -113,7 +114,7 @@ def _copy_work(label: str, dtype: str, shape: Shape) -> Work:
 
 
 def replica_count(plan: ParallelPlan, group: str) -> int:
-    """Ranks that hold the same weights; in a pipeline from both ends those of two stages.
+    """Number of ranks that hold the same weights; DualPipe counts the ranks of both stages.
 
     >>> replica_count(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
     4
@@ -123,17 +124,16 @@ def replica_count(plan: ParallelPlan, group: str) -> int:
 
 
 def bucket_size(plan: ParallelPlan, part: int) -> float:
-    """Parameters that a bucket of a part of the model holds before it is closed.
+    """Number of parameters at which a bucket of a model part is closed.
 
-    Only the first part has more buckets than one, since nothing in the pipeline runs before its
-    forward pass or after its backward pass.  Megatron-LM, core/distributed/
-    distributed_data_parallel.py: ``bucket_size = None`` where the pipeline rank is more than 0;
-    training/training.py: ``disable_bucketing`` of chunks after the first.  ZeRO-3 exchanges a layer
-    at a time in all parts.
+    Only the first part has more than one bucket, since no other stage waits for its forward and
+    backward pass. Megatron-LM, core/distributed/distributed_data_parallel.py: ``bucket_size =
+    None`` for pipeline ranks above 0; training/training.py: ``disable_bucketing`` for chunks after
+    the first. ZeRO-3 exchanges one layer at a time in all parts.
 
     Parameters
     ----------
-    part : as ``model_parts_of_stage`` counts; of a pipeline from both ends it is on two stages
+    part : index of the part as in ``model_parts_of_stage``; with DualPipe a part is on two stages
 
     Examples
     --------
@@ -147,7 +147,7 @@ def bucket_size(plan: ParallelPlan, part: int) -> float:
 
 
 def ddp_buckets(types: Precision) -> tuple[int, int]:
-    """Parameters of the first bucket and of others, where torch's DDP is told none.
+    """Default bucket sizes of torch's DDP, in parameters: of the first bucket, and of the others.
 
     torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB, and DistributedDataParallel's
     ``bucket_cap_mb``, 25 MiB.
@@ -161,16 +161,16 @@ def ddp_buckets(types: Precision) -> tuple[int, int]:
 
 
 def fill_buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:
-    """Numbers of consecutive gradients in each bucket: closed once it holds ``most``.
+    """Indices of consecutive gradients in each bucket; a bucket is closed once it holds ``most``.
 
-    The rule of PyTorch's DDP, in the order in which gradients were done in its first step (Li et
-    al. 2020, arXiv:2006.15704, section 3.2.3), and of Megatron-LM, in the reverse order of
-    parameters (core/distributed/param_and_grad_buffer.py).
+    This is the rule of PyTorch's DDP, in the order in which gradients became ready in its first
+    step (Li et al. 2020, arXiv:2006.15704, section 3.2.3), and of Megatron-LM, in reverse parameter
+    order (core/distributed/param_and_grad_buffer.py).
 
     Parameters
     ----------
-    sizes : of gradients, parameter by parameter
-    first : what the first bucket holds; 0 for as much as others
+    sizes : gradient size of each parameter
+    first : size of the first bucket; 0 for the size of the others
 
     Examples
     --------

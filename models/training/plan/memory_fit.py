@@ -1,4 +1,4 @@
-"""Fit of a training step into memory, and what would make it fit."""
+"""Memory check of a training step, and changes that would make it fit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parall
 
 
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
-    """Memory of the stage that needs most.
+    """Memory of the stage that needs the most.
 
     >>> from ..description.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
@@ -39,11 +39,11 @@ def require_fit(
     reserve: Bytes = RESERVE,
     host: tuple[Bytes, int] | None = None,
 ) -> None:
-    """Refuse a plan that does not fit, with what would make it fit.
+    """Raise an error for a plan that does not fit into memory, with changes that would make it fit.
 
     Parameters
     ----------
-    host : memory of a machine's host, where it is known, and GPUs of the machine
+    host : host memory of a machine, and its number of GPUs; None if unknown
 
     Raises
     ------
@@ -76,12 +76,12 @@ def require_fit(
 def require_host_fit(
     model: Model, plan: ParallelPlan, memory: Bytes | None, gpus: int, reserve: Bytes = RESERVE
 ) -> None:
-    """Refuse an optimizer that the memory of a machine's host has no room for.
+    """Raise an error if an offloaded optimizer does not fit into a machine's host memory.
 
     Parameters
     ----------
-    memory : of the host; None where nobody says it
-    gpus : of a machine, on which ranks lie one after another
+    memory : host memory in B; None if unknown
+    gpus : number of GPUs per machine; ranks are placed in order
 
     Raises
     ------
@@ -120,7 +120,7 @@ def require_host_fit(
 
 
 def host_memory(model: Model, plan: ParallelPlan, gpus: int, reserve: Bytes = RESERVE) -> Bytes:
-    """Most that the ranks of one machine have on its host, B."""
+    """Largest memory that the ranks of one machine need on its host, in B."""
     each = [one.host for one in memory_of_stages(model, plan, reserve)]
     ranks = np.repeat(each, plan.tensor * plan.copies)
     return float(np.add.reduceat(ranks, np.arange(0, len(ranks), gpus)).max())
@@ -133,7 +133,7 @@ def _fitting_changes(
     reserve: Bytes,
     host: tuple[Bytes, int] | None,
 ) -> Iterator[str]:
-    """Changes of one setting, on as many GPUs, with which it fits: the cheapest first."""
+    """Changes of a single setting, on the same GPUs, that make the plan fit; cheapest first."""
     for words, changed in _changes(plan):
         try:
             changed.check(model)
@@ -149,7 +149,7 @@ def _fitting_changes(
 
 
 def _changes_of_layers(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
-    """More layers that are computed again, where some are."""
+    """Plans that recompute more layers, if the plan recomputes some."""
     if plan.recompute_layers:
         yield "memory.recompute_layers: null", replace(plan, recompute_layers=0)
 
@@ -182,7 +182,7 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
 
 
 def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> str:
-    """Changes that together make it fit, on as many GPUs or the fewest more, in words."""
+    """Message about several changes that together make the plan fit, on the fewest GPUs."""
     none = f"no plan of it fits on up to {MOST * plan.ranks} GPUs; take a smaller model, shorter "
     none += "sequences, or GPUs with more memory"
     if reserve >= capacity:
@@ -200,7 +200,7 @@ def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve:
 
 
 def _smallest_plans(plan: ParallelPlan, ranks: int) -> Iterator[ParallelPlan]:
-    """Plans that need least memory on so many GPUs, those that share the model least first."""
+    """Plans with the least memory on this number of GPUs, those with the least sharding first."""
     doubled = [2**k for k in range(ranks.bit_length())]
     degrees = [(plan.tensor * a, plan.pipeline * b) for a in doubled for b in doubled]
     for tensor, pipeline in sorted(degrees, key=lambda d: (d[0] * d[1], d[1])):
@@ -222,7 +222,7 @@ def _smallest_plans(plan: ParallelPlan, ranks: int) -> Iterator[ParallelPlan]:
 def _needed_changes(
     model: Model, plan: ParallelPlan, small: ParallelPlan, capacity: Bytes, reserve: Bytes
 ) -> dict[str, Any]:
-    """Fields of a plan that fits which it would not fit without, by name."""
+    """Changed fields of a fitting plan without which it would not fit, by name."""
     for name in KEPT:
         back = small.with_value(name, getattr(plan, name))
         if _fits(model, back, capacity, reserve):
@@ -242,7 +242,7 @@ def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> 
 
 
 def _message_text(changes: dict[str, Any]) -> Iterator[str]:
-    """Settings as a scenario has them.
+    """Settings in scenario notation.
 
     >>> list(_message_text({"sequence_parallel": True, "zero": 3}))
     ['parallel.sequence: true', 'parallel.zero: 3']

@@ -1,4 +1,4 @@
-"""Parallel plan of a training step, and the rules that a plan keeps."""
+"""Parallel plan of a training step, and the rules that a valid plan satisfies."""
 
 from __future__ import annotations
 
@@ -20,44 +20,48 @@ BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 dat
 
 @dataclass(frozen=True)
 class ParallelPlan:
-    """Degrees of parallelism, batch, schedule, and what is shared or computed twice.
+    """Parallel plan: degrees of parallelism, batch, schedule, sharding and recomputation.
 
     Parameters
     ----------
-    batch, micro_batch : sequences of a step of the whole job; that a rank takes at a time
-    sequence : tokens of each
-    tensor, pipeline, data, context : degrees; ranks in all are their product
-    context_by : how the queries of ranks that share sequences meet all keys
-    balanced : whether each of these has a part of the beginning and one of the end (zigzag)
-    document : tokens of each document of a sequence, which see only their own; 0 for one document
-    expert : ranks with equal weights that share the experts of a layer
-    sequence_parallel : whether tensor-parallel ranks share norms and dropouts by tokens
-    chunks : parts of the model on each pipeline stage (interleaved where more than one)
-    schedule : of micro-batches in the pipeline
-    ends : layers that the embedding, and the output layer, stand for where stages share them out
-    zero : stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients too, 3
-        weights too
-    recompute : what is computed again backward: nothing, attention's core, or whole layers
-    recompute_layers : of ``full``, how many layers of each chunk, the first ones; 0 for all
-    bucket : parameters whose gradients are reduced together in the first part of the model; each
-        other part in a pipeline is one bucket (``gradients.bucket_size``)
-    first_bucket : those of the first bucket, where it is smaller; 0 where it is not
-    reducer : where gradients lie that are reduced: ``megatron`` has them in buckets as they are
-        made; ``ddp`` scales each into its bucket and copies it back, and sends means and variances
-        of norms of images round before each step (torch's DistributedDataParallel)
-    overlap : whether gradients are reduced while others are computed
-    gather_ahead : whether weights that were updated in shares (ZeRO 1 and 2) are gathered, in the
-        same buckets, during the next step's first forward pass, not all of them behind the update
-    fused_attention : whether scores are never written to memory
-    loss : one op each way, or the ops of torch's cross-entropy
-    imbalance : tokens of the busiest rank's experts, over the mean
-    exchange : how tokens go to experts and back
-    routing : how often each expert is chosen, from which the same follows; None for equally often
+    batch, micro_batch : sequences per step of the complete job, and per micro-batch of a rank
+    sequence : tokens per sequence
+    tensor, pipeline, data, context : parallel degrees; their product is the number of ranks
+    context_by : how context-parallel ranks combine their queries with all keys
+    balanced : True if each context-parallel rank has an early and a late part of the sequence
+        (zigzag)
+    document : tokens per document in a packed sequence, which attend only to their own document; 0
+        for one document
+    expert : expert-parallel degree: ranks with equal other weights that share the experts of a
+        layer
+    sequence_parallel : True if tensor-parallel ranks divide norms and dropouts by tokens
+    chunks : model chunks per pipeline stage (interleaved if more than one)
+    schedule : pipeline schedule
+    ends : number of layers that the embedding, and the output layer, count as in the layer split
+    zero : ZeRO stage: 1 shards the optimizer, 2 also gradients, 3 also weights
+    recompute : what is recomputed in the backward pass: nothing, the attention core, or complete
+        layers
+    recompute_layers : with ``full``, number of layers per chunk that are recomputed, counted from
+        the first; 0 for all
+    bucket : parameters per gradient bucket in the first part of the model; every other part of a
+        pipeline is one bucket (``gradients.bucket_size``)
+    first_bucket : parameters of the first bucket if it is smaller; 0 otherwise
+    reducer : location of gradients for reduction: ``megatron`` writes them into buckets directly;
+        ``ddp`` scales each into its bucket and copies it back, and broadcasts batch-norm statistics
+        before each step (torch's DistributedDataParallel)
+    overlap : True if gradients are reduced while others are computed
+    gather_ahead : True if weights updated in shards (ZeRO 1 and 2) are gathered, bucket by bucket,
+        during the first forward pass of the next step in place of after the update
+    fused_attention : True if attention scores are never written to memory
+    loss : one op in each direction, or the ops of torch's cross-entropy
+    imbalance : tokens of the busiest rank's experts divided by the mean
+    exchange : how tokens are sent to experts and back
+    routing : how often each expert is chosen, which sets the imbalance; None for equally often
     precision : element types
-    offload : whether the optimizer and the master weights are the host's
-    stages : (pipeline,) layers of each stage; () for as many on each
-    whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
-    host_threads : whether each rank has a host thread that dispatches its ops one after another
+    offload : True if the optimizer and the master weights are on the host
+    stages : (pipeline,) number of layers of each stage; () for equal stages
+    whole_layers : True if each layer is one forward and one backward op, as in layer profiles
+    host_threads : True if each rank has a host thread that dispatches its ops in order
 
     Examples
     --------
@@ -102,42 +106,42 @@ class ParallelPlan:
 
     @property
     def ranks(self) -> int:
-        """Ranks in all."""
+        """Total number of ranks."""
         return self.tensor * self.pipeline * self.copies
 
     @property
     def ranks_of_a_copy(self) -> int:
-        """Ranks that work on the same sequences."""
+        """Number of ranks that work on the same sequences."""
         return self.tensor * self.pipeline * self.context
 
     @property
     def copies(self) -> int:
-        """Ranks of a stage that hold the same weights: those of all sequences and their parts."""
+        """Number of ranks of a stage that hold the same weights: data x context degree."""
         return self.data * self.context
 
     @property
     def places(self) -> int:
-        """Ranks of those that share a sequence that have unequal work; 1 where all are equal."""
+        """Number of context-parallel ranks with different work; 1 if all have the same."""
         return 1 if self.balanced or self.context_by == "ulysses" else self.context
 
     @property
     def is_folded(self) -> bool:
-        """Whether a stage's second chunk lies as far from the other end of the pipeline."""
+        """True if the second chunk of stage i belongs to the i-th stage from the other end."""
         return self.schedule in ("zb-v", "dualpipe")
 
     @property
     def parts(self) -> int:
-        """Parts of the model that lie one after another in the pipeline."""
+        """Number of consecutive model parts in the pipeline."""
         return self.pipeline * (2 if self.schedule == "zb-v" else self.chunks)
 
     @property
     def micro_batches(self) -> int:
-        """Micro-batches of each rank in a step."""
+        """Number of micro-batches of each rank per step."""
         return self.batch // (self.micro_batch * self.data)
 
     @property
     def gathers_ahead(self) -> bool:
-        """Whether a step begins with weights of which a rank has its share alone.
+        """True if a step starts with sharded weights that must be gathered.
 
         >>> ParallelPlan(batch=8, sequence=8, data=8, zero=1).gathers_ahead
         True
@@ -146,11 +150,11 @@ class ParallelPlan:
 
     @property
     def split(self) -> Split:
-        """Share of a micro-batch that one rank has."""
+        """Part of a micro-batch that one rank processes."""
         return self.split_at(0)
 
     def split_at(self, place: int) -> Split:
-        """Share that one rank has, by its place among those that share a sequence."""
+        """Part of a micro-batch of one rank, by its index among context-parallel ranks."""
         return Split(
             self.micro_batch,
             self.sequence,
@@ -172,7 +176,7 @@ class ParallelPlan:
         )
 
     def with_value(self, setting: str, value: Any) -> ParallelPlan:
-        """Plan with another value in one setting.
+        """Copy of the plan with another value of one setting.
 
         >>> ParallelPlan(batch=64, sequence=2048).with_value("tensor", 2).tensor
         2
@@ -181,7 +185,7 @@ class ParallelPlan:
         return replace(self, **changed)
 
     def is_allowed(self, model: Model) -> bool:
-        """Whether it keeps every rule.
+        """True if the plan satisfies every rule.
 
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=4).is_allowed(tiny)
@@ -225,7 +229,7 @@ layers evenly; take 3
             raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
     def has_possible_degrees(self, model: Model) -> bool:
-        """Whether the model can be shared so on some number of GPUs.
+        """True if the model can be divided with these degrees on some number of GPUs.
 
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, tensor=3).has_possible_degrees(tiny)
@@ -234,7 +238,7 @@ layers evenly; take 3
         return not any(setting in DEGREES for setting, *_ in self._broken_rules(model))
 
     def degree_that_fills(self, model: Model, gpus: int) -> str:
-        """Setting of one degree, the nearest, with which copies of the model fill the GPUs.
+        """Setting of one degree, the nearest with which model copies fill the GPUs.
 
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=3).degree_that_fills(tiny, 8)
@@ -250,7 +254,7 @@ layers evenly; take 3
     def _allowed_values(
         self, model: Model, setting: str, values: Iterable[Any], gpus: int
     ) -> list[Any]:
-        """Values of a setting with which every rule is kept, and copies fill the GPUs."""
+        """Values of a setting that satisfy every rule and let model copies fill the GPUs."""
         found = []
         for value in values:
             plan = self.with_value(setting, value)
@@ -264,7 +268,7 @@ layers evenly; take 3
         return found
 
     def _check_stages(self, model: Model) -> None:
-        """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
+        """Raise an error if the layers of stages do not add up or cannot be single ops."""
         if not (self.stages or self.whole_layers):
             return
         if not isinstance(model, Transformer):
@@ -316,7 +320,7 @@ layers evenly; take 3
 
 
 def _nearest(now: Any, values: Sequence[Any]) -> Any:
-    """Value nearest to the one there is; of words the first."""
+    """Value nearest to the current one; for words, the first."""
     return values[0] if isinstance(now, str) else min(values, key=lambda v: (abs(v - now), v))
 
 
@@ -349,7 +353,7 @@ Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
 def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
-    """Setting that is to change, the rule in words, whether a plan keeps it, and its values."""
+    """Rules of a plan: setting to change, rule as text, check of a plan, and candidate values."""
     if not isinstance(model, Transformer):
         return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
@@ -364,7 +368,7 @@ def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
 
 
 def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
-    """Models that are no transformer are copied whole, but for the tables of a recommender."""
+    """Rules for models other than transformers, which are replicated (except tables)."""
     of = "a network of images" if isinstance(model, ImageNetwork) else "a recommender"
     e, images = plan.expert, isinstance(model, ImageNetwork)
     return [
@@ -520,7 +524,7 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
 
 
 def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
-    """Layers that stages share out: those that predict further tokens are some, and ends may be.
+    """Number of layers divided among stages, including prediction layers and counted ends.
 
     >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
     >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))

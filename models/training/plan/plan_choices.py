@@ -1,4 +1,4 @@
-"""Parallel plans that a model, a batch and a number of GPUs allow."""
+"""Search space of parallel plans for a model, a batch and a number of GPUs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ RECOMPUTE = ("none", "selective", "full")
 def allowed_plans(
     model: Transformer, start: ParallelPlan, gpus: int, node: int, kept: Collection[str] = ()
 ) -> Iterator[ParallelPlan]:
-    """Every plan on all GPUs that keeps the rules: degrees, micro-batch, ZeRO, recomputation.
+    """Every valid plan on all GPUs: degrees, micro-batch, ZeRO stage and recomputation vary.
 
-    Tensor-parallel ranks share the machine, as Narayanan et al. 2021 (arXiv:2104.04473, takeaway 1)
-    advise, and their norms by tokens wherever there are several (Korthikanti et al. 2022,
+    Tensor-parallel ranks stay in one machine, as Narayanan et al. 2021 (arXiv:2104.04473, takeaway
+    1) advise, and use sequence parallelism if there are several (Korthikanti et al. 2022,
     arXiv:2205.05198).
 
     Parameters
     ----------
-    start : what no plan changes: batch, sequence, schedule, precision
-    node : GPUs of a machine
-    kept : names of fields that stay as they are in ``start``
+    start : plan with the fixed settings: batch, sequence, schedule, precision
+    node : number of GPUs per machine
+    kept : names of fields that keep their value in ``start``
 
     Examples
     --------
@@ -57,7 +57,7 @@ def allowed_plans(
 def _with_copies(
     start: ParallelPlan, chosen: dict[str, Any], gpus: int, kept: Collection[str]
 ) -> ParallelPlan | None:
-    """Plan with as many copies of the model as the GPUs hold; None where that is no number."""
+    """Plan with as many model copies as fit on the GPUs; None if that is not an integer."""
     data, rest = divmod(gpus, chosen["tensor"] * chosen["pipeline"] * start.context)
     if rest or not data or ("data" in kept and data != start.data):
         return None
@@ -66,7 +66,7 @@ def _with_copies(
 
 
 def _is_another_by_name(plan: ParallelPlan, kept: Collection[str]) -> bool:
-    """Whether nobody is there with whom ZeRO would share."""
+    """True if the ZeRO stage has no effect, because no rank shares the weights."""
     return plan.zero > 0 and plan.data == 1 and "zero" not in kept
 
 

@@ -1,4 +1,4 @@
-"""Memory of a rank in training: weights, gradients, optimizer, activations by the schedule."""
+"""Memory of a training rank: weights, gradients, optimizer, and activations by schedule."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Memory of the ranks of one pipeline stage, B.
+    """Memory of the ranks of one pipeline stage, in B.
 
     Parameters
     ----------
-    weights, gradients, optimizer : all through the step
-    activations : kept for the backward pass, at the peak
-    working : of the op under way: gradients of activations, layers that are computed again, weights
-        that are gathered
-    reserve : of the runtime and the communication library
-    buffers : of a low-latency exchange of tokens
-    host : of the host, beside all that: an optimizer that is offloaded, and gradients that it takes
-    at : when the peak is
+    weights, gradients, optimizer : held during the complete step
+    activations : saved for the backward pass, at the peak
+    working : temporary memory of the current op: activation gradients, recomputed layers, gathered
+        weights
+    reserve : used by the runtime and the communication library
+    buffers : of a low-latency token exchange
+    host : host memory, in addition: an offloaded optimizer, and the gradients it receives
+    at : pipeline turn of the peak
     """
 
     stage: int
@@ -57,7 +57,7 @@ class RankMemory:
 
     @property
     def parts(self) -> dict[str, Bytes]:
-        """Bytes by what they are of, in words."""
+        """Bytes by category, with category names for display."""
         return {
             "weights": self.weights,
             "gradients": self.gradients,
@@ -70,29 +70,29 @@ class RankMemory:
 
     @property
     def states(self) -> Bytes:
-        """Weights, gradients and optimizer."""
+        """Bytes of weights, gradients and optimizer."""
         return self.weights + self.gradients + self.optimizer
 
     @property
     def peak(self) -> Bytes:
-        """Largest sum of all."""
+        """Peak memory: the sum of all categories."""
         return sum(self.parts.values())
 
     def when(self) -> str:
-        """Moment of the peak, in words."""
+        """Description of the moment of the peak."""
         return f"{self.at.what.value} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
 
 
 @dataclass(frozen=True)
 class ChunkMemory:
-    """Memory that micro-batches take in one chunk of a stage, B.
+    """Memory per micro-batch in one chunk of a stage, in B.
 
     Parameters
     ----------
-    kept : of each from its pass forward to the end of its pass backward
-    working : while one passes backward
-    kept_for_weights : of each from the gradients of its inputs to the end of those of its weights
-    layers : what is ``kept``, by name of the layers
+    kept : saved from the forward pass to the end of the backward pass
+    working : used during a backward pass
+    kept_for_weights : saved from the input-gradient pass to the end of the weight-gradient pass
+    layers : ``kept`` by layer name
     """
 
     kept: Bytes
@@ -102,7 +102,7 @@ class ChunkMemory:
 
 
 def chunk_memory(chunk: tuple[Layer, ...], plan: ParallelPlan) -> ChunkMemory:
-    """Memory that micro-batches take in a chunk.
+    """Memory per micro-batch in a chunk.
 
     >>> from ..description.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
@@ -122,8 +122,8 @@ def rank_memory(
 ) -> RankMemory:
     """Memory of the ranks of a stage.
 
-    ZeRO shares the optimizer, from stage 2 gradients, from stage 3 weights (Rajbhandari et al.
-    2020, arXiv:1910.02054, section 5).
+    ZeRO shards the optimizer, from stage 2 also gradients, from stage 3 also weights (Rajbhandari
+    et al. 2020, arXiv:1910.02054, section 5).
 
     Examples
     --------
@@ -160,18 +160,18 @@ def rank_memory(
 
 
 def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float, float]:
-    """Parameters of a rank, and its share of their copies.
+    """Number of parameters on a rank, and number in its shard of their copies.
 
     Parameters
     ----------
-    counts : of all but experts, and of experts
+    counts : parameters outside experts, and in experts
     """
     groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
     return float(sum(counts)), float(sum(n / replica_count(plan, group) for n, group in groups))
 
 
 def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
-    """Bytes of the buffers of the exchange of tokens, one set for all layers."""
+    """Bytes of the token-exchange buffers; one set serves all layers."""
     assert isinstance(model, Transformer)  # noqa: S101  rules of a plan ask for experts
     assert model.experts  # noqa: S101
     return exchange_buffers(model.experts, model.hidden, plan.split)
@@ -180,7 +180,7 @@ def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
 def _peak_of_schedule(
     plan: ParallelPlan, stage: int, chunks: tuple[tuple[Layer, ...], ...]
 ) -> tuple[PipelineTurn, Bytes, Bytes]:
-    """PipelineTurn of the peak, with the bytes of activations and of work under way."""
+    """Pipeline turn of the peak, with its bytes of activations and of working memory."""
     each = [chunk_memory(chunk, plan) for chunk in chunks]
     kept, working, later = np.array([(c.kept, c.working, c.kept_for_weights) for c in each]).T
     turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
@@ -195,10 +195,10 @@ def _peak_of_schedule(
 
 
 def _working_bytes(chunk: tuple[Layer, ...], plan: ParallelPlan) -> Bytes:
-    """Bytes beside what is kept while a chunk is run backward, at most.
+    """Largest temporary memory of a chunk's backward pass, in B.
 
-    The gradient of the largest thing that an operation keeps is as large as itself; a layer that is
-    computed again keeps everything for a moment.
+    The gradient of the largest saved tensor has the size of that tensor. A recomputed layer briefly
+    holds all its activations.
     """
     return max((_working_bytes_of_layer(layer, plan) for layer in chunk), default=0.0)
 

@@ -1,4 +1,4 @@
-"""Pipeline schedules: the order in which a stage runs micro-batches forward and backward."""
+"""Pipeline schedules: the order of forward and backward passes of micro-batches on a stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 
 class PassKind(Enum):
-    """What a turn computes: activations, gradients of inputs and weights, or one of these two."""
+    """Kind of pass: forward, full backward, or only input or only weight gradients."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -23,11 +23,12 @@ class PassKind(Enum):
 
 
 class PipelineTurn(NamedTuple):
-    """One pass of a micro-batch through a chunk of layers of a stage.
+    """One pass of a micro-batch through a chunk of a stage.
 
     Parameters
     ----------
-    beside : whether it runs beside the turn before it, each computing while the other exchanges
+    beside : True if it runs concurrently with the previous turn, so that one computes while the
+        other communicates
     """
 
     what: PassKind
@@ -37,17 +38,17 @@ class PipelineTurn(NamedTuple):
 
     @property
     def forward(self) -> bool:
-        """Whether it goes forward."""
+        """True for a forward pass."""
         return self.what is PassKind.FORWARD
 
     @property
     def makes_input_gradients(self) -> bool:
-        """Whether the stage before waits for it."""
+        """True if the pass computes input gradients, which the previous stage waits for."""
         return self.what in (PassKind.BACKWARD, PassKind.INPUT)
 
     @property
     def makes_weight_gradients(self) -> bool:
-        """Whether the gradients of its weights are then added up."""
+        """True if the pass computes weight gradients."""
         return self.what in (PassKind.BACKWARD, PassKind.WEIGHT)
 
 
@@ -58,12 +59,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class StageTurns(Sequence[PipelineTurn]):
-    """Turns of one stage in order, kept as columns: a search asks for millions of them.
+    """Turns of one stage in order, stored as columns because plan searches create millions.
 
     Parameters
     ----------
-    kind : (n,) place of what each computes in ``KINDS``
-    micro_batch, chunk, beside : (n,) as in ``PipelineTurn``
+    kind : (n,) index of each turn's pass kind in ``KINDS``
+    micro_batch, chunk, beside : (n,) fields of ``PipelineTurn``
 
     Examples
     --------
@@ -79,7 +80,7 @@ class StageTurns(Sequence[PipelineTurn]):
 
     @classmethod
     def of(cls, turns: Iterable[PipelineTurn]) -> StageTurns:
-        """Turns that were written one by one."""
+        """Convert a sequence of turns."""
         rows = [(KINDS.index(t.what), t.micro_batch, t.chunk, t.beside) for t in turns]
         kind, micro_batch, chunk, beside = zip(*rows, strict=True)
         return cls(
@@ -91,17 +92,17 @@ class StageTurns(Sequence[PipelineTurn]):
 
     @cached_property
     def forward(self) -> Mask:
-        """(n,) whether each goes forward."""
+        """Mask of forward passes, shape (n,)."""
         return np.asarray(self.kind == FORWARD)
 
     @cached_property
     def makes_input_gradients(self) -> Mask:
-        """(n,) whether the stage before waits for it."""
+        """Mask of passes that compute input gradients, shape (n,)."""
         return np.isin(self.kind, (BACKWARD, INPUT))
 
     @cached_property
     def makes_weight_gradients(self) -> Mask:
-        """(n,) whether the gradients of its weights are then added up."""
+        """Mask of passes that compute weight gradients, shape (n,)."""
         return np.isin(self.kind, (BACKWARD, WEIGHT))
 
     def __len__(self) -> int:
@@ -128,7 +129,7 @@ class StageTurns(Sequence[PipelineTurn]):
 
 
 def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
-    """All forward, then all backward, the last first (Huang et al. 2019, arXiv:1811.06965).
+    """GPipe: all forward passes, then all backward passes in reverse order (arXiv:1811.06965).
 
     >>> [(t.forward, t.micro_batch) for t in gpipe(0, 2, 2)]
     [(True, 0), (True, 1), (False, 1), (False, 0)]
@@ -146,7 +147,7 @@ def _backward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
 
 
 def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> StageTurns:
-    """As many forward ahead as there are stages behind, then one of each (PipeDream-Flush).
+    """1F1B (PipeDream-Flush): warm-up with one forward pass per later stage, then alternate.
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1.
 
@@ -157,7 +158,7 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> Sta
 
 
 def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
-    """1F1B of several chunks on each stage, in groups of as many micro-batches as stages.
+    """Interleaved 1F1B: several chunks per stage, with micro-batches in groups of the stage count.
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2; warm-up as in Megatron-LM's
     ``forward_backward_pipelining_with_interleaving``.
@@ -170,12 +171,12 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> Sta
 
 
 def combined_1f1b(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
-    """1F1B that runs each forward pass beside the backward one behind it, one more ahead for it.
+    """Combined 1F1B: each forward pass runs concurrently with the backward pass after it.
 
-    Two micro-batches at once, each of which computes while tokens of the other are exchanged: a
-    forward pass takes as long as both, so that stages begin as many ahead as interleaved ones do.
-    Megatron-LM's ``--overlap-moe-expert-parallel-comm`` (combined 1F1B), which warms up by one more
-    (``pipeline_parallel/schedules.py``), and asks for several chunks where there are stages.
+    Of the two micro-batches, one computes while tokens of the other are exchanged. A combined pass
+    takes the time of both, so stages warm up like interleaved ones, plus one forward pass. This is
+    Megatron-LM's ``--overlap-moe-expert-parallel-comm`` (``pipeline_parallel/schedules.py``), which
+    requires several chunks if there are several stages.
 
     >>> [(t.forward, t.micro_batch, t.beside) for t in combined_1f1b(0, 1, 2, 1)]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -188,12 +189,12 @@ def combined_1f1b(stage: int, stages: int, micro_batches: int, chunks: int) -> S
 def _alternate(
     ahead: int, micro_batches: int, chunks: int = 1, group: int = 1, beside: bool = False
 ) -> StageTurns:
-    """One forward and one backward by turns, after so many forward ahead, or all.
+    """Warm-up of ``ahead`` forward passes, then one forward and one backward pass in turn.
 
     Parameters
     ----------
-    group : micro-batches that go through a chunk before they go through the next
-    beside : whether each that goes backward runs beside the one forward before it
+    group : micro-batches that pass through one chunk before they enter the next
+    beside : True if each backward pass runs concurrently with the forward pass before it
     """
     total = micro_batches * chunks
     number = np.arange(total)
@@ -213,10 +214,10 @@ def _alternate(
 
 
 def zero_bubble_h1(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
-    """1F1B whose gradients of weights wait, one micro-batch for each stage before, for the bubble.
+    """ZB-H1: 1F1B with delayed weight gradients, which fill the bubble.
 
-    ZB-H1: a third of 1F1B's bubble at its peak of memory (Qi et al. 2023, arXiv:2401.10241,
-    section 2.2).
+    One micro-batch is delayed per earlier stage. It has a third of the bubble of 1F1B, at the same
+    peak memory (Qi et al. 2023, arXiv:2401.10241, section 2.2).
 
     >>> "".join(t.what.name[0] for t in zero_bubble_h1(1, 2, 3))  # forward, inputs, weights
     'FIFIWFIWW'
@@ -225,7 +226,7 @@ def zero_bubble_h1(stage: int, stages: int, micro_batches: int) -> list[Pipeline
 
 
 def _with_waiting_weights(whole: Iterable[PipelineTurn], most: int) -> list[PipelineTurn]:
-    """Turns whose gradients of weights wait until more than so many do, or all else is done."""
+    """Turns with weight gradients delayed until more than ``most`` wait, or to the end."""
     turns: list[PipelineTurn] = []
     waiting: deque[int] = deque()
     for turn in whole:
@@ -240,10 +241,10 @@ def _with_waiting_weights(whole: Iterable[PipelineTurn], most: int) -> list[Pipe
 
 
 def zero_bubble_h2(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
-    """Twice as many forward ahead as in 1F1B, so that no stage waits once it has begun.
+    """ZB-H2: twice the warm-up of 1F1B, so that no stage is idle once it has started.
 
-    ZB-H2: no bubble where all passes take as long, at nearly twice 1F1B's peak of memory (Qi et al.
-    2023, arXiv:2401.10241, section 2.2).
+    It has no bubble if all passes take the same time, at nearly twice the peak memory of 1F1B (Qi
+    et al. 2023, arXiv:2401.10241, section 2.2).
 
     >>> "".join(t.what.name[0] for t in zero_bubble_h2(0, 2, 4))
     'FFFIWFIWIWIW'
@@ -253,11 +254,11 @@ def zero_bubble_h2(stage: int, stages: int, micro_batches: int) -> list[Pipeline
 
 
 def zero_bubble_v(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
-    """Two chunks a stage, of which the model goes down through the first, and up the second.
+    """ZB-V: two chunks per stage; the model runs down the stages, then up again.
 
-    ZB-V: no bubble where all passes take as long, at 1F1B's peak of memory on every stage (Qi et
-    al. 2023, arXiv:2401.10241, section 6).  It takes 2 p - 1 micro-batches to fill it; of fewer the
-    turns of those that are missing are left out.
+    It has no bubble if all passes take the same time, at the peak memory of 1F1B on every stage (Qi
+    et al. 2023, arXiv:2401.10241, section 6). A full pipeline needs 2 p - 1 micro-batches; with
+    fewer, the turns of the missing ones are left out.
 
     >>> "".join(t.what.name[0] + str(t.chunk) for t in zero_bubble_v(1, 2, 3))
     'F0F1F0F1I1W1F0I0W0F1I1W1I0I1I0W0W1W0'
@@ -293,11 +294,11 @@ def zero_bubble_v(stage: int, stages: int, micro_batches: int) -> list[PipelineT
 
 
 def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
-    """Micro-batches from both ends, a pass forward beside one backward of the other direction.
+    """DualPipe: micro-batches enter from both ends; forward and backward passes run concurrently.
 
-    A stage has two chunks, its own part of the model and that of the stage as far from the other
-    end; half of the micro-batches go each way.  DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1
-    and figure 5, whose eight steps these are.
+    A stage has two chunks: its own part of the model, and the part of the mirrored stage. Half of
+    the micro-batches run in each direction. DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 and
+    figure 5, which shows these eight phases.
 
     >>> "".join(t.what.name[0] for t in dualpipe(0, 2, 4))
     'FFFBFBBIW'
@@ -336,7 +337,7 @@ def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
 
 
 class _TurnWriter:
-    """Turns as they are written, each of two chunks' micro-batches in order."""
+    """Builder of a turn list for two chunks; numbers the micro-batches of each chunk in order."""
 
     def __init__(self) -> None:
         self.turns: list[PipelineTurn] = []
@@ -356,18 +357,18 @@ class _TurnWriter:
             self._waiting.append(turn._replace(what=PassKind.WEIGHT))
 
     def weights(self, chunk: int | None = None) -> None:
-        """Gradients of weights that wait longest, of a chunk or of any."""
+        """Add the weight-gradient pass that has waited longest, of one chunk or of any."""
         turn = next(t for t in self._waiting if chunk in (None, t.chunk))
         self._waiting.remove(turn)
         self.turns.append(turn)
 
     def both(self, chunk: int) -> None:
-        """Gradients of inputs, then at once of weights."""
+        """Add an input-gradient pass and, directly after it, its weight-gradient pass."""
         self.backward(chunk, weights=False)
         self.weights(chunk)
 
     def waits(self, chunk: int) -> bool:
-        """Whether any gradients of weights of a chunk wait."""
+        """True if weight gradients of a chunk are waiting."""
         return any(turn.chunk == chunk for turn in self._waiting)
 
 
@@ -375,7 +376,7 @@ class _TurnWriter:
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
 ) -> StageTurns:
-    """Turns of one stage by the name of a schedule.
+    """Turns of one stage, by schedule name.
 
     >>> [turn.what.name[0] for turn in turns_of_stage("zb-h1", 1, 2, 2, 1)]
     ['F', 'I', 'F', 'I', 'W', 'W']

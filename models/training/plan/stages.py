@@ -1,4 +1,4 @@
-"""Stages of a pipeline: which layers each chunk of a stage has, and what of them is run twice."""
+"""Pipeline stages: layers of each chunk, and which of them are recomputed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Chunk = tuple[Layer, ...]
 
 
 def model_parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
-    """Which part of the model, counted from the embedding, each chunk of a stage is.
+    """Index of the model part in each chunk of a stage, counted from the embedding.
 
     >>> model_parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
     (1, 5)
@@ -42,11 +42,11 @@ def model_parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
 def chunks_of_stage(
     model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:
-    """Layers of each chunk of a stage, in order of the forward pass.
+    """Layers of each chunk of a stage, in forward order.
 
     Parameters
     ----------
-    place : of the rank among those that share a sequence
+    place : index of the rank among context-parallel ranks
 
     Examples
     --------
@@ -74,9 +74,9 @@ def chunks_of_stage(
 
 
 def _with_never_recomputed(chunk: list[Layer], again: int) -> list[Layer]:
-    """Layers of a chunk, those beyond the first so many spared; 0 for none of them.
+    """Layers of a chunk in which those after the first ``again`` are never recomputed; 0 for none.
 
-    As Megatron-LM's ``--recompute-method block --recompute-num-layers``, which counts likewise.
+    This matches Megatron-LM's ``--recompute-method block --recompute-num-layers``.
     """
     if not again:
         return chunk
@@ -86,7 +86,7 @@ def _with_never_recomputed(chunk: list[Layer], again: int) -> list[Layer]:
 
 @lru_cache(maxsize=64)  # cached for all stages of a plan
 def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
-    """Layers that stages share out; None where an end stands for one."""
+    """Layers divided among stages; None for an end that counts as a layer."""
     dense, predicted = min(model.dense_layers, model.layers), model.tokens.predicted
     nobody: tuple[Layer | None, ...] = (None,) * ends
     return (
@@ -99,7 +99,7 @@ def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, 
 
 
 def describe_layers(chunks: tuple[Chunk, ...]) -> str:
-    """Layers of a stage: of each kind how many, chunks apart.
+    """Text with the number of layers of each kind in a stage, chunk by chunk.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> describe_layers(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
@@ -114,16 +114,16 @@ def _counted(chunk: Chunk) -> Iterator[str]:
 
 
 def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
-    """Whether a stage trains one of two copies of an embedding that both ends of the model use.
+    """True if a stage trains one of the two copies of a tied embedding.
 
-    In a pipeline that is folded the same ranks hold both ends.
+    In a folded pipeline the same ranks hold both ends of the model, so there is no second copy.
     """
     with_adapters = isinstance(model, Transformer) and model.adapters is not None
     return _holds_copy(model, plan, stage) and not with_adapters
 
 
 def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
-    """Whether a stage holds one of two copies of an embedding."""
+    """True if a stage holds one of the two copies of a tied embedding."""
     if not isinstance(model, Transformer):
         return False
     both = model.tokens.tied or model.tokens.predicted > 0
@@ -132,19 +132,19 @@ def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
 
 
 def shared_embedding(model: Model, plan: ParallelPlan) -> int:
-    """Parameters on a rank of an embedding that two stages hold."""
+    """Number of parameters on a rank of an embedding that two stages hold."""
     assert isinstance(model, Transformer)  # noqa: S101  asked for where an embedding is shared
     return -(-model.vocabulary // plan.tensor) * model.hidden
 
 
 def sent_numbers(model: Model, plan: ParallelPlan) -> int:
-    """Numbers of a message between stages: the residual stream of a rank's tokens."""
+    """Number of elements in a message between stages: the residual stream of a rank's tokens."""
     assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
     return plan.split.own_tokens * model.hidden
 
 
 def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
-    """Parameters on a rank of a stage that are trained: of all but experts, and of experts.
+    """Trained parameters on a rank of a stage: outside experts, and in experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> stage_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
@@ -158,7 +158,7 @@ def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, in
 
 
 def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
-    """Parameters on a rank of a stage that are not trained: of all but experts, and of experts.
+    """Frozen parameters on a rank of a stage: outside experts, and in experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> frozen_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
@@ -172,7 +172,7 @@ def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, i
 
 
 def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
-    """Whether a layer is run forward once more, from what came in."""
+    """True if the forward pass of a layer is repeated in the backward pass, from its input."""
     if plan.recompute != "full" or layer.never_recomputed:
         return False
     return layer.name not in ("embedding", "output")
@@ -181,14 +181,14 @@ def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
 def backward_works(
     layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
 ) -> tuple[Work, ...]:
-    """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
+    """Ops of a layer's backward pass, including recomputation, for one kind of pass."""
     return tuple(chain.from_iterable(backward_pieces(layer, plan, what)))
 
 
 def backward_pieces(
     layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
 ) -> list[tuple[Work, ...]]:
-    """Ops backward of a layer, operation by operation, the last one first."""
+    """Ops of a layer's backward pass, one tuple per operation, last operation first."""
     pieces = _all_backward_pieces(layer, plan)
     if what is PassKind.BACKWARD:
         return pieces
@@ -211,7 +211,7 @@ def _again(works: tuple[Work, ...]) -> tuple[Work, ...]:
 
 
 def saved_bytes(layer: Layer, plan: ParallelPlan) -> float:
-    """Bytes that a layer keeps of each micro-batch from forward to backward."""
+    """Bytes that a layer saves per micro-batch from the forward to the backward pass."""
     if is_recomputed(layer, plan):
         return layer.entering
     if plan.recompute != "selective":

@@ -1,1 +1,1 @@
-"""Programs of ranks: the ops of a step in order, as a graph."""
+"""Rank programs: the ops of a training step in order, as a graph."""

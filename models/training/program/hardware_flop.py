@@ -1,4 +1,4 @@
-"""Arithmetic that the GPUs do in a step, what is computed twice included."""
+"""Flop that the GPUs execute in a step, including recomputation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..plan.stages import backward_works, chunks_of_stage
 
 
 def hardware_flop(model: Model, plan: ParallelPlan) -> float:
-    """Flop of all ops of a step, of all ranks: what HFU counts.
+    """Flop of all ops of a step on all ranks: the basis of HFU.
 
-    Masked scores are counted where they are computed: not by a fused kernel.
+    Masked attention scores count if they are computed, which a fused kernel does not do.
 
     >>> from ..description.description import AttentionOptions, Transformer
     >>> sees_all = AttentionOptions(causal=False)

@@ -1,9 +1,9 @@
-"""A host thread that dispatches the ops of a rank, one after another, and waits where it must.
+"""Host thread that dispatches the ops of a rank one after another, and waits where required.
 
-A GPU has nothing to do where its thread is behind; where the thread is ahead, as the kernels of
-large models let it be, nothing changes.  Ops with :attr:`Work.awaited` bring the thread back to its
-GPU: a message of another stage (Megatron-LM synchronises after it, ``p2p_communication.py``), the
-norm of gradients, of which the host decides whether the step is taken.
+A GPU is idle if its host thread is behind. If the thread runs ahead, as with the long kernels of
+large models, it has no effect. At ops with :attr:`Work.awaited` the thread waits for its GPU: at
+messages from another stage (Megatron-LM synchronises after them, ``p2p_communication.py``), and at
+the gradient norm, from which the host decides whether to apply the step.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ EXCHANGES = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
 
 class DispatchedOps(NamedTuple):
-    """Ops of a rank with those of its host thread.
+    """Ops of a rank together with those of its host thread.
 
     Parameters
     ----------
-    ops : (n,) numbers in the table
-    edges : (e, 2) rows, and later rows that wait for them
-    origin : (n,) row of the segment that each is, or dispatches
+    ops : (n,) indices in the op table
+    edges : (e, 2) rows, and later rows that depend on them
+    origin : (n,) row of the segment that each op is, or dispatches
     """
 
     ops: Rows
@@ -36,10 +36,10 @@ class DispatchedOps(NamedTuple):
 
 
 def with_host_thread(part: Segment, table: OpTable) -> DispatchedOps:
-    """Ops of a segment, each behind the op of the host thread that dispatches it.
+    """Ops of a segment, each after the host op that dispatches it.
 
-    The thread dispatches an op as soon as what it waits for is dispatched, exchanges before what
-    runs beside them.
+    The thread dispatches an op as soon as its dependencies are dispatched; collectives come before
+    ops that overlap with them.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def with_host_thread(part: Segment, table: OpTable) -> DispatchedOps:
 
 
 def _dispatch_order(part: Segment, exchange: np.ndarray) -> Rows:
-    """Rows in the order in which they are dispatched; each comes after those it waits for."""
+    """Rows in dispatch order; each comes after its dependencies."""
     latest = np.full(len(part.ops), -1, np.int64)
     np.maximum.at(latest, part.edges[:, 1], part.edges[:, 0])
     return np.lexsort((~exchange, latest))

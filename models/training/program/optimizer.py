@@ -1,7 +1,7 @@
-"""End of a step: the gradients' norm, Adam on a rank's share of the weights, its result shared.
+"""End of a step: gradient norm, Adam on a rank's shard of the weights, and gather of the result.
 
-Where the optimizer is the host's, gradients go there and weights come back, bucket by bucket, as
-in ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840) and Megatron-LM's ``optimizer-cpu-offload``.
+With an offloaded optimizer, gradients move to the host and weights back, bucket by bucket, as in
+ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840) and Megatron-LM's ``optimizer-cpu-offload``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULE = "optimizer"
 
 
 def updated_share(plan: ParallelPlan, group: str, weights: int) -> int:
-    """Parameters that a rank updates: its share of the copies where ZeRO shares them.
+    """Number of parameters of one group that a rank updates: its ZeRO shard, or all.
 
     >>> updated_share(ParallelPlan(batch=8, sequence=8, data=8, zero=1), DATA, 81)
     11
@@ -27,17 +27,17 @@ def updated_share(plan: ParallelPlan, group: str, weights: int) -> int:
 
 
 def updated_parameters(plan: ParallelPlan, dense: int, expert: int) -> int:
-    """Parameters that a rank updates in all.
+    """Total number of parameters that a rank updates.
 
     Parameters
     ----------
-    dense, expert : parameters on the rank, of all but experts and of experts
+    dense, expert : parameters on the rank outside experts, and in experts
     """
     return updated_share(plan, DATA, dense) + updated_share(plan, EXPERT_DATA, expert)
 
 
 def norm_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
-    """Norm of the gradients of a rank's share."""
+    """Op that computes the gradient norm of a rank's shard."""
     here = updated_parameters(plan, dense, expert)
     norm = memory_op("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
                     [(here,)], 0.0)  # fmt: skip
@@ -45,7 +45,7 @@ def norm_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
 
 
 def adam_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
-    """Update of a rank's share, on the GPU."""
+    """Adam update of a rank's shard on the GPU."""
     types, here = plan.precision, updated_parameters(plan, dense, expert)
     passes = 1 if types.has_master else 2  # written from the master copy, or read and written
     each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
@@ -79,7 +79,7 @@ def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
 def offloaded_works(
     plan: ParallelPlan, dense: int, expert: int
 ) -> Iterator[tuple[Work, Work, Work]]:
-    """Buckets of a rank's share, whose copies and updates run beside those of other buckets."""
+    """Offloaded updates of a rank's shard by bucket; buckets overlap with each other."""
     left = updated_parameters(plan, dense, expert)
     while left:
         yield host_works(plan, min(left, plan.bucket))
@@ -87,7 +87,7 @@ def offloaded_works(
 
 
 def gather_works(plan: ParallelPlan, dense: int, expert: int) -> Iterator[Work]:
-    """Ops after the update: weights gathered that were updated in shares."""
+    """All-gathers after the update, of weights that were updated in shards."""
     if plan.zero in (1, 2):
         for group, numbers in ((DATA, dense), (EXPERT_DATA, expert)):
             if numbers and replica_count(plan, group) > 1:
@@ -95,7 +95,7 @@ def gather_works(plan: ParallelPlan, dense: int, expert: int) -> Iterator[Work]:
 
 
 def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
-    """Weights cast for products, or quantized by rows and by columns; nothing where they fit.
+    """Casts or quantization of updated weights to the GEMM type; none if types are equal.
 
     >>> from ..layer.precision import PRECISIONS
     >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["mxfp8"])

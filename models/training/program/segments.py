@@ -1,4 +1,4 @@
-"""Segments of a rank's program: chains of ops, built once and laid one after another many times."""
+"""Segments of a rank program: op chains, built once and repeated many times."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StepOp(NamedTuple):
     Parameters
     ----------
     kind, stream, family : as in a :class:`~foretrace.sim.facts.spmd.spmd_graph.RankProgram`
-    work : what it does
-    module : phase and layer that it is of
+    work : the op's signature, flop and bytes
+    module : phase and layer of the op
     """
 
     kind: Kind
@@ -44,7 +44,7 @@ class StepOp(NamedTuple):
 
 
 class OpTable:
-    """Distinct ops of a step, each stored once and numbered.
+    """Table of the distinct ops of a step, each stored once and numbered.
 
     Examples
     --------
@@ -60,26 +60,26 @@ class OpTable:
         self.texts = OpTexts()
 
     def number(self, row: StepOp) -> int:
-        """Number of a row, a new one where it is new."""
+        """Index of an op; a new op is added to the table."""
         return self._rows.setdefault(row, len(self._rows))
 
     @property
     def rows(self) -> list[StepOp]:
-        """Distinct ops, by number."""
+        """Distinct ops, by index."""
         return list(self._rows)
 
     def computes(self, numbers: Rows) -> NDArray[np.bool_]:
-        """(n,) whether ops compute, by their numbers."""
+        """Mask of compute ops, by their indices, shape (n,)."""
         every = np.array([row.kind == Kind.COMPUTE for row in self._rows], bool)
         return np.asarray(every[numbers])
 
     def exchanges_by_group(self, numbers: Rows) -> list[NDArray[np.bool_]]:
-        """Of each family of groups that exchange beside the chain, (n,) whether ops are of it."""
+        """Mask of collectives off the chain for each family of groups, each of shape (n,)."""
         family = np.array([r.family if r.stream == EXCHANGE else -1 for r in self._rows])[numbers]
         return [np.asarray(family == group) for group in np.unique(family[family >= 0])]
 
     def columns(self) -> Mapping[str, NDArray[np.generic]]:
-        """Columns of the rows, by name, with ``family``; most stages add none to those before."""
+        """Columns of the table by name, including ``family``; cached until an op is added."""
         if not self._columns or len(self._columns["kind"]) < len(self._rows):
             self._columns = self._written_columns()
         return self._columns
@@ -99,15 +99,15 @@ class OpTable:
 
 
 class Segment(NamedTuple):
-    """Part of a rank's program.
+    """Part of a rank program.
 
     Parameters
     ----------
-    ops : (n,) numbers in the table
-    edges : (e, 2) rows, and later rows that wait for them
-    entries : rows that wait for what comes before the segment
-    ends : rows that what comes after it waits for
-    open : rows off the chain for which only the end of the step waits
+    ops : (n,) indices in the op table
+    edges : (e, 2) rows, and later rows that depend on them
+    entries : rows that wait for the previous segment
+    ends : rows that the next segment waits for
+    open : rows off the chain that only the end of the step waits for
     queues : first and last row of each queue
     """
 
@@ -120,7 +120,7 @@ class Segment(NamedTuple):
 
 
 class SegmentBuilder:
-    """Builder of a segment: a chain of ops, and ops beside it.
+    """Builder of a segment: a chain of ops, and ops that run in parallel with it.
 
     Examples
     --------
@@ -142,11 +142,11 @@ class SegmentBuilder:
         self.ends: Rows = NONE
 
     def op(self, number: int) -> None:
-        """Add an op to the chain."""
+        """Append an op to the chain."""
         self.append(_one(number))
 
     def append(self, part: Segment) -> None:
-        """Add a segment to the chain; one without ops changes nothing."""
+        """Append a segment to the chain; an empty one changes nothing."""
         if not len(part.ops):
             return
         base = self.count
@@ -156,7 +156,7 @@ class SegmentBuilder:
             self._queue(queue, first + base, last + base)
 
     def append_each(self, parts: Sequence[Segment]) -> None:
-        """Add segments to the chain, one after another: few different ones, many times.
+        """Append segments to the chain in order; efficient if they repeat often.
 
         >>> part, build = works_segment([(7, 0), (8, 0)]), SegmentBuilder()
         >>> build.append_each([part, part])
@@ -183,14 +183,14 @@ class SegmentBuilder:
         self.ends, self.count = more[-1].ends + here[-1], int(begins[-1])
 
     def _queue_each(self, queue: int, spans: Sequence[tuple[int, int] | None], bases: Rows) -> None:
-        """Let rows of a queue that parts have at their bases come one after another."""
+        """Chain the rows of a queue in consecutive parts, given each part's rows and offset."""
         there = np.array([span is not None for span in spans])
         rows = np.array([span for span in spans if span is not None]) + bases[there][:, None]
         self._queue(queue, int(rows[0, 0]), int(rows[-1, 1]))
         self._edges.append(np.stack([rows[:-1, 1], rows[1:, 0]], axis=1))
 
     def _queue(self, queue: int, first: int, last: int) -> None:
-        """Let rows of a queue come after those that are in it."""
+        """Append rows to a queue, after those already in it."""
         if queue in self._queues:
             begun, before = self._queues[queue]
             self._edges.append(np.array([[before, first]]))
@@ -198,11 +198,13 @@ class SegmentBuilder:
         self._queues[queue] = first, last
 
     def hang(self, number: int, queue: int) -> int:
-        """Add an op that waits for the chain, and for the op of its queue before; no other does.
+        """Add an op off the chain; it waits for the chain and for the previous op of its queue.
+
+        No op of the chain waits for it. Returns its row.
 
         Parameters
         ----------
-        queue : ops of one queue run one after another
+        queue : queue number; ops of one queue run one after another
         """
         base = self.count
         self._add(_one(number), self.ends, base, entered=not self._begun)
@@ -210,20 +212,20 @@ class SegmentBuilder:
         return base
 
     def wait(self, rows: Iterable[int]) -> None:
-        """Let the chain wait for more rows."""
+        """Make the chain wait for more rows."""
         self.ends = np.unique(np.concatenate([self.ends, np.array(list(rows), np.int64)]))
 
     def leave_open(self, row: int) -> None:
-        """Let the end of the step wait for a row."""
+        """Make the end of the step wait for a row."""
         self._open.append(np.array([row]))
 
     @property
     def open(self) -> Rows:
-        """Rows for which the end of the step waits, in the order in which they were left."""
+        """Rows that the end of the step waits for, in the order in which they were added."""
         return np.concatenate([NONE, *self._open])
 
     def join(self) -> None:
-        """Let the chain wait for all that is open."""
+        """Make the chain wait for all open rows."""
         self.wait(self.open.tolist())
         self._open = []
 
@@ -240,7 +242,7 @@ class SegmentBuilder:
         self.count += len(part.ops)
 
     def segment(self) -> Segment:
-        """What was built."""
+        """Finished segment."""
         return Segment(
             np.concatenate([NONE, *self._ops]),
             np.concatenate([NO_EDGES, *self._edges]),
@@ -251,11 +253,11 @@ class SegmentBuilder:
         )
 
     def program(self, table: OpTable, periods: Rows | None = None) -> RankProgram:
-        """Program of a rank.
+        """Finished program of a rank.
 
         Parameters
         ----------
-        periods : (n,) of each row; all 0 unless said
+        periods : (n,) iteration of each row; default: all 0
         """
         built = self.segment()
         zero = np.zeros(len(built.ops), np.int64)
@@ -263,13 +265,13 @@ class SegmentBuilder:
 
 
 def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -> RankProgram:
-    """Program of a rank.
+    """Program of a rank, from its rows and edges.
 
     Parameters
     ----------
-    numbers : (n,) of its ops in the table
-    edges : (e, 2) rows, and later rows that wait for them
-    periods : (n,) of each row
+    numbers : (n,) indices of its ops in the table
+    edges : (e, 2) rows, and later rows that depend on them
+    periods : (n,) iteration of each row
     """
     chosen = {name: values[numbers] for name, values in table.columns().items()}
     family = chosen.pop("family").astype(np.int16)
@@ -282,7 +284,7 @@ def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -
 
 
 def _edges_between(parts: Sequence[Segment]) -> list[Rows]:
-    """Edges from each part to the next, by rows of the two; made once for parts that recur."""
+    """Edges from each part to the next, by rows within both; cached for repeated pairs."""
     made: dict[tuple[int, int], Rows] = {}
     for one, other in pairwise(parts):
         key = id(one), id(other)
@@ -295,7 +297,7 @@ def _edges_between(parts: Sequence[Segment]) -> list[Rows]:
 
 
 def _shifted(rows: Sequence[Rows], by: Rows) -> Rows:
-    """Rows of parts, each moved to where its part begins."""
+    """Rows of all parts, each shifted to the offset of its part."""
     moved = np.repeat(by, [len(each) for each in rows])
     found = np.concatenate(rows)
     return found + (moved[:, None] if found.ndim > 1 else moved)
@@ -307,11 +309,11 @@ def _one(number: int) -> Segment:
 
 
 def pipelined_segment(parts: Sequence[Sequence[int]]) -> Segment:
-    """Segment in which parts go through the same stations, each busy with one part at a time.
+    """Segment in which parts pass through the same stations, one part per station at a time.
 
     Parameters
     ----------
-    parts : of each part its numbers in the table, station by station
+    parts : table indices of each part's ops, station by station
 
     Examples
     --------
@@ -328,11 +330,11 @@ def pipelined_segment(parts: Sequence[Sequence[int]]) -> Segment:
 
 
 def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
-    """Segment of a chain in which some ops run beside the next few, and are written after them.
+    """Segment of a chain in which some ops overlap with the next few ops.
 
     Parameters
     ----------
-    works : number in the table, and how many of the ops that follow do not wait for it
+    works : index in the table, and number of following ops that do not wait for this one
 
     Examples
     --------
@@ -373,10 +375,11 @@ def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
 
 
 def interleave_segments(first: Segment, second: Segment, table: OpTable) -> Segment:
-    """Two segments of one rank, each computing while the other exchanges.
+    """Run two segments of one rank concurrently: one computes while the other communicates.
 
-    A segment computes up to its next exchange, then the other does: one computes at a time, in this
-    order.  Exchanges of one group come one after another, too, as a communicator's do.
+    A segment computes up to its next collective, then the other one does. One computes at a time,
+    in this order. Collectives of one group also run one after another, as those of one communicator
+    do.
 
     Examples
     --------
@@ -413,6 +416,6 @@ def interleave_segments(first: Segment, second: Segment, table: OpTable) -> Segm
 
 
 def _handover_edges(rows: Rows, which: Rows) -> Rows:
-    """(e, 2) rows of a queue, one after another, where the next is of the other segment."""
+    """Edges (e, 2) between consecutive rows of a queue that belong to different segments."""
     turns = np.flatnonzero(np.diff(which[rows]) != 0)
     return np.stack([rows[turns], rows[turns + 1]], axis=1)

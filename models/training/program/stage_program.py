@@ -1,4 +1,4 @@
-"""Program of the ranks of one pipeline stage: a step, or several, of the schedule's turns."""
+"""Rank programs of one pipeline stage: one or more steps, following the schedule's turns."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class ChunkPass(NamedTuple):
 
     Parameters
     ----------
-    reduces : whether gradients are reduced as they come
-    gathers : whether weights are gathered as they are needed
+    reduces : True if gradients are reduced as soon as they are computed
+    gathers : True if weights are gathered before they are used
     """
 
     what: PassKind
@@ -85,16 +85,16 @@ class ChunkPass(NamedTuple):
 
     @property
     def forward(self) -> bool:
-        """Whether it goes forward."""
+        """True for a forward pass."""
         return self.what is PassKind.FORWARD
 
 
 class Weight(NamedTuple):
-    """A parameter, and where its gradient is done.
+    """Parameter, and the position at which its gradient is computed.
 
     Parameters
     ----------
-    place : number of its layer, and of its operation there, as a pass backward meets them
+    place : layer index and operation index, in the order of the backward pass
     """
 
     place: tuple[int, int]
@@ -103,31 +103,31 @@ class Weight(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many numbers it is."""
+        """Number of elements of the parameter."""
         return math.prod(self.shape)
 
 
 class Bucket(NamedTuple):
-    """Gradients that are reduced together."""
+    """Gradient bucket: gradients that are reduced together."""
 
     parameters: tuple[Weight, ...]
     group: str
 
     @property
     def numbers(self) -> int:
-        """Of all gradients."""
+        """Total number of elements."""
         return sum(parameter.numbers for parameter in self.parameters)
 
 
 @dataclass(frozen=True)
 class StageProgram:
-    """Writer of the program of one stage.
+    """Builder of the rank program of one pipeline stage.
 
     Parameters
     ----------
-    table : of all distinct ops
-    steps : training steps, one after another
-    place : of the ranks among those that share a sequence, where these have unequal work
+    table : table of all distinct ops
+    steps : number of training steps
+    place : index of the ranks among context-parallel ranks, if their work differs
     """
 
     model: Model
@@ -144,24 +144,24 @@ class StageProgram:
 
     @cached_property
     def turns(self) -> StageTurns:
-        """Turns of one step."""
+        """Pipeline turns of one step."""
         plan = self.plan
         return turns_of_stage(
             plan.schedule, self.stage, plan.pipeline, plan.micro_batches, plan.chunks
         )
 
     def program(self) -> RankProgram:
-        """Program of the steps."""
+        """Rank program of all steps."""
         return self._written_steps[0]
 
     @property
     def computed_in_turns(self) -> tuple[int, ...]:
-        """Ops computed in the turns of a step, one number for two that run side by side."""
+        """Number of compute ops in each turn of a step; concurrent turns count as one."""
         return self._written_steps[1]
 
     @cached_property
     def _written_steps(self) -> tuple[RankProgram, tuple[int, ...]]:
-        """Program of the steps, and what is computed in the turns of each."""
+        """Rank program of all steps, and the number of compute ops in each turn."""
         build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
         for step in range(self.steps):
             before = build.count
@@ -172,14 +172,14 @@ class StageProgram:
         return self._program(build, np.concatenate(periods)), computed
 
     def _program(self, build: SegmentBuilder, periods: Rows) -> RankProgram:
-        """Program of what was built, with the host thread where there is one."""
+        """Rank program from the builder, with host-thread ops if the plan has them."""
         if not self.plan.host_threads:
             return build.program(self.table, periods)
         ops, edges, origin = with_host_thread(build.segment(), self.table)
         return program_of_rows(ops, edges, self.table, periods[origin])
 
     def _write_turns(self, build: SegmentBuilder) -> tuple[int, ...]:
-        """Write the turns of a step; how many ops each, or two side by side, compute."""
+        """Write the turns of a step; returns the number of compute ops in each."""
         first = self._first_forward
         order = list(first)
         launched = {order[0]: self._gather_first(build, order[0])}
@@ -206,7 +206,7 @@ class StageProgram:
         return (*computed, *self._write_repeated(build, passes[at:]))
 
     def _write_repeated(self, build: SegmentBuilder, passes: Rows) -> list[int]:
-        """Write turns that begin no chunk, few different ones; how many ops each computes."""
+        """Write turns after the first of each chunk; returns the number of compute ops in each."""
         made: dict[tuple[int, int], tuple[Segment, int]] = {}
         pairs = [(first, second) for first, second in passes.tolist()]
         for pair in dict.fromkeys(pairs):  # in the order in which they come
@@ -216,7 +216,10 @@ class StageProgram:
 
     @cached_property
     def _passes_of_turns(self) -> tuple[Rows, Rows]:
-        """(n,) turn that each begins with, and (n, 2) numbers of its passes, -1 for no second."""
+        """First turn of each entry, shape (n,), and its one or two pass indices, shape (n, 2).
+
+        An entry without a second pass has index -1 there.
+        """
         turns, plan = self.turns, self.plan
         last, first = np.zeros(len(turns), bool), np.zeros(len(turns), bool)
         last[[np.flatnonzero(turns.makes_weight_gradients & (turns.chunk == chunk))[-1]
@@ -236,7 +239,7 @@ class StageProgram:
         return begins, np.stack([number[begins], second], axis=1)
 
     def _chunk_passes(self, numbers: Iterable[int]) -> tuple[ChunkPass, ...]:
-        """Passes by their numbers."""
+        """Passes with these indices."""
         return tuple(
             ChunkPass(
                 KINDS[number // 4 % len(KINDS)],
@@ -250,11 +253,11 @@ class StageProgram:
 
     @cached_property
     def _turn_cache(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
-        """Turns that were written."""
+        """Cache of the segments of turns."""
         return {}
 
     def _turn(self, keys: tuple[ChunkPass, ...]) -> tuple[Segment, int]:
-        """Segment of a turn, or of two side by side, with messages; how many ops it computes."""
+        """Segment of one or two concurrent turns with messages, and its compute-op count."""
         if keys not in self._turn_cache:
             build = SegmentBuilder()
             self._write_receives(build, keys)
@@ -265,17 +268,17 @@ class StageProgram:
         return self._turn_cache[keys]
 
     def _passes(self, keys: tuple[ChunkPass, ...]) -> Segment:
-        """Segment of one pass, or of two side by side."""
+        """Segment of one pass, or of two concurrent passes."""
         return self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
 
     def _write_receives(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
-        """Write the messages that passes begin with."""
+        """Write the messages received before passes."""
         for each in passes:
             if self._receives_input(each):
                 build.op(self._message(Kind.RECV, self._way(each)))
 
     def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
-        """Write the messages that passes end with."""
+        """Write the messages sent after passes."""
         for each in passes:
             if self._sends_output(each):
                 peer_family = self._way(each)
@@ -283,21 +286,21 @@ class StageProgram:
 
     @cached_property
     def _first_forward(self) -> dict[int, int]:
-        """Number of the first turn forward through each chunk, in order of these turns."""
+        """Index of the first forward turn of each chunk, in turn order."""
         forward = np.flatnonzero(self.turns.forward)
         chunks, at = np.unique(self.turns.chunk[forward], return_index=True)
         found = sorted(zip(forward[at].tolist(), chunks.tolist(), strict=True))
         return {chunk: number for number, chunk in found}
 
     def _gather_first(self, build: SegmentBuilder, chunk: int) -> list[int]:
-        """Rows that gather the first weights of a chunk, before it is reached."""
+        """Write the gather of a chunk's first weights ahead of its first pass; returns the rows."""
         if not self.plan.gathers_ahead:
             return []
         gathers = self._bucket_gathers(self.chunks[chunk], chunk)
         return self._add_side_works(build, next(iter(gathers.values()), []))
 
     def _batch_norm_broadcasts(self) -> list[Work]:
-        """What DDP sends round before a step."""
+        """Batch-norm broadcasts of DDP before a step."""
         if self.plan.reducer != "ddp" or replica_count(self.plan, DATA) == 1:
             return []
         return batch_norm_broadcasts(o for layer in self.chunks[0] for o in layer.operations)
@@ -311,7 +314,7 @@ class StageProgram:
         build.append(self._update())
 
     def _copy_back(self, build: SegmentBuilder) -> None:
-        """Write how DDP takes gradients out of their buckets, in order, as each is reduced."""
+        """Write DDP's copies of gradients out of their buckets, in order, after each reduction."""
         closed = self._buckets_by_layer(self.chunks[0][::-1], 0)
         done = [bucket for place in sorted(closed) for bucket in closed[place]]
         for row, bucket in zip(build.open.tolist(), done, strict=True):
@@ -320,7 +323,7 @@ class StageProgram:
             build.append(self._works(bucket_copy_out_works(self.plan, shapes), "gradients"))
 
     def _last_reductions(self) -> Iterator[Work]:
-        """Reductions of gradients after the last of them."""
+        """Reductions after the last gradient: those that are not overlapped."""
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         if not plan.overlap and plan.zero < 3:
             for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
@@ -332,7 +335,7 @@ class StageProgram:
                             plan.precision.communication, numbers)  # fmt: skip
 
     def _update(self) -> Segment:
-        """Update of the weights: norm, Adam here or on the host, and what is shared of it."""
+        """Weight update: gradient norm, Adam on GPU or host, and gathers of the result."""
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
         shared = []
@@ -352,7 +355,7 @@ class StageProgram:
         return build.segment()
 
     def _on_host(self, work: Work) -> int:
-        """Number of an op of the host, or of a copy to it or from it."""
+        """Table index of a host op, or of a copy to or from the host."""
         kind, stream = {
             "copy:d2h": (Kind.COPY, TO_HOST),
             "host:adam": (Kind.HOST, ON_HOST),
@@ -361,7 +364,7 @@ class StageProgram:
         return self.table.number(StepOp(kind, stream, -1, work, MODULE))
 
     def _receives_input(self, each: ChunkPass) -> bool:
-        """Whether what a pass works on comes from another stage."""
+        """True if the input of a pass comes from another stage."""
         if each.what is PassKind.WEIGHT:
             return False
         part, parts = self._parts[each.chunk], self.plan.parts
@@ -370,7 +373,7 @@ class StageProgram:
         return 0 <= before < parts and not here  # the last stage of a V sends to itself
 
     def _sends_output(self, each: ChunkPass) -> bool:
-        """Whether what a pass makes goes to another stage."""
+        """True if the output of a pass goes to another stage."""
         if each.what is PassKind.WEIGHT:
             return False
         back = PassKind.BACKWARD if each.forward else PassKind.FORWARD
@@ -378,16 +381,16 @@ class StageProgram:
 
     @cached_property
     def _parts(self) -> tuple[int, ...]:
-        """Part of the model that each chunk is."""
+        """Model part of each chunk."""
         return model_parts_of_stage(self.plan, self.stage)
 
     def _way(self, each: ChunkPass) -> int:
-        """Family of peers over which a pass's messages go."""
+        """Peer family of a pass's messages."""
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, peer_family: int) -> int:
-        """Activations to the next stage, or gradients to the one before."""
+        """Table index of a message: activations forward, or gradients backward."""
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
         forward = peer_family % 2 == 0
@@ -399,12 +402,12 @@ class StageProgram:
         return self._message_number(kind, peer_family, work, "forward" if forward else "backward")
 
     def _message_number(self, kind: Kind, peer_family: int, work: Work, module: str) -> int:
-        """Number of a message; who hears goes on with it."""
+        """Table index of a send or receive."""
         stream = COMPUTE if kind == Kind.RECV else MESSAGES + peer_family
         return self.table.number(StepOp(kind, stream, peer_family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
-        """Number of an op in the table."""
+        """Table index of an op."""
         if not work.group:
             return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
         if work.group == RING:
@@ -418,28 +421,28 @@ class StageProgram:
 
     @cached_property
     def _segment_cache(self) -> dict[tuple[ChunkPass, ...], Segment]:
-        """Segments that were written."""
+        """Cache of the segments of passes."""
         return {}
 
     def _segment(self, key: ChunkPass) -> Segment:
-        """Segment of a pass, written once."""
+        """Segment of a pass, from the cache."""
         if (key,) not in self._segment_cache:
             self._segment_cache[key,] = self._build_pass(key)
         return self._segment_cache[key,]
 
     def _pair(self, first: ChunkPass, second: ChunkPass) -> Segment:
-        """Segment of two passes side by side, written once."""
+        """Segment of two concurrent passes, from the cache."""
         if (first, second) not in self._segment_cache:
             parts = self._segment(first), self._segment(second)
             self._segment_cache[first, second] = interleave_segments(*parts, self.table)
         return self._segment_cache[first, second]
 
     def _build_pass(self, key: ChunkPass) -> Segment:
-        """One pass through a chunk.
+        """Segment of one pass through a chunk.
 
-        Weights are gathered a bucket ahead: those of the next while this one's layers are computed.
-        Of ZeRO-3 a bucket is a layer; of ZeRO-1 and 2 they are those of the gradients, and the
-        first was launched before the pass.
+        Weights are gathered one bucket ahead: the next bucket during the layers of the current one.
+        With ZeRO-3 a bucket is a layer. With ZeRO-1 and 2 they are the gradient buckets, and the
+        first one is gathered before the pass.
         """
         build = SegmentBuilder()
         forward = key.what is PassKind.FORWARD
@@ -471,7 +474,7 @@ class StageProgram:
         return build.segment()
 
     def _pieces(self, layer: Layer, key: ChunkPass) -> list[Iterable[Work]]:
-        """Ops of a layer in pieces after which gradients may be reduced."""
+        """Ops of a layer in pieces; gradients can be reduced after each piece."""
         if not key.reduces or self._is_timed_whole:
             before: list[Iterable[Work]] = [()] * (len(layer.operations) - 1)
             return [*before, self._layer_works(layer, key.what)]
@@ -480,7 +483,7 @@ class StageProgram:
         return [(*piece, *bucket_copy_in_works(self.plan, operation)) for piece, operation in pairs]
 
     def _reduce(self, build: SegmentBuilder, filled: Iterable[Bucket]) -> None:
-        """Write reductions of buckets, for which the end of the step waits."""
+        """Write the reductions of buckets; the end of the step waits for them."""
         works = [
             gradient_reduction(self.plan, each.group, each.numbers, "gradients") for each in filled
         ]
@@ -488,17 +491,17 @@ class StageProgram:
             build.leave_open(row)
 
     def _casts(self, numbers: int) -> Iterable[Work]:
-        """Casts of updated weights; none of adapters, whose products take them as they are."""
+        """Casts of updated weights; none for adapters, whose GEMMs use the stored type."""
         with_adapters = isinstance(self.model, Transformer) and self.model.adapters
         return () if with_adapters else cast_works(self.plan, numbers)
 
     @property
     def _is_timed_whole(self) -> bool:
-        """Whether each layer is one op."""
+        """True if each layer is a single op."""
         return self.plan.whole_layers and isinstance(self.model, Transformer)
 
     def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
-        """Ops of a layer, one for all of them where layers are timed whole."""
+        """Ops of a layer; a single op if layers are timed as one op."""
         forward = what is PassKind.FORWARD
         works = layer.forward if forward else backward_works(layer, self.plan, what)
         if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
@@ -509,11 +512,11 @@ class StageProgram:
     def _add_side_works(
         self, build: SegmentBuilder, works: Iterable[Work], module: str = "weights"
     ) -> list[int]:
-        """Rows of exchanges of weights or gradients, which run beside the chain."""
+        """Write weight or gradient collectives that overlap with the chain; returns rows."""
         return [build.hang(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
 
     def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
-        """Gathers of weights by the number of the layer that first needs them, in that order."""
+        """Weight gathers, by the index of the first layer that needs them, in that order."""
         last_first = layers[::-1]
         copied = [
             Weight((number, len(layer.operations)), DATA, (more,))
@@ -535,13 +538,13 @@ class StageProgram:
         return dict(sorted(found.items()))
 
     def _frozen_gathers(self, layer: Layer) -> Iterator[Work]:
-        """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
+        """Gathers of frozen weights that ZeRO-3 shards."""
         dtype = self.plan.precision.of_frozen
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
             yield weight_gather(self.plan, group, count, "frozen weights", dtype)
 
     def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
-        """Parameters in buckets, of ZeRO-3 layer by layer."""
+        """Parameters in buckets; with ZeRO-3, one bucket per layer."""
         plan = self.plan
         if plan.zero == 3:
             return [tuple(of) for _, of in groupby(parameters, key=lambda p: p.place[0])]
@@ -550,7 +553,7 @@ class StageProgram:
         return [tuple(parameters[i] for i in inside) for inside in filled]
 
     def _tied_copy_parameters(self, layer: Layer) -> int:
-        """Parameters of a layer that are a copy of the embedding on the first stage."""
+        """Parameters of a layer that are a copy of the first stage's tied embedding."""
         if layer.name != "output" or not self.stage or self.plan.zero == 3:
             return 0
         shared = shares_embedding(self.model, self.plan, self.stage)
@@ -559,11 +562,11 @@ class StageProgram:
     def _buckets_by_layer(
         self, layers: tuple[Layer, ...], chunk: int
     ) -> dict[tuple[int, int], list[Bucket]]:
-        """Buckets by the layer, and the operation there, after which they are full.
+        """Buckets by the layer and operation after which they are full.
 
         Parameters
         ----------
-        layers : as a pass backward meets them
+        layers : layers in backward order
         """
         found: dict[tuple[int, int], list[Bucket]] = {}
         every = self._parameters(layers)
@@ -573,7 +576,7 @@ class StageProgram:
         return found
 
     def _parameters(self, layers: tuple[Layer, ...]) -> list[Weight]:
-        """Parameters of which other ranks hold copies, as their gradients are done."""
+        """Parameters with copies on other ranks, in the order of their gradients."""
         groups = {group for group in (DATA, EXPERT_DATA) if replica_count(self.plan, group) > 1}
         return [
             Weight((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
@@ -586,6 +589,6 @@ class StageProgram:
 
 
 def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:
-    """Parameters of a layer on a rank, by the group that holds copies of them; none alone."""
+    """Parameters on a rank by the group that holds copies of them; no groups of one rank."""
     both = {DATA: own, EXPERT_DATA: expert}
     return {group: n for group, n in both.items() if n and replica_count(plan, group) > 1}

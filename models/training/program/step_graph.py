@@ -1,4 +1,4 @@
-"""Graph of training steps: one program a pipeline stage, and who meets whom."""
+"""Graph of training steps: one program per pipeline stage, with groups and peers of ranks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Numbers = NDArray[np.int32]
 
 @lru_cache(maxsize=4)  # cached for checks and variants; about ten MB each
 def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
-    """Training steps of a model by a plan.
+    """Build the graph of training steps of a model with a parallel plan.
 
     Ranks are numbered as in Megatron-LM: tensor-parallel neighbours first, then data-parallel ones
-    (of which neighbours share experts), then pipeline stages.
+    (neighbours among them share experts), then pipeline stages.
 
     Raises
     ------
@@ -53,14 +53,14 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
 
 
 def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """(ranks,) stage, data-parallel, context-parallel and tensor-parallel number of each rank."""
+    """Stage, data-, context- and tensor-parallel index of each rank, each of shape (ranks,)."""
     shape = plan.pipeline, plan.data, plan.context, plan.tensor
     stage, data, context, tensor = (a.ravel().astype(np.int32) for a in np.indices(shape))
     return stage, data, context, tensor
 
 
 def rank_groups(plan: ParallelPlan) -> Numbers:
-    """(families, ranks) number of the group of each rank, in the order of ``GROUPS``.
+    """Group of each rank per group family, shape (families, ranks), ordered as ``GROUPS``.
 
     >>> rank_groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
     [[0, 0, 1, 1], [0, 1, 0, 1]]
@@ -81,10 +81,11 @@ def rank_groups(plan: ParallelPlan) -> Numbers:
 
 
 def rank_peers(plan: ParallelPlan) -> Numbers:
-    """(families, ranks) rank that each rank sends to, in the order of ``stage_program.PEERS``.
+    """Rank that each rank sends to per peer family, shape (families, ranks).
 
-    Forward to the next stage, backward to the one before, round where chunks interleave; the same
-    of second chunks of folded pipelines, the other way; round the ranks that share a sequence.
+    Families are in the order of ``stage_program.PEERS``: forward to the next stage and backward to
+    the previous one, wrapping around if chunks interleave; the reverse for second chunks of folded
+    pipelines; and around the ring of context-parallel ranks.
     """
     stage, _, context, _ = _numbers(plan)
     rank, each, p = np.arange(plan.ranks), plan.copies * plan.tensor, plan.pipeline

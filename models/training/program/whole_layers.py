@@ -1,7 +1,7 @@
-"""Layers as profiles of layers time them: one op forward, one backward, one update of all weights.
+"""Layers as single ops, as layer profiles time them: forward, backward, and one update.
 
-What tensor-parallel ranks exchange inside a layer is in the time of such an op, so that it is no op
-of its own; so is what the layer computes again.
+The time of such an op includes tensor-parallel collectives inside the layer and recomputation, so
+these are not separate ops.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ KINDS = {
 def whole_layer(
     name: str, phase: str, hidden: int, split: Split, works: Sequence[Work]
 ) -> list[Work]:
-    """One op in place of those of a layer, and what others than tensor-parallel ranks exchange.
+    """Single op in place of a layer's ops, plus collectives other than tensor-parallel ones.
 
     Parameters
     ----------
-    name : of the layer
-    phase : ``forward``, or ``backward`` with what is computed again
+    name : name of the layer
+    phase : ``forward``, or ``backward`` including recomputation
 
     Examples
     --------
@@ -46,11 +46,11 @@ def whole_layer(
 
 
 def whole_update(works: Sequence[Work], layers: int, hidden: int, split: Split) -> Work:
-    """Update of the weights of so many layers, embedding and output counted.
+    """Single op that updates the weights of ``layers`` layers, counting embedding and output.
 
     Parameters
     ----------
-    works : ops of the optimizer, in place of which it stands
+    works : optimizer ops that it replaces
     """
     operand = Operand(split.precision.weights, (layers, hidden))
     text = f"layer::update tensor={split.tensor}"

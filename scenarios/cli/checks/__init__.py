@@ -1,1 +1,1 @@
-"""The checks of a scenario before it runs."""
+"""Checks of a scenario before it runs."""

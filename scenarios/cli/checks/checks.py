@@ -1,4 +1,4 @@
-"""The checks of a scenario, in order: what a command asks for is a beginning of the list."""
+"""All checks of a scenario in order; each command makes the first ones up to some check."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ ORDER = (*READING, *BUILDING)
 
 
 def validation_problems(scenario: Scenario, last: str = "answers") -> Iterator[Problem]:
-    """Problems of a scenario that was read, its warnings first.
+    """Problems of a loaded scenario, warnings first.
 
-    A check is made only if those before it found no error, so that a cause is told once.
+    A check is made only if those before it found no error, so that each cause is reported once.
 
     Parameters
     ----------
-    last : name of the last check that is made
+    last : name of the last check to make
     """
     yield from scenario.warnings
     wanted = ORDER.index(last) + 1 - len(READING)
@@ -94,12 +94,12 @@ def require_valid(scenario: Scenario, last: str = "answers") -> tuple[Problem, .
 
     Parameters
     ----------
-    last : name of the last check that is made
+    last : name of the last check to make
 
     Raises
     ------
     InvalidScenarioError
-        A check found an error; its warnings are told with it.
+        A check found an error; the warnings are included.
     """
     found = tuple(validation_problems(scenario, last))
     if any(p.severity == "error" for p in found):

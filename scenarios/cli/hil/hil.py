@@ -1,4 +1,4 @@
-"""``foretrace hil``: hardware in the loop; its commands, one file each."""
+"""``foretrace hil``: commands for hardware in the loop, one file each."""
 
 from __future__ import annotations
 

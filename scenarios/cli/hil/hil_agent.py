@@ -1,4 +1,4 @@
-"""``foretrace hil agent``: serve drivers of this machine, or write an agent for another one."""
+"""``foretrace hil agent``: serve drivers of this machine, or write an agent for another machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def agent(
     allow: Annotated[list[str], typer.Option(help="Only serve these drivers; repeatable.")] = [],  # noqa: B006  typer's form
     load: Annotated[list[Path], typer.Option(help="File with a driver of your own.")] = [],  # noqa: B006
 ) -> None:
-    """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
+    """Serve drivers on a socket. ``--bundle`` writes an agent file for another machine."""
     from ....hil.agent.bundle import write_bundle
     from ....hil.agent.command import load_driver_file as load_file
     from ....hil.agent.server import serve_unix_socket as serve

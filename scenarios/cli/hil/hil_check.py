@@ -1,4 +1,4 @@
-"""``foretrace hil check``: the ops of a scenario on its devices, and how wrong its models are."""
+"""``foretrace hil check``: run the ops of a scenario on its devices, and report model errors."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure what a run would do, and compare with the models."""
+    """Measure the ops of a run on devices, and compare them with the models."""
     from ...config.hil_settings import parse_swap_options
     from ...config.loader import load
     from ...studies.accuracy.check_folder import save_check
@@ -74,7 +74,7 @@ def check(
 
 
 def print_check(check_data: dict[str, Any], quiet: bool) -> None:
-    """The answer, then a row for each component and expectation."""
+    """Print the answer, then a row for each component and condition."""
     from ....reports.accuracy.check_summary import expectations_table
     from ....reports.accuracy.verdict import verdict_sentences
     from ....reports.numbers import format_signed_share
@@ -106,5 +106,5 @@ def _components_table(check_data: dict[str, Any]) -> Table:
             continue
         errors = [format_share(one["errors"][k]["value"]) for k in ("p50", "p95", "bias")]
         spread = "one start" if one["spread"] != one["spread"] else format_share(one["spread"])
-        rows.append([name, f"{one['n']:,}", *told_errors, spread, one["clock"]])
+        rows.append([name, f"{one['n']:,}", *errors, spread, one["clock"]])
     return Table([Column("component"), *numbers, Column("clock")], rows)

@@ -1,4 +1,4 @@
-"""``foretrace hil discover``: what this machine has, as the cluster of a scenario."""
+"""``foretrace hil discover``: the hardware of this machine as a cluster section."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def discover(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
     json: Json = False,
 ) -> None:
-    """Describe this machine as YAML: GPUs, NICs, CXL memory.  Links and NUMA nodes too."""
+    """Describe this machine as YAML: GPUs, NICs, CXL memory, links and NUMA nodes."""
     from ....hil.discovery import discover as look
     from ...config.catalog import installed
 

@@ -1,4 +1,4 @@
-"""``foretrace hil plan``: a work list, and the agent that does it where nobody can reach."""
+"""``foretrace hil plan``: a work list and an agent, for a machine without network access."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
+    """Write a work list and an agent for another machine; opens no device."""
     from ....hil.agent.bundle import write_bundle
 
     if file == GPU:
@@ -96,7 +96,7 @@ def plan(
 
 
 def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, json: bool) -> None:
-    """Plan of all families of one GPU, with the agent that does it."""
+    """Write a plan for all kernel families of one GPU, and the agent that runs it."""
     from ....hil.agent.bundle import write_bundle
     from ....hil.measuring.plan_run import time_text
     from ...studies.fitting.gpu_plan import HOURS, gpu_plan
@@ -130,7 +130,7 @@ Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops t
 
 
 def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
-    """A work list with what the command line says of it."""
+    """Work list with the options of the command line."""
     changed = replace(work, **overrides)
     if repeats is None:
         return changed
@@ -138,7 +138,7 @@ def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) 
 
 
 def _plans_of_swaps(file: str) -> dict[str, Plan]:
-    """What each device of a scenario would be asked, by file; nothing for none."""
+    """Work list of each live device of a scenario, by file name; {} for none."""
     from ...config.hil_settings import hil_section
     from ...config.loader import load
     from ...studies.accuracy.open_devices import RECORDED
@@ -164,12 +164,12 @@ def _plans_of_swaps(file: str) -> dict[str, Plan]:
 def _plan_of_ops(
     driver: str, agent: str, option: list[str], op: list[str], file: str, trace: str
 ) -> Plan:
-    """Ops that are named, or those of a scenario or a trace.
+    """Work list of the named ops, or of those of a scenario or trace.
 
     Raises
     ------
     ScenarioError
-        The driver does none of them.
+        The driver supports none of them.
     """
     from ....hil.measuring.work_list import WorkList
     from ....hil.sample import Request
@@ -198,7 +198,7 @@ def _plan_of_ops(
 
 
 def _read_option(text: str) -> tuple[str, Any]:
-    """A setting of a driver: a number, a text or true and false, as a scenario has it."""
+    """Parse a driver option KEY=VALUE; the value is read as YAML."""
     from ...config.reading.document import parse_yaml
     from ...config.reading.tree import to_dict
 
@@ -210,7 +210,7 @@ def _read_option(text: str) -> tuple[str, Any]:
 
 
 def _files_of_driver(driver: str, agent: str) -> list[Path]:
-    """Files of a driver of the user's own, which go along."""
+    """Files of a user's own driver, to copy along."""
     from ....hil.agent.declared_drivers import files_with_driver
 
     return files_with_driver(driver, agent) if agent else []

@@ -1,4 +1,4 @@
-"""``foretrace hil record``: do a work list here, or check a recording that came back."""
+"""``foretrace hil record``: measure a work list here, or check a recording from another machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def record(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Do a work list and keep the answers.  ``--read`` checks what came back."""
+    """Measure a work list and save the recording. ``--read`` checks an existing recording."""
     if (work is None) == (read is None):
         raise typer.BadParameter("give a work list, or --read RECORDING")
     from ....hil.recording import read as read_recording
@@ -54,7 +54,7 @@ def record(
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
-    """Do a work list or a plan; the recording is kept also when it is partial or interrupted."""
+    """Measure a work list or a plan; partial recordings are saved too."""
     from ....hil.connection import connect_driver
     from ....hil.measuring.plan import RecordingPlan, is_plan
     from ....hil.measuring.plan_run import run_plan
@@ -73,7 +73,7 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
 
 
 def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
-    """A plan with what others may use of the machine; as it is where that is not said."""
+    """Plan with another limit for busy cores; unchanged if negative."""
     if busy < 0:
         return plan
     pieces = (replace(p, work=replace(p.work, busy=busy)) for p in plan.pieces)
@@ -81,7 +81,7 @@ def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
 
 
 def _recording_of_folder(folder: Path) -> Recording:
-    """What the journals of a plan hold until now."""
+    """Recording from the journals of a plan so far."""
     from ....hil.measuring.plan_journal import read_journals, recording_of_journals
 
     journals = read_journals(folder)
@@ -93,7 +93,7 @@ def _recording_of_folder(folder: Path) -> Recording:
 def _shortfall_error(
     path: str, recording: Recording, new: bool
 ) -> RecordingError | DriverFault | SimulationError:
-    """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
+    """Error for a partial recording; its type gives the exit code."""
     kept = f"; samples measured so far are in {path}"
     if not new:
         return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")

@@ -1,1 +1,1 @@
-"""Options that commands share, and answers and progress in a terminal."""
+"""Options shared by commands, and output in a terminal."""

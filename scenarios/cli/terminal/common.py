@@ -1,4 +1,4 @@
-"""Options that commands share, and printing for people or for programs."""
+"""Options shared by commands, and output for people and programs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def answer_console() -> Console:
 
 
 def print_sentences(sentences: Iterable[str], console: Console | None = None) -> Console:
-    """Print the answer, one sentence per line, fold_sentence at words; returns the console."""
+    """Print sentences, one per line, wrapped at words; returns the console."""
     console = console or answer_console()
     for sentence in sentences:
         console.print(fold_sentence(sentence, console.width))
@@ -76,7 +76,7 @@ def print_sentences(sentences: Iterable[str], console: Console | None = None) ->
 
 
 def fold_sentence(sentence: str, width: int) -> str:
-    r"""Lines of a sentence, fold_sentence at words; a number and its unit stay together.
+    r"""Wrap a sentence into lines of at most ``width`` characters; a number stays with its unit.
 
     >>> fold_sentence("It is 695 ms.", 9)
     'It is\n695 ms.'
@@ -86,12 +86,12 @@ def fold_sentence(sentence: str, width: int) -> str:
 
 
 def _with_unbreakable_units(text: str) -> str:
-    """Text in which no line breaks between a number and its unit."""
+    """Text with a no-break space between each number and its unit."""
     return re.sub(r"(?<=\d) (?=[^\W\d]|%)", NO_BREAK, text)
 
 
 def _words_with_units(text: str) -> list[str]:
-    """Words of a text, a number and its unit as one; "" of none."""
+    """Words of a text; a number and its unit are one word."""
     return _with_unbreakable_units(text).split(" ")
 
 
@@ -128,9 +128,9 @@ def print_table(console: Console, table: Any) -> None:
 
 
 def _fit_columns(console: Console, table: Any) -> None:
-    """Set the widths of columns so that no word is cut, where all of it is too wide.
+    """Set column widths so that no word is cut, if the table is wider than the console.
 
-    Columns that fold share what is left.
+    Columns that wrap share the remaining width.
     """
     from rich.cells import cell_len
 

@@ -1,4 +1,4 @@
-"""Commands, found as the files of a folder: one is added without an edit of a list."""
+"""Discovery of commands as the files of a folder, so that no list must be edited."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pkgutil import iter_modules
 
 
 def import_commands(package: str, first: Sequence[str], skip: str) -> tuple[str, ...]:
-    """Import the modules of a package, each of which registers a command; their names.
+    """Import the modules of a package, which register commands; returns their names.
 
     Parameters
     ----------
-    first : names that help shows first, in that order; ``folder.module`` of a group of commands
-    skip : the module of the package that is no command of its own
+    first : names in the order of ``--help``; ``folder.module`` for a group of commands
+    skip : module of the package that is not a command
     """
     path = import_module(package).__path__
     found = [m.name for m in iter_modules(path) if not m.ispkg and m.name != skip]

@@ -1,4 +1,4 @@
-"""Progress of a run or sweep: a bar with the time left in a terminal, lines where there is none."""
+"""Progress of a run or sweep: a bar in a terminal, else lines of text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SECONDS_PER_LINE = 30.0  # between lines that say how much is done, where there 
 
 
 class RunProgress:
-    """Progress of a run: what is done as lines, and the simulations done as a bar.
+    """Progress of a run: steps as lines, and finished simulations as a bar.
 
-    Without a terminal a line says now and then how many simulations are done, and the time left: by
-    those since the line before, and without the first, which compiles what all of them need.
+    Without a terminal, a line from time to time gives the number of finished simulations and the
+    time left. The first simulation does not count for the estimate, since it compiles.
 
     Parameters
     ----------
-    quiet : neither
-    clock : s, that only grows
+    quiet : True to show nothing
+    clock : monotonic clock, in s
     """
 
     def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic):
@@ -40,7 +40,7 @@ class RunProgress:
         self._since: tuple[float, int] | None = None  # when so many were done
 
     def count(self, done: int, expected: int) -> None:
-        """Show how many simulations are done, and of about how many."""
+        """Show the number of finished simulations and the expected total."""
         told = f"{done} of about {expected}"
         if self._bar is not None:
             self._bar.update(0, completed=done, total=expected, told=told, refresh=True)
@@ -71,15 +71,15 @@ def _is_terminal() -> bool:
 
 
 class SweepProgress:
-    """Progress of a sweep: counts finished points and displays the count.
+    """Progress of a sweep: counts finished points and shows the count.
 
     Parameters
     ----------
-    total : points that are wanted
-    tell : told a line each
-    quiet : no bar, even where stderr is a terminal
-    workers : who runs them, for people
-    folder : where they are kept
+    total : number of points
+    tell : function that prints a line
+    quiet : True to show no bar, even in a terminal
+    workers : description of the workers
+    folder : folder of the outcomes
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class SweepProgress:
             self._bar.update(0, completed=self.done, told=self.text())
 
     def text(self) -> str:
-        """Counts in words."""
+        """Counts of points as text."""
         refused = f"{self.refused} refused  " if self.refused else ""
         return f"{self.done}/{self.total}  {self.failed} failed  {refused}{self.cached} from cache"
 

@@ -1,4 +1,4 @@
-"""Summaries as tables in a terminal; plain text where there is none."""
+"""Summary of a run as tables in a terminal, or as plain text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
 
 
 def print_run_answer(summary: dict[str, Any], quiet: bool, console: Console | None = None) -> None:
-    """The answer in sentences, then the table of variants and the metrics of the base."""
+    """Print the answer in sentences, then the table of variants and the metrics of the base."""
     console = print_sentences(answer_sentences(summary), console)
     if quiet:
         return
@@ -61,7 +61,7 @@ def print_run_answer(summary: dict[str, Any], quiet: bool, console: Console | No
 
 
 def share_bars(name: str, seconds: dict[str, float], most: int = 5) -> list[str]:
-    """The largest shares of the sum, from 0.5 %, each as a bar.
+    """Largest fractions of a total, from 0.5 %, each as a line with a bar.
 
     >>> share_bars("limit", {"gpu": 3.0, "nic": 1.0})[0]
     'limit    gpu  ███████████████       75 %'
@@ -78,13 +78,13 @@ def share_bars(name: str, seconds: dict[str, float], most: int = 5) -> list[str]
 
 
 def _bar(share: float) -> str:
-    """A bar in eighths of a letter."""
+    """Bar of block characters for a fraction, in eighths of a character."""
     eighths = round(8 * BAR * share)
     return "█" * (eighths // 8) + "▏▎▍▌▋▊▉"[eighths % 8 - 1 : eighths % 8] * bool(eighths % 8)
 
 
 def variants_table(summary: dict[str, Any]) -> Any:
-    """A row for each variant: the number that decides, its change, expectations."""
+    """Table with a row per variant: deciding metric, its change, conditions."""
     from rich.table import Table
     from rich.text import Text
 
@@ -115,7 +115,7 @@ def variants_table(summary: dict[str, Any]) -> Any:
 
 
 def format_change(change: dict[str, Any]) -> str:
-    """A change in per cent with its interval."""
+    """Change in per cent with its interval, as text."""
     text = format_signed_share(change["value"])
     if change["interval"]:
         low, high = change["interval"]
@@ -124,13 +124,13 @@ def format_change(change: dict[str, Any]) -> str:
 
 
 def expectations_text(expected: list[dict[str, Any]]) -> Text:
-    """``✓ pass``, or what is missed."""
+    """``✓ pass``, or the conditions that are missed."""
     failed = [e["that"] for e in expected if not e["met"]]
     return _marked(expectation_status(expected), "misses " + "; ".join(failed) if failed else "")
 
 
 def _marked(status: str, text: str = "") -> Text:
-    """A status, or a text in its place, in its colour and with its mark."""
+    """Status, or a text in its place, with its mark and colour."""
     from rich.text import Text
 
     mark, style = MARKS.get(status, ("", ""))
@@ -138,11 +138,11 @@ def _marked(status: str, text: str = "") -> Text:
 
 
 def metrics_table(point: dict[str, Any], answer: dict[str, str]) -> Any:
-    """The metrics of one variant: status first, then p50 (of a share: the mean), p95, interval.
+    """Table of the metrics of one variant: status, p50 (mean for utilization), p95, interval.
 
     Parameters
     ----------
-    answer : the number that decides
+    answer : deciding metric
     """
     from rich.table import Table
 
@@ -167,14 +167,14 @@ def metrics_table(point: dict[str, Any], answer: dict[str, str]) -> Any:
 
 
 def _deciding_names(answer: dict[str, str]) -> tuple[str, ...]:
-    """The number that decides: its name, and in full where its statistic is no column."""
+    """Name of the deciding metric; with its statistic if that has no column."""
     name = answer["metric"]
     head, _, statistic = name.rpartition(".")
     return (head,) if statistic in ("p50", "p95") else (name, head)
 
 
 def _job_completion_lines(point: dict[str, Any]) -> list[str]:
-    """When each of several jobs was done."""
+    """Names of the completion metrics of several jobs."""
     return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
 
@@ -201,7 +201,7 @@ def _metric_row(
 
 
 def expectation_status(expected: list[dict[str, Any]]) -> str:
-    """``pass``, ``warn`` or ``FAIL``; "" where nothing is expected.
+    """``pass``, ``warn`` or ``FAIL``; "" without conditions.
 
     >>> met, missed = {"met": True, "otherwise": "fail"}, {"met": False, "otherwise": "warn"}
     >>> expectation_status([met, missed])

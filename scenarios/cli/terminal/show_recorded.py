@@ -1,4 +1,4 @@
-"""A recording as it is, in a terminal: where its time goes, and which rank it is."""
+"""Report of a replayed recording in a terminal: where its time goes, and which rank is late."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Late = Mapping[str, Any]
 
 
 def print_recorded(summary: Mapping[str, Any]) -> None:
-    """Print the answer in sentences, a row for each rank, and the last arrivers."""
+    """Print the answer in sentences, a row for each rank, and the ranks that arrive last."""
     console = print_sentences(recorded_sentences(summary))
     late = summary.get("late")
     if late is None:

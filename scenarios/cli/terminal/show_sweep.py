@@ -1,4 +1,4 @@
-"""A sweep in a terminal: the best points in a table, and what they were chosen from."""
+"""Result of a sweep in a terminal: a table of the best points."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = 12
 
 
 def print_sweep_answer(summary: dict[str, Any], quiet: bool) -> None:
-    """The answer in sentences, then the points that nothing beats."""
+    """Print the answer in sentences, then the table of the best points."""
     console = print_sentences(answer_sentences(summary))
     if quiet:
         return
@@ -35,7 +35,7 @@ def print_sweep_answer(summary: dict[str, Any], quiet: bool) -> None:
 
 
 def best_points_table(summary: dict[str, Any]) -> Table:
-    """Table of the Pareto front, or of the first points where there is none."""
+    """Table of the Pareto front, or of the first points if there is none."""
     names, units = ([m[i] for m in sweep_goals(summary)] for i in (1, 2))
     columns = [Column(), *(Column(setting_name(p, summary["vary"])) for p in summary["vary"])]
     columns += [Column(head, number=True) for head in (*map(metric_in_words, names), "change")]

@@ -1,1 +1,1 @@
-"""From text to what it says: read, laid over, checked, filled; every problem at its place."""
+"""Reading a scenario: parse, merge, check and complete; every problem has its file position."""

@@ -1,4 +1,4 @@
-"""Values from the catalog: ``model: NAME`` brings every value that the file leaves out."""
+"""Catalog values: ``model: NAME`` supplies every value that the file leaves out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Used = dict[tuple[str, str], TreeNode]
 
 
 def with_short_forms_written_out(tree: TreeNode) -> TreeNode:
-    """Short forms written out: a part or a backend that is only a name, a chain that is a list."""
+    """Tree with short forms expanded: a part or backend as a name, a chain as a list."""
     parts = [(*path, key) for path, node in machine_descriptions(tree) for key in node.mapping]
     for path in (*parts, *(path for path, _ in FABRIC)):
         if path[-1] not in ("links", "count"):
@@ -33,7 +33,7 @@ def with_short_forms_written_out(tree: TreeNode) -> TreeNode:
 
 
 def _name_as_mapping(tree: TreeNode, path: Path, key: str, *, many: bool = False) -> TreeNode:
-    """The tree with a name (or, where there may be ``many``, a list) as a mapping of one key."""
+    """Tree in which a name at a path (or a list, if ``many``) becomes a mapping with one key."""
     node = find_node(tree, path)
     if node is None or not isinstance(node.value, str | tuple if many else str):
         return tree
@@ -41,7 +41,7 @@ def _name_as_mapping(tree: TreeNode, path: Path, key: str, *, many: bool = False
 
 
 def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Problem]]:
-    """The tree with all that the catalog knows beneath it, the entries used, and unknown names."""
+    """Tree completed with catalog values, the entries used, and problems of unknown names."""
     used: Used = {}
     problems = []
     for path, kind, key in _catalog_references(tree):
@@ -67,9 +67,9 @@ def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Use
 
 
 def _gpus_traces_were_recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
-    """Names of GPUs that recorded a trace, and that a machine has others than: times are carried.
+    """Names of GPUs that recorded a trace and differ from a GPU of the cluster.
 
-    The catalog says of them what their model needs.
+    Their catalog entries are needed to transfer recorded times.
     """
     there = {
         find_node(node, ("gpu", "model"))
@@ -88,7 +88,7 @@ def _gpus_traces_were_recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
 
 
 def _gpus_backends_were_recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
-    """Names of GPUs whose times a backend is told to carry."""
+    """Names of GPUs in the ``recorded_on`` settings of backends."""
     backends = find_node(tree, ("backends",))
     for backend in backends.mapping.values() if backends else ():
         for one in (backend, *(backend["use"].items if backend.has("use") else ())):

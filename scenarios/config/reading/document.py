@@ -1,6 +1,6 @@
-"""YAML into a tree with places.  YAML 1.2, and less: no tags, no merge keys, few aliases.
+"""Parser of YAML 1.2 into a tree with file positions; no tags, no merge keys, few aliases.
 
-Everything that YAML could read as something else than what was meant is an error here.
+Everything that YAML could read differently from what was meant is an error.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ PLAIN = "tag:yaml.org,2002:"
 
 
 def read_yaml_file(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
-    """The tree of a YAML file.
+    """Read a YAML file into a tree.
 
     Parameters
     ----------
     file : Path
-    shown : how messages name it; its path unless said
-    layer : which layer it is
+    shown : name in messages; by default the path
+    layer : layer of the values, such as ``scenario``
 
     Raises
     ------
     InvalidScenarioError
-        Not there, not text, not YAML, or YAML with traps.
+        The file does not exist, is not text, is not YAML, or has ambiguous YAML.
     """
     name = shown or str(file)
     return parse_yaml(read_text_file(file, name), name, layer)
 
 
 def parse_yaml(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
-    """The tree of YAML text.
+    """Parse YAML text into a tree.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def parse_yaml(text: str, file: str = "<text>", layer: str = "scenario") -> Tree
 
 
 def _missing_path_cure(file: File) -> str:
-    """The cure for a path that does not exist: the nearest name of a scenario in that folder."""
+    """Cure for a path that does not exist: the most similar scenario name in that folder."""
     folder = file if file.is_dir() else file.parent
     try:
         there = sorted(f.name for f in folder.iterdir() if f.suffix in (".yaml", ".yml"))
@@ -64,12 +64,12 @@ def _missing_path_cure(file: File) -> str:
 
 
 def read_text_file(file: File, name: str) -> str:
-    """The text of a file.
+    """Read a text file.
 
     Raises
     ------
     InvalidScenarioError
-        Not there, too large, not UTF-8.
+        The file does not exist, is too large, or is not UTF-8.
     """
     try:
         raw = file.read_bytes()
@@ -98,7 +98,7 @@ def _unreadable_file_error(
 
 
 class _YamlTreeReader:
-    """One document: composed by ruamel, walked by us."""
+    """Reader of one YAML document: parsed by ruamel, converted to a tree with positions."""
 
     def __init__(self, text: str, file: str, layer: str):
         self.text, self.file, self.layer = text, file, layer
@@ -148,7 +148,7 @@ class _YamlTreeReader:
     def _read_node(
         self, node: Any, path: Path, key: FilePosition | None, above: tuple[int, ...]
     ) -> TreeNode:
-        """One node and all below; ``above`` are the ids it is inside of."""
+        """Convert a node and all below it; ``above`` has the ids of its ancestors."""
         spot = self._spot_of(node.start_mark, node.end_mark, path)
         if key and not spot.width:
             spot = key
@@ -212,7 +212,7 @@ class _YamlTreeReader:
             return None
 
     def _spot_of(self, start: Any, end: Any, path: Path) -> FilePosition:
-        """Place in the file from one YAML mark to another, of the setting at ``path``."""
+        """File position from one YAML mark to another, for the setting at ``path``."""
         text = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(text.rstrip())
         width = max(0, last - start.column)
@@ -221,7 +221,7 @@ class _YamlTreeReader:
         )
 
     def _unwrap_source(self, node: TreeNode) -> TreeNode:
-        """``{value, source}`` is the value, with its source beside it."""
+        """Replace ``{value, source}`` by the value with its source attached."""
         if set(node.mapping) != {"value", "source"}:
             return node
         value = node["value"]
@@ -250,7 +250,7 @@ class _YamlTreeReader:
 
 
 def _read_integer(text: str) -> int:
-    """An integer as YAML 1.2 reads it: 010 is ten."""
+    """Integer as YAML 1.2 reads it: 010 is ten."""
     digits = text.replace("_", "").lower()
     for prefix, base in (("0x", 16), ("0o", 8), ("0b", 2)):
         if digits.lstrip("+-").startswith(prefix):

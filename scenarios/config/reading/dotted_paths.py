@@ -1,4 +1,4 @@
-"""Dotted paths as a user writes them; names of components hold dots themselves."""
+"""Dotted paths as a user writes them; component names may contain dots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are comp
 
 
 def existing_path(tree: TreeNode, text: str) -> Path:
-    """A dotted path as the tree has it; names of components hold dots themselves.
+    """Split a dotted path by the keys of the tree, since component names may contain dots.
 
     >>> from .document import parse_yaml
     >>> tree = parse_yaml("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
@@ -30,7 +30,7 @@ def existing_path(tree: TreeNode, text: str) -> Path:
 
 
 def _words_of_longest_key(node: TreeNode | None, words: list[str]) -> int:
-    """The number of words of the longest key that exists."""
+    """Number of words of the longest existing key."""
     known = node.mapping if node else {}
     fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
     return next(fitting, 0)

@@ -1,7 +1,7 @@
-"""Files that a scenario names, wherever it names them: their places, and what is in them.
+"""Files that a scenario names: their settings, and digests of their content.
 
-A path is from the folder of the file that says it.  What is in a file can change an answer, so runs
-and points are named by that, and not by where it lies.
+Paths are relative to the scenario file that names them. Runs and points are identified by the
+content of files, not by their location.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ LINKS = (("use", "*", SETTING), ("*", SETTING))  # paths of it in a chain, below
 
 
 def named_files(scenario: Plain) -> Iterator[tuple[Path, str]]:
-    """Every value that names a file, with its place.
+    """Path and value of every setting that names a file.
 
     Parameters
     ----------
-    scenario : a scenario as plain values
+    scenario : scenario as plain values
 
     Examples
     --------
@@ -54,7 +54,7 @@ def named_files(scenario: Plain) -> Iterator[tuple[Path, str]]:
 
 
 def setting_names_file(setting: str) -> bool:
-    """Whether a setting names a file.
+    """True if a setting names a file.
 
     >>> settings = ("workload.trace", "backends.node*.gpu*.file", "cluster.nodes")
     >>> tuple(map(setting_names_file, settings))
@@ -70,13 +70,13 @@ def setting_names_file(setting: str) -> bool:
 
 
 def _fits_pattern(words: list[str], pattern: list[str]) -> bool:
-    """Whether a path fits a pattern, in which ``*`` is any one word."""
+    """True if a path matches a pattern, in which ``*`` is any one word."""
     same = (p in ("*", w) for w, p in zip(words, pattern, strict=False))
     return len(words) == len(pattern) and all(same)
 
 
 def _texts_at(data: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Texts at a path, ``*`` being every key or item."""
+    """Text values at a path, in which ``*`` is every key or item."""
     if not path:
         if isinstance(data, str):
             yield done, data
@@ -96,7 +96,7 @@ def _keyed_items(value: Plain) -> Iterable[Any]:
 
 
 def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
-    """Files that a variant names, in its bindings and in its ``set``."""
+    """Files that a variant names, in its backends and in its ``set``."""
     if not isinstance(variant, Mapping):
         return
     for below in ((SETTING,), *LINKS):
@@ -112,7 +112,7 @@ def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _files_of_sweep(sweep: Plain) -> Iterator[tuple[Path, str]]:
-    """Values that a sweep tries: one for all settings of a key, or each its own."""
+    """File names among the values of a sweep."""
     vary = sweep.get("vary") if isinstance(sweep, Mapping) else None
     for paths, values in vary.items() if isinstance(vary, Mapping) else ():
         names = [setting_names_file(p.strip()) for p in str(paths).split(",")]
@@ -126,7 +126,7 @@ def _files_of_sweep(sweep: Plain) -> Iterator[tuple[Path, str]]:
 
 
 def with_bare_file_names(scenario: Plain) -> Plain:
-    """A scenario with the bare name of each file: its folder changes no answer.
+    """Scenario with file paths reduced to file names, since folders do not change the answer.
 
     >>> with_bare_file_names({"workload": {"trace": "/some/where/r.json"}})
     {'workload': {'trace': 'r.json'}}
@@ -146,9 +146,9 @@ def with_bare_file_names(scenario: Plain) -> Plain:
 
 
 def file_digests_by_setting(scenario: Plain) -> dict[str, str]:
-    """SHA-256 of what is in each file that is read, by the setting; and of plug-ins' code.
+    """SHA-256 of each input file by setting, and of the code of plug-ins.
 
-    What is bundled goes with the version; what cannot be read is "".
+    Bundled files are covered by the version. The digest of an unreadable file is "".
     """
     named = {dotted_path_text(path): name for path, name in named_files(scenario)}
     found = {setting: content_digest(name) for setting, name in named.items()}
@@ -163,14 +163,14 @@ def file_digests_by_setting(scenario: Plain) -> dict[str, str]:
 
 
 def _step_times_beside(name: str) -> list[File]:
-    """Tables of step times beside the files of a trace, which a run reads too."""
+    """Tables of step times next to the files of a trace, which a run reads too."""
     from ....traces.step_times import tables_next_to
 
     return [] if name.startswith(BUNDLED) else tables_next_to(sorted(map(File, glob(name))))
 
 
 def content_digest(name: str) -> str:
-    """SHA-256 of a file, of those that a pattern fits, or of all in a folder; "" for none."""
+    """SHA-256 of a file, of the files that match a glob, or of a folder; "" if there is none."""
     if name.startswith(BUNDLED):
         return BUNDLED
     files = [f for path in sorted(glob(name)) or [name] for f in _files_below(File(path))]
@@ -184,7 +184,7 @@ def _files_below(path: File) -> list[File]:
 
 
 def _change_stamp(file: File) -> tuple[int, int]:
-    """The time of the last change and the size of a file, which tell a new version."""
+    """Modification time and size of a file, which identify its version."""
     stat = file.stat()
     return stat.st_mtime_ns, stat.st_size
 
@@ -223,7 +223,7 @@ def _names_in_use(chosen: Plain) -> Iterator[str]:
 
 
 def _source_file(cls: type) -> str:
-    """The file of a class that is not ours; our own code has a digest of its own."""
+    """Source file of a plug-in's class; "" for built-in ones, whose code has its own digest."""
     if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return ""
     try:

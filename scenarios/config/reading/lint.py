@@ -1,4 +1,4 @@
-"""The third check: values that are legal and probably wrong, with what may have been meant."""
+"""The third check: values that are legal but probably mistakes, with a suggestion."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LONG = 1e-3  # s, of a latency
 
 
 def lint(draft: Draft) -> Iterator[Problem]:
-    """Warnings of a scenario and of its variants, each once, in the order of the file."""
+    """Warnings of a scenario and its variants, each once, in file order."""
     every = (warning for variant in draft.variants for warning in variant_warnings(variant))
     return iter(distinct_in_file_order([*every, *_settings_without_effect(draft.tree)]))
 
 
 def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
-    """Warnings of the base or of one variant; none where the schema is not met."""
+    """Warnings of the base or of one variant; none if it does not fit the schema."""
     if variant.model is None:
         return
     yield from _written_value_warnings(variant.tree)
@@ -34,7 +34,7 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
 
 
 def _written_value_warnings(tree: TreeNode) -> Iterator[Problem]:
-    """Doubts about values that the user wrote, not those of the catalog."""
+    """Warnings about values that the user wrote, without those of the catalog."""
     yield from _bits_for_bytes_warnings(tree)
     yield from _unused_prices(tree)
     described = [path for path, _ in machine_descriptions(tree)]
@@ -48,7 +48,7 @@ def _written_value_warnings(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _settings_without_effect(tree: TreeNode) -> Iterator[Problem]:
-    """Settings of ``what_if`` that are what the scenario is already."""
+    """Warnings about settings in ``what_if`` that equal those of the scenario."""
     for number, variant in enumerate(_what_if_entries(tree)):
         yield from _settings_that_change_nothing(tree, variant, number)
 
@@ -89,7 +89,7 @@ def _bits_for_bytes_warnings(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
-    """Prices of parts that no machine has; a variant or a point may still fit them."""
+    """Warnings about prices of parts that no machine has, unless a variant or sweep adds them."""
     nodes, items = (
         [node for _, node in machine_descriptions(tree)],
         find_node(tree, ("cost", "items")),
@@ -114,7 +114,7 @@ def _what_if_entries(tree: TreeNode) -> tuple[TreeNode, ...]:
 def _settings_that_change_nothing(
     tree: TreeNode, variant: TreeNode, number: int
 ) -> Iterator[Problem]:
-    """A setting that says what the scenario says already."""
+    """Warnings about settings of one variant that equal those of the scenario."""
     for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
         now = find_node(tree, existing_path(tree, name))
         if now and now.text and now.text == leaf.text:

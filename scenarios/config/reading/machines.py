@@ -1,4 +1,4 @@
-"""Descriptions of machines in a tree: ``cluster.node``, or each of ``cluster.kinds``."""
+"""Machine descriptions in a tree: ``cluster.node``, or each entry of ``cluster.kinds``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .tree import Path, TreeNode, find_node
 
 
 def machine_descriptions(tree: TreeNode) -> Iterator[tuple[Path, TreeNode]]:
-    """Each description of a machine with its path.
+    """Path and node of each machine description.
 
     >>> from .document import parse_yaml
     >>> both = parse_yaml("cluster: {kinds: {trainer: {count: 2}, store: {count: 1}}}")

@@ -1,8 +1,4 @@
-"""Doubts about values of a variant that change nothing, or less than they say.
-
-All are legal, and most an answer to another question than the one that was meant: a spine that is
-not there, a NIC that is quicker than its port or PCIe link, jobs on GPUs that share no computing.
-"""
+"""Warnings about values of a variant that have no effect, or less than intended."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ EVERY = "node*.gpu*"
 
 
 def no_effect_warnings(variant: VariantDraft) -> Iterator[Problem]:
-    """Warnings where the values stand; none where the schema is not met."""
+    """Warnings at the positions of the values; none if the variant does not fit the schema."""
     if variant.model is None:
         return
     checked: Any = variant.model

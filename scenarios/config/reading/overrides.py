@@ -1,4 +1,4 @@
-"""Differences laid over a description: ``--set a.b=v``, ``what_if``, ``extends``."""
+"""Overrides applied to a tree: ``--set a.b=v``, ``what_if``, ``extends``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ from .tree import (
 
 
 def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
-    """The tree with ``a.b=v`` laid over it, one after another.
+    """Apply overrides ``a.b=v`` to a tree, in order.
+
+    Raises
+    ------
+    InvalidScenarioError
+        An override has no ``=``, an invalid value, or an invalid path; all are reported at once.
 
     Raises
     ------
@@ -63,12 +68,12 @@ def _with_setting(tree: TreeNode, text: str, number: int) -> TreeNode:
 
 
 def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
-    """The tree with a value at a dotted path.
+    """Set the value at a dotted path of a tree.
 
     Raises
     ------
     InvalidScenarioError
-        The path leads through a value or past a list.
+        The path leads through a scalar or past the end of a list.
     """
     path = renamed_path(tree, existing_path(tree, name), leaf, leaf.label)
     return _merge_at_path(tree, path, with_current_names(leaf, tree, path))
@@ -86,13 +91,13 @@ def _merge_at_path(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
 
 
 def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> TreeNode:
-    """The tree with one entry of ``what_if`` laid over it, those that it uses first.
+    """Apply one entry of ``what_if`` to a tree, after the entries that it uses.
 
     Raises
     ------
     InvalidScenarioError
-        A setting that cannot be; unknown names and circles in ``use`` are left out here, they
-        are references.
+        A setting cannot be applied. Unknown names and cycles in ``use`` are ignored here; the check
+        of references reports them.
     """
     entries = tree["what_if"].items
     variant = entries[number]
@@ -126,7 +131,7 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
 
 
 def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
-    """A value of a variant, as its layer, named by where the variant says it."""
+    """Value of a variant, marked with the variant's layer and path."""
     if isinstance(node.value, tuple):
         value = tuple(_variant_value(n, layer, path) for n in node.value)
         return replace(node, value=value, layer=layer)
@@ -138,7 +143,7 @@ def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
 
 
 def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> TreeNode:
-    """New prices in place of those of the same kind."""
+    """Replace prices by those of a variant."""
     items = find_node(tree, ("cost", "items"))
     told = enumerate(items.items if items else ())
     kinds = {n["what"].text_value: i for i, n in told if n.has("what")}

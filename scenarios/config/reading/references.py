@@ -1,6 +1,6 @@
 """The second check: names that must exist elsewhere in the scenario.
 
-It goes over trees, so that it also finds something where the schema is not met.
+It works on trees, so it also finds problems in scenarios that do not fit the schema.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .tree import TreeNode, find_node
 
 
 def reference_problems(draft: Draft) -> Iterator[Problem]:
-    """Names of parts, variants, prices, metrics and memories that nothing has."""
+    """Problems of references to parts, variants, prices, metrics and devices that do not exist."""
     for variant in draft.variants:
         yield from _broken_references(variant.tree, draft.catalog)
     yield from _section_problems(draft)
 
 
 def _section_problems(draft: Draft) -> Iterator[Problem]:
-    """Problems that the sections themselves find in the whole tree."""
+    """Problems found by the sections' own reference checks."""
 
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
@@ -42,7 +42,7 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
 
 
 def _broken_references(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
-    """Every reference of one tree that leads nowhere."""
+    """Problems of all broken references in one tree."""
     yield from _link_end_problems(tree)
     yield from _variant_problems(tree)
     yield from _price_problems(tree)
@@ -61,7 +61,7 @@ def _items_at(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]
 
 
 def _part_kinds(tree: TreeNode) -> list[str]:
-    """Kinds of part that some machine has."""
+    """Kinds of part that at least one machine has, sorted."""
     return sorted({k for _, node in machine_descriptions(tree) for k in _machine_part_kinds(node)})
 
 
@@ -98,7 +98,7 @@ def _variant_problems(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _name_problems(tree: TreeNode) -> Iterator[Problem]:
-    """Names of variants that are taken."""
+    """Problems of variant names that are used twice or reserved."""
     first: dict[str, TreeNode] = {}
     for name, variant in _variants_by_name(tree):
         node = variant["name"]
@@ -148,7 +148,7 @@ def _price_problems(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
-    """A metric of a part that no machine has."""
+    """Problems of conditions on the utilization of a part that no machine has."""
     known = _part_kinds(tree)
     for _, expectation in _items_at(tree, "expect"):
         that = expectation.mapping.get("that")
@@ -182,9 +182,10 @@ MISSING_IN_TRACE = {
 
 
 def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
-    """Groups of a trace that are to have another size, where only some can.
+    """Problems of parallel groups that a recorded trace cannot be resized to.
 
-    Data-parallel ones can, and tensor-parallel ones where each rank had whole layers.
+    Data-parallel groups can be resized, and tensor-parallel groups if each rank had complete
+    layers.
     """
     for path in _trace_paths(tree):
         was = {group: _degree(tree, path, "recorded_on", group) for group in MISSING_IN_TRACE}
@@ -204,13 +205,13 @@ def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
 def _degree(
     tree: TreeNode, path: tuple[str, ...], section: str, group: str
 ) -> tuple[str, FilePosition | None]:
-    """Degree of parallelism as text, and where it is written."""
+    """Degree of parallelism as text, and its file position (None if it is not written)."""
     node = _node_at(tree, *path, section, "parallel", group)
     return ("1", None) if node is None else (str(node.value), node.spot)
 
 
 def _trace_paths(tree: TreeNode) -> Iterator[tuple[str, ...]]:
-    """Where workloads are described."""
+    """Paths of all workload sections."""
     yield ("workload",)
     jobs = find_node(tree, ("jobs",))
     yield from (("jobs", name, "workload") for name in (jobs.mapping if jobs else ()))

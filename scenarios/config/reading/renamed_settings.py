@@ -1,7 +1,7 @@
-"""Old names of settings, understood for one release: a class declares them, files are rewritten.
+"""Old names of settings, supported for one release and replaced when files are read.
 
-A class whose constructor is a schema may have ``renamed_settings``, a mapping of old names to the
-dotted paths that replace them.  Scenarios, catalog entries, saved runs and ``--set`` all pass here.
+A class whose constructor is a schema may define ``renamed_settings``, a mapping from old names to
+new dotted paths. It applies to scenarios, catalog entries, saved runs and ``--set``.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ EMPTY = TreeNode({}, FilePosition(""))
 
 
 def with_current_names(node: TreeNode, tree: TreeNode | None = None, path: Path = ()) -> TreeNode:
-    """A tree, or a value of one, whose settings have the names of today.
+    """Replace old setting names in a tree, or in a value of a tree, by current ones.
 
-    Places stay those of the file, so that messages lead to what is written there.
+    File positions stay those of the file.
 
     Parameters
     ----------
-    tree : the whole, which says what is chosen where the value does not; the node itself unless
-        said
-    path : of the value in the whole
+    tree : the complete tree, to look up chosen classes; by default the node itself
+    path : path of the value in the complete tree
 
     Raises
     ------
     InvalidScenarioError
-        A setting has both its old name and its new one.
+        A setting is given under both its old and its new name.
     """
     tree = node if tree is None else tree
     node = _with_current_keys(node, _renames_at(tree, node, path), path)
@@ -71,19 +70,19 @@ def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -
 
 
 def _clash(existing: TreeNode | None, value: TreeNode) -> bool:
-    """Whether a value cannot be merged with what stands where it belongs."""
+    """True if a value cannot be merged with an existing value."""
     if existing is None:
         return False
     return not (existing.mapping and value.mapping) or bool({*existing.mapping} & {*value.mapping})
 
 
 def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition) -> Path:
-    """A path of a setting with the names of today.
+    """Path of a setting with current names.
 
     Parameters
     ----------
-    value : of the setting; a group may have the old name of one of its settings
-    spot : where it is written, for the message
+    value : value of the setting; needed since a group may have the old name of one of its settings
+    spot : file position, for the warning
     """
     for depth in range(len(path)):
         above = path[:depth]
@@ -97,7 +96,7 @@ def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition
 
 
 def current_name(name: str, renames: Mapping[str, str]) -> str:
-    """A setting's name of today, or the name itself where it has no other.
+    """Current name of a setting; the name itself if it was not renamed.
 
     >>> current_name("scales.block", {"scales": "types.scales"})
     'types.scales.block'
@@ -109,7 +108,7 @@ def current_name(name: str, renames: Mapping[str, str]) -> str:
 
 
 def renamed_settings_text(kind: str, names: Iterable[str]) -> str:
-    """``; 'x' is now 'y'`` for each old name among settings of a kind of part; "" for none.
+    """``; 'x' is now 'y'`` for each old setting name of a kind of part; "" for none.
 
     >>> renamed_settings_text("gpu", ["launch_fp8", "efficiency"])
     "; 'launch_fp8' is now 'gemm.fp8.launch'"
@@ -119,16 +118,16 @@ def renamed_settings_text(kind: str, names: Iterable[str]) -> str:
 
 
 def _is_amount(value: TreeNode) -> bool:
-    """Whether a value is one setting, no group of them."""
+    """True if a node is a single value, not a group of settings."""
     return not value.mapping and value.value is not None
 
 
 def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
-    """Dotted paths, several with commas between, with the names of today.
+    """Comma-separated dotted paths with current names.
 
     Parameters
     ----------
-    values : of the setting, or a list of those that it takes
+    values : value of the setting, or a list of its values
     """
     several = [name.strip() for name in names.split(",")]
     now = [
@@ -139,7 +138,7 @@ def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
 
 
 def _one_of_each(values: TreeNode, settings: int) -> Iterable[TreeNode]:
-    """A value of each of several settings that vary together."""
+    """One value for each of several settings that vary together."""
     one = values.items[0] if values.items else values.mapping.get("from", values)
     return one.items if len(one.items) == settings else [one] * settings
 
@@ -151,7 +150,7 @@ def _tell(spot: FilePosition, old: str, new: str) -> None:
 
 
 def _renames_at(tree: TreeNode, node: TreeNode, path: Path) -> dict[str, str]:
-    """Old names and their paths of today in the mapping at a path, or in one above it."""
+    """Current paths by old name, for the mapping at a path."""
     found: dict[str, str] = {}
     for cls in _classes_at(tree, node, path):
         found |= getattr(cls, "renamed_settings", {})

@@ -1,4 +1,4 @@
-"""From a checked tree to what a run folder keeps: plain values, and who decided each."""
+"""Resolved scenarios: plain values for run folders, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOWHERE = FilePosition("")
 
 
 def with_absolute_paths(tree: TreeNode) -> TreeNode:
-    """Paths made absolute, each from the folder of the file that says it."""
+    """Tree with absolute file paths; relative ones start at the file that names them."""
     for path, name in named_files(to_dict(tree)):
         node = find_node(tree, path)
         if node and not name.startswith(BUNDLED):
@@ -40,12 +40,12 @@ def with_absolute_paths(tree: TreeNode) -> TreeNode:
 
 
 def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
-    """The tree with the defaults of the models beneath it."""
+    """Tree completed with the defaults of the models."""
     return merge_layers(tree_from_value(dict(_defaults_of(model)), NOWHERE, "default"), tree)
 
 
 def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
-    """Defaults of the keys that the file leaves out, as a file would write them."""
+    """Defaults of the keys that a file leaves out, in the form of a file."""
     for name, field in type(model).model_fields.items():
         value, key = getattr(model, name), field.alias or name
         inner = dict(_defaults_of(value)) if isinstance(value, BaseModel) else {}
@@ -57,7 +57,7 @@ def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
 
 
 def to_dict_with_sources(node: TreeNode) -> Plain:
-    """Plain values; those with a source as ``{value, source}``."""
+    """Plain values of a tree; a value with a source becomes ``{value, source}``."""
     if isinstance(node.value, Mapping):
         value: Plain = {k: to_dict_with_sources(n) for k, n in node.value.items()}
     elif isinstance(node.value, tuple):
@@ -68,7 +68,7 @@ def to_dict_with_sources(node: TreeNode) -> Plain:
 
 
 def resolved_to_dict(tree: TreeNode, used: Used) -> Plain:
-    """The resolved scenario as plain values, with the catalog entries that it uses."""
+    """Resolved scenario as plain values, with the catalog entries that it uses."""
     told = to_dict_with_sources(tree)
     told.pop("extends", None)
     told.pop("catalog", None)
@@ -78,7 +78,7 @@ def resolved_to_dict(tree: TreeNode, used: Used) -> Plain:
 
 
 def value_origins(tree: TreeNode) -> dict[str, Origin]:
-    """Origin of each value (text, layer, line) by dotted path; the catalog's entries left out."""
+    """Origin of each value (text, layer, position) by dotted path, without catalog entries."""
     return {
         dotted_path_text(path): _origin_of(node)
         for path, node in leaf_nodes(tree)
@@ -92,7 +92,7 @@ def _origin_of(node: TreeNode) -> Origin:
 
 
 def resolved_yaml(plain: Plain, decided: Mapping[str, Origin]) -> str:
-    """A resolved scenario as YAML, each value with who decided it as a comment."""
+    """Resolved scenario as YAML, with the origin of each value as a comment."""
     from io import StringIO
 
     from ruamel.yaml import YAML

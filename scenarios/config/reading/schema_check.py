@@ -11,7 +11,7 @@ from .tree import find_node
 
 
 def schema_problems(draft: Draft) -> Iterator[Problem]:
-    """Unknown keys, wrong types and units, missing values, parts that no catalog has."""
+    """Problems of unknown keys, wrong types and units, missing values and unknown catalog names."""
     if own := find_node(draft.tree, ("catalog",)):
         yield from values_without_source(own)
     yield from draft.inapplicable_variant_problems

@@ -1,6 +1,6 @@
-"""A description as a tree in which every value knows where it was written.
+"""Tree of a scenario in which every value has its file position.
 
-Layers (catalog, extended scenario, scenario, ``--set``) are trees; a scenario is their merge.
+Each layer (catalog, extended scenario, scenario, ``--set``) is a tree; a scenario is their merge.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 @dataclass(frozen=True)
 class NumberSource:
-    """Who or what says a number: a measurement, a fit, a datasheet, or nobody.
+    """Source of a number: a measurement, a fit, a datasheet or an assumption.
 
     Parameters
     ----------
     kind : ``measured``, ``fitted``, ``datasheet`` or ``assumed``
-    where : a machine, a document and table, a reason
-    date : as written
-    error : of what it predicts, a median in per cent as written: ``4 %``; "" for unknown
-    note : what else is to be known of that error
-    program : what computed it, and the commit at which it did: ``calibration/fit/gpus.py@58a5814``
+    where : machine, document or reason
+    date : date as written
+    error : median prediction error in per cent as written, such as ``4 %``; "" if unknown
+    note : more about that error
+    program : program and commit that computed it, such as ``calibration/fit/gpus.py@58a5814``
     """
 
     kind: str
@@ -43,7 +43,7 @@ class NumberSource:
 
     @property
     def error_fraction(self) -> float | None:
-        """The error as a number; None where nobody measured it.
+        """The error as a fraction; None if it was not measured.
 
         >>> NumberSource("fitted", error="4 %").error_fraction
         0.04
@@ -52,22 +52,22 @@ class NumberSource:
         return float(told[1]) / 100 if told else None
 
     def facts(self) -> dict[str, str]:
-        """The source as the catalog writes it: its keys with their text."""
+        """Plain dictionary of the source in the form of the catalog."""
         return {k: v for k, v in vars(self).items() if v}
 
 
 @dataclass(frozen=True, eq=False)
 class TreeNode:
-    """A mapping, a list or a scalar, and where it stands.
+    """A mapping, a list or a scalar, with its file position.
 
     Parameters
     ----------
     value : mapping, tuple or scalar
-    spot : of the value
-    key : of ``key: value``; None in lists and at the top
-    text : of a scalar, as written
-    layer : who decided it: ``catalog``, ``extends``, ``scenario``, ``--set``, ``variant NAME``
-    source : where the number comes from, if it is said
+    spot : position of the value
+    key : position of the key in ``key: value``; None in lists and at the top
+    text : text of a scalar as written
+    layer : layer that set it: ``catalog``, ``extends``, ``scenario``, ``--set``, ``variant NAME``
+    source : source of the number; None if not given
     """
 
     value: Value
@@ -79,22 +79,22 @@ class TreeNode:
 
     @property
     def mapping(self) -> Mapping[str, TreeNode]:
-        """Its keys, if it has any."""
+        """Child nodes by key; empty unless the node is a mapping."""
         return self.value if isinstance(self.value, Mapping) else {}
 
     @property
     def items(self) -> tuple[TreeNode, ...]:
-        """Its list items, if it has any."""
+        """Child nodes of a list; empty unless the node is a list."""
         return self.value if isinstance(self.value, tuple) else ()
 
     @property
     def text_value(self) -> str:
-        """Value of a text scalar; "" for anything else."""
+        """Value of a text scalar; "" for any other node."""
         return self.value if isinstance(self.value, str) else ""
 
     @property
     def label(self) -> FilePosition:
-        """The place of the key, or of the value where there is no key."""
+        """Position of the key, or of the value if there is no key."""
         return self.key or self.spot
 
     def __getitem__(self, part: str | int) -> TreeNode:
@@ -103,7 +103,7 @@ class TreeNode:
         return self.mapping[part]
 
     def has(self, part: str | int) -> bool:
-        """Whether there is such a key or item."""
+        """True if the node has this key or index."""
         return 0 <= part < len(self.items) if isinstance(part, int) else part in self.mapping
 
 
@@ -117,7 +117,7 @@ def to_dict(node: TreeNode) -> Plain:
 
 
 def find_node(node: TreeNode, path: Path) -> TreeNode | None:
-    """The node at a path; None where there is none."""
+    """Node at a path; None if there is none."""
     for part in path:
         if not node.has(part):
             return None
@@ -126,7 +126,7 @@ def find_node(node: TreeNode, path: Path) -> TreeNode | None:
 
 
 def deepest_node(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
-    """The deepest node on a path, and the rest of the path below it."""
+    """Deepest existing node on a path, and the rest of the path."""
     for depth, part in enumerate(path):
         if not node.has(part):
             return node, path[depth:]
@@ -135,7 +135,7 @@ def deepest_node(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
 
 
 def leaf_nodes(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode]]:
-    """Every scalar and empty container, with its path."""
+    """Path and node of every scalar and every empty container."""
     parts = node.mapping.items() or enumerate(node.items)
     empty = True
     for part, below in parts:
@@ -146,10 +146,10 @@ def leaf_nodes(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode
 
 
 def merge_layers(lower: TreeNode, upper: TreeNode) -> TreeNode:
-    """Mappings merge, everything else is replaced by the upper layer.
+    """Merge two trees: mappings merge, any other value of the upper tree replaces the lower one.
 
-    A mapping that names another ``use`` (a backend) replaces the lower one whole: settings of
-    one backend mean nothing to another.
+    A mapping with another ``use`` replaces the lower mapping completely, since settings of one
+    backend mean nothing to another.
     """
     if not isinstance(lower.value, Mapping) or not isinstance(upper.value, Mapping):
         return upper
@@ -167,13 +167,13 @@ def _values_differ_at_key(
 
 
 def with_merged_at(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
-    """The tree with something merged in at a path; missing mappings on the way are made.
+    """Tree with a node merged in at a path; missing mappings on the way are created.
 
     Raises
     ------
     LookupError
-        The path leads through a value, or past the end of a list; its argument is how far
-        it led.
+        The path leads through a scalar or past the end of a list; the argument is the rest of the
+        path from there.
     """
     if not path:
         return merge_layers(root, leaf)
@@ -195,12 +195,12 @@ def with_merged_at(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
 
 
 def without_keys(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
-    """A mapping less some keys."""
+    """A mapping without some of its keys."""
     return replace(root, value={k: n for k, n in root.mapping.items() if k not in keys})
 
 
 def with_layer(node: TreeNode, layer: str) -> TreeNode:
-    """The tree with every value ascribed to another layer."""
+    """Tree with every value marked as part of another layer."""
     if isinstance(node.value, Mapping):
         value: Value = {k: with_layer(n, layer) for k, n in node.value.items()}
     elif isinstance(node.value, tuple):
@@ -211,12 +211,12 @@ def with_layer(node: TreeNode, layer: str) -> TreeNode:
 
 
 def dotted_path_text(path: Path) -> str:
-    """A path as a user writes it."""
+    """Dotted path as a user writes it."""
     return ".".join(map(str, path))
 
 
 def tree_from_value(value: Plain, spot: FilePosition, layer: str) -> TreeNode:
-    """A tree of plain values, all from one place."""
+    """Tree of plain values, all with the same file position."""
     if isinstance(value, Mapping):
         inner: Value = {str(k): tree_from_value(v, spot, layer) for k, v in value.items()}
     elif isinstance(value, list | tuple):

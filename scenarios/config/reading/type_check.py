@@ -1,4 +1,4 @@
-"""A tree against the schema: every mismatch as a problem in plain words, at its place."""
+"""Check of a tree against the schema: each violation as a problem with its position."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BOUNDS = {
 
 
 def check_types(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
-    """The checked scenario, or everything that is wrong with it."""
+    """Checked sections of a scenario, or a list of all violations of the schema."""
     data = to_dict(tree)
     known: dict[int, tuple[str, ...]] = {}
     try:
@@ -53,7 +53,7 @@ def check_types(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
 
 
 def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterator[Problem]:
-    """A workload that nobody names; backends that lack a setting which no part says either."""
+    """Problems of a missing workload, and of missing backend settings."""
     if not model.jobs and model.workload is None:
         yield _missing_key(tree, ("workload",))
     for key in ("workload", "placement", "processes", "ops") if model.jobs else ():
@@ -73,7 +73,7 @@ def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterato
 def _backends_and_chain_links(
     backends: Mapping[str, Binding],
 ) -> Iterator[tuple[str, Path, Binding]]:
-    """Each backend and each link of a chain: the components, its place, itself."""
+    """Glob, path and binding of each backend, including each link of a chain."""
     for glob, binding in backends.items():
         for i, link in enumerate(binding.links_or_self):
             yield glob, ("backends", glob, *(("use", i) if binding.links else ())), link
@@ -83,7 +83,7 @@ WHOLE = ("makespan", "utilization", "occupancy", "cost_per_hour", "power", "memo
 
 
 def _conditions_without_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
-    """Conditions on a number of one of several jobs that do not say of which."""
+    """Problems of conditions that do not name a job although there are several."""
     for i, one in enumerate(model.expect if len(model.jobs) > 1 else ()):
         name, head = one.that.metric, one.that.metric.partition(".")[0]
         if head not in model.jobs and name.rpartition(".")[2] not in WHOLE and "." not in name:
@@ -98,7 +98,7 @@ NO_PLACE = ("[key]", "[one]", "[many]")  # parts of an error's path that are no 
 
 
 def _without_consequential_errors(errors: list[Error]) -> list[Error]:
-    """A key is not missing where it is only mistyped, a list not empty where its entry is wrong."""
+    """Errors without those that only follow from another, such as a missing mistyped key."""
     unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
     short = {e["loc"] for e in errors if e["type"] == "too_short"}
     filled = {e["loc"][:n] for e in errors for n in range(len(e["loc"]))} & short
@@ -136,7 +136,7 @@ def _problem_of(
 
 
 def _path_inside_job(path: Path) -> Path:
-    """A path as it is in a scenario of one job.
+    """Path of a setting relative to its job, as in a scenario with one job.
 
     >>> _path_inside_job(("jobs", "a", "workload", "trace"))
     ('workload', 'trace')
@@ -148,7 +148,7 @@ NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "
 
 
 def _spot_at(spot: FilePosition, path: Path) -> FilePosition:
-    """A place that names what is asked for, unless it is a ``set``, which names itself."""
+    """Position with a dotted path; an existing path, as of a ``set``, is kept."""
     return spot if spot.path else replace(spot, path=dotted_path_text(path))
 
 
@@ -174,7 +174,7 @@ def _unknown_key(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
 
 
 def _workload_that_has(path: Path) -> str:
-    """Words of the types of workload that take a key which this one lacks; "" where none does.
+    """Hint that names the workload types with a key that this workload lacks; "" for none.
 
     >>> _workload_that_has(("workload", "measured"))
     "; it is a setting of 'type: training'"
@@ -220,7 +220,7 @@ def _shape_text(node: TreeNode) -> str:
 
 
 def _number_cure(value: object) -> str:
-    """The cure for a number that was written as text or with a point; "" for none."""
+    """Cure for a number written as text or with a decimal point; "" for none."""
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?", value):
         return "remove the quotes"
     whole = isinstance(value, float) and value.is_integer()
@@ -236,7 +236,7 @@ def _not_one_of(written: object, expected: str) -> str:
 
 
 def _number_as_written(message: str, node: TreeNode) -> str:
-    """1e6 is shown as it stands in the file, not as 1000000.0."""
+    """Message with a number as written in the file, such as 1e6 in place of 1000000.0."""
     if node.text and not isinstance(node.value, str):
         return message.replace(f"'{node.value}", f"'{node.text}")
     return message

@@ -1,1 +1,1 @@
-"""The sections of a scenario, one file each; importing one registers it."""
+"""Sections of a scenario, one file each; importing a file registers its section."""

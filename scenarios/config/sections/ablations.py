@@ -1,8 +1,8 @@
-"""``ablations`` and ``control``: that a gain comes from its mechanism, and from nothing else.
+"""``ablations`` and ``control``: tests that a gain comes from its mechanism and nothing else.
 
-Of a method that predicts the headline is what was measured; without a piece of it the answer is not
-near that any more.  Every run is the scenario or a variant of ``what_if``; these keys only say
-which are compared.
+For a method that predicts, the headline is a measured answer; without a part of the method the
+prediction no longer matches it. Every run is the scenario or a variant of ``what_if``; these
+sections only say which runs are compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Times = Annotated[float, Field(gt=0)]
 
 
 class HeadlineSection(Section):
-    """What the mechanism gives: a gain against a baseline, or an answer that was measured."""
+    """Expected result of the mechanism: a gain against a baseline, or measured answers."""
 
     against: str | None = None
     """The variant without the mechanism, the baseline."""
@@ -60,7 +60,7 @@ class HeadlineSection(Section):
 
 
 class SwitchSection(Section):
-    """One piece of the mechanism, and the variant in which it is off."""
+    """One part of the mechanism, and the variant in which it is off."""
 
     what: str = REQUIRED
     """Description of the part of the mechanism."""
@@ -73,7 +73,7 @@ class SwitchSection(Section):
 
 
 class AblationsSection(Section):
-    """A headline that holds with the mechanism on, and is gone with each of its pieces off."""
+    """A result that holds with the mechanism on, and is lost with each of its parts off."""
 
     headline: HeadlineSection = REQUIRED
     """Expected gain with its baseline, or the measured answers."""
@@ -82,7 +82,7 @@ class AblationsSection(Section):
 
     @model_validator(mode="after")
     def _says_what_its_headline_knows(self) -> AblationsSection:
-        """A piece is judged by what is left of a gain, or by one of the measured answers."""
+        """Check that each part is judged by the gain, or by one of the measured answers."""
         measured = self.headline.measured
         for switch in self.switches:
             if measured and "at_most" in switch.model_fields_set:
@@ -126,7 +126,7 @@ def _unknown_variant(name: str, known: list[str], spot: FilePosition) -> Problem
 
 
 def _unknown_variant_problems(tree: TreeNode, *paths: tuple[str | int, ...]) -> Iterator[Problem]:
-    """Names of variants that ``what_if`` does not have."""
+    """Problems of names that are not variants in ``what_if``."""
     known = _variant_names(tree)
     for path in paths:
         node = find_node(tree, path)
@@ -143,7 +143,7 @@ def _ablation_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Problem]
 
 
 def _measured_problems(tree: TreeNode) -> Iterator[Problem]:
-    """Measured answers of variants that there are not, and in units that the answer has not."""
+    """Problems of measured answers with an unknown variant or a wrong unit."""
     measured = find_node(tree, ("ablations", "headline", "measured"))
     if measured is None:
         return

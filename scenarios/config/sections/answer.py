@@ -1,4 +1,4 @@
-"""``answer``: which number decides, where it is not the headline of the first job."""
+"""``answer``: the metric that decides, if it is not the headline metric of the first job."""
 
 from __future__ import annotations
 

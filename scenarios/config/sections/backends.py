@@ -1,4 +1,4 @@
-"""``backends``: who answers for which components."""
+"""``backends``: the backend of each component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``catalog``: parts of one's own, in the scenario itself; a resolved scenario has all it uses."""
+"""``catalog``: entries inside a scenario; a resolved scenario has all entries that it uses."""
 
 from __future__ import annotations
 

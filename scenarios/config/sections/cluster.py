@@ -1,4 +1,4 @@
-"""``cluster``: the machines, what is in one of them, and what joins them."""
+"""``cluster``: the machines, their parts, and the network between them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOW = "How switches are connected."
 
 
 def _check_kind_name(text: str) -> str:
-    """Of a kind of machine, as in ``kind:NAME.gpu*``."""
+    """Check the name of a kind of machine, as in ``kind:NAME.gpu*``."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", text):
         raise ValueError(
             f"'{text}' is not a name for a kind of machine; use letters, digits, - and _, and "
@@ -44,23 +44,23 @@ def _part_form(kind: str) -> Any:
 
 
 class NodeSection(Section):
-    """One machine; ``override`` says what of it differs."""
+    """The parts of one machine; ``override`` describes machines that differ."""
 
     if TYPE_CHECKING:
         links: tuple[PartLink, ...]
 
     def part(self, name: str) -> Part | None:
-        """The part of a kind; None where there is none."""
+        """Part of a kind; None if the machine has none."""
         found = getattr(self, name, None) if name in node_parts() else None
         return found if isinstance(found, Part) else None
 
     def parts(self) -> Mapping[str, Part]:
-        """Its parts by kind."""
+        """Parts of the machine by kind."""
         return {name: part for name in node_parts() if (part := self.part(name)) is not None}
 
 
 class FabricSection(Section):
-    """What joins the machines."""
+    """The network between the machines."""
 
     topology: str | Choice = "fat-tree"
     switch: Annotated[Part, _part_form("switch")] | None = None
@@ -80,12 +80,12 @@ class FabricSection(Section):
 
 @dataclass(frozen=True)
 class MachineGroup:
-    """Number of identical machines, and the parts of one.
+    """A number of identical machines.
 
     Parameters
     ----------
-    pool : name of their kind; "" where there is one kind
-    path : below ``cluster``, where one of them is described
+    pool : name of their kind; "" if there is only one kind
+    path : path of their description below ``cluster``
     """
 
     pool: str
@@ -95,29 +95,29 @@ class MachineGroup:
 
 
 class ClusterSection(Section):
-    """The machines and what joins them."""
+    """The machines and the network between them."""
 
     if TYPE_CHECKING:
         fabric: FabricSection
         override: Mapping[str, ComponentOverride]
 
     def machines(self) -> tuple[MachineGroup, ...]:
-        """The machines, kind by kind; their numbers run through in this order."""
+        """Groups of identical machines; machines are numbered in this order."""
         told: Any = self
         if "kinds" in type(self).model_fields:
             return tuple(MachineGroup(k, f"kinds.{k}", m.count, m) for k, m in told.kinds.items())
         return (MachineGroup("", "node", told.nodes, told.node),)
 
     def of(self, pool: str) -> NodeSection:
-        """What is in a machine of a kind."""
+        """Description of the machines of a kind."""
         return next(m.node for m in self.machines() if m.pool == pool)
 
     def gpu(self) -> Part | None:
-        """What ranks run on unless they are placed: the GPU of the first machine that has one."""
+        """GPU of the first machine that has one, where ranks run by default; None for none."""
         return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
 
     def host_resources(self) -> HostResources:
-        """The host beside these; its memory is that of its DRAM, or as the host says it."""
+        """Host resources of the first machine with GPUs; memory of its DRAM or its host."""
         for machine in self.machines():
             gpu = machine.node.part("gpu")
             if gpu is not None and gpu.count:
@@ -128,14 +128,14 @@ class ClusterSection(Section):
         return HostResources()
 
     def parts(self) -> Mapping[str, Part]:
-        """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""
+        """All parts by path below ``cluster``, such as ``node.gpu`` and ``fabric.switch``."""
         told = {f"{m.path}.{k}": p for m in self.machines() for k, p in m.node.parts().items()}
         beside = {"switch": self.fabric.switch, "library": self.fabric.library}
         return told | {f"fabric.{k}": p for k, p in beside.items() if p is not None}
 
 
 def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
-    """A machine with every kind of part that is known by now."""
+    """Model of a machine with every registered kind of part."""
     fields: dict[str, Any] = dict(own)
     for kind in node_parts():
         what, told = Annotated[Part, _part_form(kind)], KINDS[kind].help
@@ -153,7 +153,7 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
 
 
 def _shared_fields() -> dict[str, Any]:
-    """The keys that both ways to describe machines have."""
+    """Keys that both forms of ``cluster`` have."""
     topology: Any = PlainValidator(read_topology, json_schema_input_type=topology_forms())
     how: Any = Annotated[str | Choice, topology], Field("fat-tree", description=HOW)
     fabric: Any = create_model(
@@ -174,7 +174,7 @@ def _shared_fields() -> dict[str, Any]:
 
 
 def _cluster_form() -> Any:
-    """The two ways to write it: machines that are all alike, or several kinds of them."""
+    """The two forms of ``cluster``: identical machines, or several kinds of machine."""
     beside, count = _shared_fields(), cast("Any", Annotated[int, Field(ge=1)])
     node = _node_model("NodeSection", NodeSection.__doc__ or "", REQUIRED)
     alike = create_model(
@@ -216,7 +216,7 @@ def _cluster_form() -> Any:
 def _read_cluster(
     alike: type[Section], several: type[Section], data: Any, info: ValidationInfo
 ) -> Section:
-    """One of the two, as the file has it."""
+    """Read a cluster in one of its two forms."""
     if not isinstance(data, dict) or "kinds" not in data:
         return alike.model_validate(data, context=info.context)
     for key in ("nodes", "node"):

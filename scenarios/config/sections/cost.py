@@ -1,4 +1,4 @@
-"""``cost``: what things cost, per hour of use."""
+"""``cost``: prices per hour of use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..schema import Many, Section, register
 
 
 class PricedItem(Section):
-    """The price of one kind of thing."""
+    """Price of one kind of item."""
 
     what: str
     """The priced thing: a kind of part, node, switch (leaves and spines) or cable (of the fabric).
@@ -24,7 +24,7 @@ class PricedItem(Section):
 
 
 class CostSection(Section):
-    """What things cost."""
+    """Prices of machines, parts and network."""
 
     currency: Literal["USD"] = "USD"
     """Currency of all prices."""

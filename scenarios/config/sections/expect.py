@@ -1,4 +1,4 @@
-"""``expect``: what must hold; decides the exit code."""
+"""``expect``: conditions that must hold; they decide the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLE = "'iteration_time.p95 <= 37 s'"
 
 
 class Expectation(Section):
-    """One thing that must hold."""
+    """A condition that must hold."""
 
     that: Annotated[Condition, PlainValidator(_read_condition, json_schema_input_type=str)]
     """``metric.statistic op quantity``, such as ``iteration_time.p95 <= 37 s``."""

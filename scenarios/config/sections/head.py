@@ -1,4 +1,4 @@
-"""What a scenario is called and asks: ``foretrace``, ``name``, ``question``, ``extends``."""
+"""Top-level keys ``foretrace``, ``name``, ``question`` and ``extends``."""
 
 from __future__ import annotations
 

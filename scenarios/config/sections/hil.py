@@ -1,4 +1,4 @@
-"""``hil``: which components are real, and what is done with them."""
+"""``hil``: components that are replaced by real devices, and how these are used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class UncrossedPart(Section):
-    """A part of a sample that an op does not cross."""
+    """A component inside a sample that the simulated ops do not cross; its time is subtracted."""
 
     time: Annotated[Seconds, Field(ge=0)]
     """Time subtracted from each sample."""
@@ -26,7 +26,7 @@ class UncrossedPart(Section):
 
 
 class TransferPeer(Section):
-    """The other end of a transfer."""
+    """The other end of transfers."""
 
     agent: str = ""
     """Name of the peer's agent in your list of agents; by default the agent of the swap. A peer on
@@ -36,7 +36,7 @@ class TransferPeer(Section):
 
 
 def _one_or_many(value: object) -> str:
-    """Which of two shapes a value has; no part of its place in a file."""
+    """Tag of a value for the union of one and many; not part of its path."""
     return "[many]" if isinstance(value, list | tuple) else "[one]"
 
 
@@ -47,7 +47,7 @@ Peers = Annotated[
 
 
 class SwappedOps(Section):
-    """How ops are given to a device."""
+    """How ops are run on a device."""
 
     context: Literal["warm", "cold", "after"] = "warm"
     """State that is restored before each op: warm caches, cold caches, or the preceding ops."""
@@ -60,7 +60,7 @@ class SwappedOps(Section):
 
 
 class SwapSection(Section):
-    """One component that is real."""
+    """A component that is replaced by a real device."""
 
     renamed_settings: ClassVar[Mapping[str, str]] = {n: f"ops.{n}" for n in SwappedOps.model_fields}
 
@@ -93,7 +93,7 @@ class SwapSection(Section):
 
     @model_validator(mode="after")
     def _has_driver(self) -> SwapSection:
-        """A name that nobody has is refused; one that only a far agent may have is not."""
+        """Check that the driver exists; a driver that only a remote agent may have is accepted."""
         from ....hil.agent.declared_drivers import agent_driver_names, agent_has_driver
 
         if agent_has_driver(self.driver, self.agent) is False:
@@ -104,7 +104,7 @@ class SwapSection(Section):
 
 
 class MeasuredJob(Section):
-    """What the real job took, measured as a whole."""
+    """Measured times of the real job."""
 
     iteration_time: Annotated[Duration, Field(gt=0)]
     """Median step time of the real job."""
@@ -117,12 +117,12 @@ class MeasuredJob(Section):
 
     @property
     def value(self) -> float:
-        """What is compared with the answer of the run, SI."""
+        """Measured value that is compared with the answer of the run, in SI."""
         return self.iteration_time
 
 
 class HilSection(Section):
-    """Hardware in the loop."""
+    """Hardware in the loop: components that are replaced by real devices."""
 
     mode: Literal["replay", "coupled"] = "replay"
     """``replay``: run the ops on the device and compare with the model. ``coupled``: measured times

@@ -1,4 +1,4 @@
-"""``jobs``: several workloads on one machine, each with a name; ``workload`` is short for one."""
+"""``jobs``: several named workloads on one cluster; ``workload`` is the short form for one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pool = str | Annotated[int, Field(ge=1)] | Many[str]
 
 
 class JobSection(Section):
-    """A workload on a part of the machine."""
+    """A workload on some of the components."""
 
     workload: WorkloadSection
     """The workload that the job runs."""
@@ -40,14 +40,14 @@ class JobSection(Section):
 def single_job(
     workload: WorkloadSection, placement: PlacementSection, steering: Any, ops: Any
 ) -> JobSection:
-    """The job that the keys of one at the top are short for."""
+    """Job made from the top-level keys of a scenario without ``jobs``."""
     return JobSection.model_construct(
         workload=workload, placement=placement, processes=steering, ops=ops
     )
 
 
 def _job_form() -> Any:
-    """A job as a file writes it, of the workloads and processes that are known by now."""
+    """Model of a job in a scenario file, with the registered workloads and processes."""
     return create_model(
         "job",
         __base__=JobSection,

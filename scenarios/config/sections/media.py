@@ -1,4 +1,4 @@
-"""``media``: who shares what is in flight on which components, where it is not max-min."""
+"""``media``: the medium that shares components among concurrent ops, if not max-min."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_MIN = "max-min"  # the default
 
 
 class MaxMinSharing:
-    """The usual: max-min fair shares, of both engines' own."""
+    """Max-min fair sharing, the default of both engines."""
 
     def __init__(self) -> None:
-        """Nothing to set."""
+        """Take no settings."""
 
 
 def _choosable() -> Mapping[str, type]:
@@ -34,7 +34,7 @@ MEDIUM = ChoiceKind(
 
 
 def make_medium(choice: Choice) -> Medium:
-    """The medium of a choice that is not max-min; it holds no state of a run."""
+    """Construct a medium other than max-min; it holds no state of a run."""
     return construct_with_groups(known_media()[choice.use], choice.settings)
 
 

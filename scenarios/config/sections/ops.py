@@ -1,4 +1,4 @@
-"""``ops``: rules that name ops of the workload, and say what is to be otherwise."""
+"""``ops``: rules that select ops of the workload and change them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACTIONS = ("time", "scale", "stream", "rank", "remove")
 
 
 class OpMatchSection(Section):
-    """Ops that are meant: names or globs; all that is given has to fit."""
+    """Selection of ops by names or globs; an op must match all given keys."""
 
     name: str | None = None
     """Name of the op: ``aten::addmm``, ``DataLoader*``."""
@@ -36,7 +36,7 @@ class OpMatchSection(Section):
 
 
 class OpRuleSection(Section):
-    """A rule for the ops that it names."""
+    """A rule that changes the ops that it selects."""
 
     where: OpMatchSection
     """Selects the ops; it is an error if no op matches."""
@@ -53,7 +53,7 @@ class OpRuleSection(Section):
 
     @model_validator(mode="after")
     def _does_one_thing(self) -> OpRuleSection:
-        """A rule that does nothing, or two things that cannot both be, is refused."""
+        """Check that a rule changes something and has no contradictory changes."""
         said = [key for key in ACTIONS if not any(getattr(self, key) is n for n in (None, False))]
         if not said:
             raise validation_error(
@@ -68,7 +68,7 @@ class OpRuleSection(Section):
         return self
 
     def rule(self) -> OpRule:
-        """The rule itself."""
+        """The rule in the form that graphs are changed by."""
         told: dict[str, Any] = {key: getattr(self, key) for key in ACTIONS}
         return OpRule(OpFilter(**dict(self.where)), **told)
 

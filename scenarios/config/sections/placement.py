@@ -1,4 +1,4 @@
-"""``placement``: what is kept where, and which rank runs on which GPU."""
+"""``placement``: the component of each rank, and the memory of the optimizer state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..schema import Many, Section, register
 
 
 class PlacementSection(Section):
-    """Memory that state is kept in, and the component of each rank."""
+    """Component of each rank, and memory of the optimizer state."""
 
     optimizer_state: Literal["hbm"] = "hbm"
     """Memory that holds the optimizer state; only GPU memory (``hbm``) for now."""

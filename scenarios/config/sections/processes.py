@@ -1,4 +1,4 @@
-"""``processes``: what steers a run while it goes on: faults, controllers, policies."""
+"""``processes``: processes that act during a run: faults, controllers, policies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PROCESS = ChoiceKind("process", known_processes)
 
 
 def make_process(choice: Choice, graph: Graph | None = None) -> Process:
-    """The process of a choice; every run has one of its own.
+    """Construct the process of a choice; every run gets its own.
 
     Parameters
     ----------
-    choice : of a process
-    graph : that is run, for a process whose constructor takes a ``Graph``
+    choice : name and settings of the process
+    graph : graph of the run, for a process whose constructor takes a ``Graph``
 
     Examples
     --------
@@ -34,7 +34,7 @@ def make_process(choice: Choice, graph: Graph | None = None) -> Process:
 
 
 def process_list_type() -> Any:
-    """A list of processes that are registered by now."""
+    """Type of a list of registered processes."""
     forms: Any = Union[(str, *map(PROCESS.form, sorted(known_processes())))]
     reader = PlainValidator(PROCESS.read, json_schema_input_type=forms)
     return Many[Annotated[Choice, reader]]

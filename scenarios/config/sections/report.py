@@ -1,4 +1,4 @@
-"""``report``: what the report is called and shows."""
+"""``report``: title and sections of the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..schema import Many, Section, register
 
 
 class ReportSection(Section):
-    """Title of the report, and the sections that it shows."""
+    """Title of the report, and its sections."""
 
     title: str = ""
     """Title at the top of the report; by default the name of the scenario."""
@@ -19,7 +19,7 @@ class ReportSection(Section):
 
 
 def _report_form() -> Any:
-    """With the names that are registered by now."""
+    """Model of ``report`` with the names of the registered report sections."""
     from ....reports.section import section_names
 
     known: Any = Literal[section_names()]

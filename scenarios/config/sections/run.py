@@ -1,4 +1,4 @@
-"""``run``: how the simulation is run."""
+"""``run``: seed, replicas, engine and limits of the simulation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|
 
 
 def check_workers_text(text: str) -> str:
-    """The text of ``run.workers`` or ``--workers`` unchanged, once its form is checked.
+    """Check the text of ``run.workers`` or ``--workers``, and return it unchanged.
+
+    Raises
+    ------
+    ValueError
+        The text has none of the known forms.
 
     Raises
     ------
@@ -36,7 +41,7 @@ def check_workers_text(text: str) -> str:
 
 
 class RunSection(Section):
-    """How the simulation is run."""
+    """Settings of the simulation run."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Seed of all random draws; the same seed gives the same answer."""

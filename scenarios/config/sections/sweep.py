@@ -1,4 +1,4 @@
-"""``sweep``: settings that vary, how points are chosen, and what is wanted of them."""
+"""``sweep``: settings to vary, the method that chooses points, and the objectives."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SEARCHED = 100  # default number of points of a search
 
 @dataclass(frozen=True)
 class Objective:
-    """What is wanted of a point.
+    """An objective: a metric to minimize or maximize.
 
     Parameters
     ----------
-    metric : ``iteration_time.p50``
-    unit : of it, SI
+    metric : metric with statistic, such as ``iteration_time.p50``
+    unit : SI unit of the metric
     sign : 1 to minimize, -1 to maximize
     """
 
@@ -38,12 +38,12 @@ class Objective:
     sign: int
 
     def to_dict(self) -> dict[str, str]:
-        """Plain data as a scenario writes it."""
+        """Plain dictionary in the form of a scenario file."""
         return {"minimize" if self.sign > 0 else "maximize": self.metric}
 
 
 class ObjectiveSection(Section):
-    """What is wanted: one metric, as small or as large as it gets."""
+    """One metric to minimize or maximize."""
 
     minimize: str | None = None
     """Metric to minimize: ``iteration_time.p50``, ``cost_per_million_tokens``."""
@@ -52,7 +52,7 @@ class ObjectiveSection(Section):
 
 
 def read_objective(data: Any, info: ValidationInfo) -> Objective:
-    """From what a file says: ``{minimize: makespan}``."""
+    """Read an objective such as ``{minimize: makespan}``."""
     model = ObjectiveSection.model_validate(data, context=info.context)
     said = [(m, s) for m, s in ((model.minimize, 1), (model.maximize, -1)) if m is not None]
     if len(said) != 1:
@@ -73,7 +73,7 @@ Method = Literal["grid", "random", "sobol", "tpe", "nsga2", "plans"]
 
 
 class Sweep(Section):
-    """Settings that vary, how points are chosen, and what is wanted of them."""
+    """Settings to vary, the method that chooses points, and the objectives."""
 
     method: Method = "grid"
     """How points are chosen: every combination (``grid``), random, evenly spread (``sobol``), a
@@ -97,7 +97,7 @@ class Sweep(Section):
 
     @model_validator(mode="after")
     def _check_points(self) -> Sweep:
-        """A grid has a number of points of its own, and no ranges without steps."""
+        """Check that a grid has only lists or stepped ranges, and not too many points."""
         if not self.vary and self.method != "plans":
             raise ValueError("nothing varies; list settings under vary, or write method: plans")
         if self.method not in ("grid", "plans"):
@@ -117,12 +117,12 @@ class Sweep(Section):
 
     @property
     def ranked(self) -> int:
-        """How many of the best are ranked."""
+        """Number of best points to rank."""
         return self.rank if self.rank is not None else RANKED if self.method == "plans" else 0
 
     @property
     def size(self) -> int:
-        """How many points a grid has; 0 where there are ranges."""
+        """Number of points of the grid; 0 if a setting has a continuous range."""
         size = 1
         for vary in self.vary.values():
             size *= len(vary.values) if isinstance(vary, Values) else 0
@@ -130,12 +130,12 @@ class Sweep(Section):
 
     @property
     def wanted(self) -> int:
-        """How many points are tried."""
+        """Number of points to try."""
         return self.size if self.method == "grid" else self.points or SEARCHED
 
 
 def split_paths(paths: str) -> tuple[str, ...]:
-    """Paths of the settings named by one comma-separated key of ``vary``.
+    """Dotted paths in one comma-separated key of ``vary``.
 
     >>> split_paths("cluster.nodes, workload.scale_to.parallel.data")
     ('cluster.nodes', 'workload.scale_to.parallel.data')
@@ -144,7 +144,12 @@ def split_paths(paths: str) -> tuple[str, ...]:
 
 
 def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
-    """Value by setting path for one key of ``vary``: one common value, or one per path from a list.
+    """Value of each setting path of one ``vary`` key: a common value, or one per path from a list.
+
+    Raises
+    ------
+    ValueError
+        The list has more or fewer values than there are paths.
 
     Raises
     ------
@@ -170,7 +175,7 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
 
 
 def _sweep_value_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Problem]:
-    """Every value that a setting cannot take or that is doubted, and settings that do not exist."""
+    """Problems of values that a setting cannot take, and of settings that do not exist."""
     entries = _vary_by_paths(tree)
     for paths, (vary, entry) in entries.items():
         found: list[Problem] = []
@@ -189,7 +194,7 @@ def _sweep_value_problems(tree: TreeNode, check_tree: Attempt) -> Iterator[Probl
 
 
 def _vary_by_paths(tree: TreeNode) -> dict[str, tuple[Vary, TreeNode]]:
-    """What varies, and where it is written, by paths; without what the first pass refuses."""
+    """Varied values and their tree node, by key of ``vary``; without entries that are invalid."""
     entries = find_node(tree, ("sweep", "vary"))
     found = {}
     for paths, entry in entries.mapping.items() if entries else ():
@@ -201,7 +206,7 @@ def _vary_by_paths(tree: TreeNode) -> dict[str, tuple[Vary, TreeNode]]:
 def _may_be_cured(
     tree: TreeNode, check_tree: Attempt, paths: str, value: Any, written: TreeNode
 ) -> bool:
-    """Whether a doubted value is not doubted beside another value of what varies with it."""
+    """True if a warning about a value disappears with another value of another setting."""
     for others, (vary, entry) in _vary_by_paths(tree).items():
         for beside in map(vary.value_at, (0.0, BETWEEN, 1.0) if others != paths else ()):
             try:
@@ -217,7 +222,7 @@ def _may_be_cured(
 
 
 def _values_as_written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
-    """Values with the place of each; of a range its ends, and what lies between them."""
+    """Each value with its tree node; for a range both ends and a value between them."""
     if entry.items:
         yield from zip((to_dict(n) for n in entry.items), entry.items, strict=True)
     else:
@@ -231,12 +236,12 @@ def _paths_text(paths: str) -> str:
 
 
 def _with_value(tree: TreeNode, paths: str, value: Any, spot: FilePosition) -> TreeNode:
-    """The tree with one value of one key of ``vary``.
+    """Tree with one value of one key of ``vary`` applied.
 
     Raises
     ------
     ValueError
-        A list of more or fewer values than there are settings; or ``InvalidScenarioError``.
+        The list has more or fewer values than there are paths; or ``InvalidScenarioError``.
     """
     for path, one in settings_of_value(paths, value).items():
         tree = apply_override(tree, path, tree_from_value(one, spot, "sweep"))
@@ -246,7 +251,7 @@ def _with_value(tree: TreeNode, paths: str, value: Any, spot: FilePosition) -> T
 def _try_value(
     tree: TreeNode, check_tree: Attempt, paths: str, value: Any, written: TreeNode
 ) -> Iterator[Problem]:
-    """What is wrong with one value, and what is doubted of it: that which is so only with it."""
+    """Problems and warnings that appear only with one value of one key of ``vary``."""
     spot = replace(written.spot, path=_paths_text(paths))
     try:
         tree = _with_value(tree, paths, value, spot)

@@ -1,4 +1,4 @@
-"""``what_if``: named differences from the scenario, each compared with it."""
+"""``what_if``: named variants, each compared with the scenario."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .ops import OpRuleSection
 
 
 class VariantSection(Section):
-    """One variant: named changes to the base scenario."""
+    """One variant: a named set of changes to the scenario."""
 
     name: Name
     """Name of the variant, as tables show it."""

@@ -1,4 +1,4 @@
-"""``workload``: what is run.  ``type`` picks a registered workload; ``trace:`` implies it."""
+"""``workload``: the work to simulate; ``type`` selects a registered workload."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ USUAL = "trace"  # the default type
 
 
 class WorkloadSection(Section):
-    """What is run: the settings of one registered workload."""
+    """Settings of one registered workload."""
 
     type: str
 
     def make(self, gpu: Part | None, host: HostResources) -> Workload:
-        """The workload itself; building one reads and runs nothing.
+        """Construct the workload; this reads no file and runs nothing.
 
         Parameters
         ----------
-        gpu : that its ranks run on, if the cluster has one
-        host : beside these
+        gpu : GPU that its ranks run on; None if the cluster has none
+        host : host resources of the machines
         """
         settings = {k: v for k, v in plain_settings(self).items() if k != "type"}
         given = GpuSettings({} if gpu is None else gpu.settings)
@@ -40,7 +40,7 @@ class WorkloadSection(Section):
 
 
 def workload_form(name: str) -> type[WorkloadSection]:
-    """The form of a registered workload: its type, and its constructor's arguments."""
+    """Model of a registered workload: its type and its constructor arguments."""
     return _workload_form(name, known_workloads()[name])
 
 
@@ -61,7 +61,7 @@ def _workload_form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
 
 
 def read_workload(data: Any, info: ValidationInfo) -> WorkloadSection:
-    """The workload of the ``type`` that is named; a trace unless said."""
+    """Read a workload of the given ``type``; a trace by default."""
     if not isinstance(data, dict):
         raise validation_error(
             "mapping", "a workload needs keys; write it like {trace: FILE}", value=data
@@ -74,7 +74,7 @@ def read_workload(data: Any, info: ValidationInfo) -> WorkloadSection:
 
 
 def workload_type() -> Any:
-    """A workload of any type that is registered by now."""
+    """Type of a workload section of any registered type."""
     kinds: Any = Union[tuple(map(workload_form, known_workloads()))]  # noqa: UP007  only known now
     return Annotated[WorkloadSection, PlainValidator(read_workload, json_schema_input_type=kinds)]
 

@@ -1,1 +1,1 @@
-"""Hardware in the loop of a scenario: opening devices, putting them in place, comparing."""
+"""Hardware in the loop: opening devices, running with them, and comparing them with models."""

@@ -1,4 +1,4 @@
-"""Folder of a check: its page, numbers, recordings, and a manifest of what made them."""
+"""Folder of a hardware check: page, numbers, recordings and manifest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .device_check import DeviceCheck
 
 
 def save_check(scenario: Scenario, check: DeviceCheck, out: Path, command: str) -> Path:
-    """Write a check under ``OUT/NAME/check-KEY``; returns its folder.
+    """Write a hardware check to ``OUT/NAME/check-KEY``; returns its folder.
 
     Raises
     ------

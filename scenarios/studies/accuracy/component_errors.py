@@ -1,4 +1,4 @@
-"""One component against its device: the errors of its different ops, and what changed since."""
+"""Errors of one component's model against its device, and the drift since an older recording."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def component_errors(
 
     Parameters
     ----------
-    other_predictions : the same ops as another catalog predicts them, to show both
+    other_predictions : the same ops predicted with another catalog; None for none
 
     Raises
     ------
     ScenarioError
-        Its recording has seen none of the ops.
+        The recording has none of the ops.
     """
     facts = replayed.recording
     emulated = not _measured_samples(replayed)
@@ -73,17 +73,17 @@ def component_errors(
 
 
 def _measured_samples(replayed: ReplayedDevice) -> list[Sample]:
-    """Samples without those whose times an emulator made up."""
+    """Samples without those whose times come from an emulator."""
     return [s for s in replayed.recording.samples if EMULATED not in s.flags]
 
 
 def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
-    """The smallest share of pages that were where they had been put; None where none were put."""
+    """Smallest fraction of pages that stayed where they were placed; None if none were placed."""
     return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
 def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
-    """The different ops of a component with what was measured, and what was not."""
+    """Distinct ops of a component with measured times, and facts about the ops left out."""
     timed = _measured_samples(replayed) or replayed.recording.samples
     asked = context_of_swap(replayed.device.swap)  # a recording may also have cold samples
     medians = {
@@ -120,7 +120,7 @@ def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
 
 
 def _seconds_by_start(group: Sequence[Any]) -> dict[int, float]:
-    """Seconds of each start that has batches which may be fitted, or of all where none may."""
+    """Median seconds per process start, from unflagged samples; from all if there are none."""
     numbers = sorted({s.start for s in group if s.good}) or sorted({s.start for s in group})
     good = any(s.good for s in group)
     found = {}
@@ -146,7 +146,7 @@ def _op_rows(ops: ScoredOps) -> list[dict[str, Any]]:
 
 
 def _bandwidth_errors(ops: ScoredOps) -> dict[str, Any] | None:
-    """Errors of bytes a second, for ops that have bytes."""
+    """Errors of the bandwidth (bytes per second), for ops with bytes; None if there are none."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():
         return None
@@ -161,7 +161,7 @@ def _bandwidth_errors(ops: ScoredOps) -> dict[str, Any] | None:
 
 
 def _drift_since_older_recording(replayed: ReplayedDevice) -> dict[str, Any] | None:
-    """Change since an older recording, over the ops of both."""
+    """Change since an older recording, for ops in both; None without an older one."""
     if replayed.older is None:
         return None
     before = {
@@ -187,7 +187,7 @@ def _drift_since_older_recording(replayed: ReplayedDevice) -> dict[str, Any] | N
 def _errors_with_catalog(
     replayed: ReplayedDevice, ops: ScoredOps, other_predictions: Sequence[ReplayOp]
 ) -> dict[str, Any]:
-    """Errors of the same ops with another catalog."""
+    """Errors of the same ops predicted with another catalog."""
     predicted = {q.signature: q.predicted for q in other_predictions}
     changed = replace(ops, predicted=np.array([predicted[s] for s in ops.signature]))
     return {k: asdict(v) for k, v in error_statistics(changed).items()}

@@ -1,4 +1,4 @@
-"""Devices of a scenario in place of components: what ``mode: coupled`` simulates."""
+"""Real devices in place of components, for ``mode: coupled``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def components_in_sample(
     swap: SwapSection, system: System, more: Sequence[str] = ()
 ) -> SampleCoverage:
-    """Components that a sample of a swap covers."""
+    """Components that a sample of a swapped component includes."""
     off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
     return sample_coverage(system, swap.component, (*swap.covers, *more), off)
 
@@ -38,11 +38,11 @@ def replace_components_by_devices(
     journal: Path | None = None,
     prefetch: bool = False,
 ) -> CoupledDevices:
-    """Put open devices, or the journal of them, in the place of what they are swapped for.
+    """System and backends in which open devices, or their journal, replace components.
 
     Parameters
     ----------
-    prefetch : ask before the run where the answer does not depend on when
+    prefetch : True to measure before the run if the result does not depend on the time
     """
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
@@ -56,12 +56,12 @@ def replace_components_by_devices(
 
 
 def require_steerable(device: OpenDevice) -> None:
-    """Refuse a device that cannot be held still, and so cannot drive simulated time.
+    """Raise an error for a device that cannot be paused, and so cannot drive simulated time.
 
     Raises
     ------
     ScenarioError
-        Its own timers run on.
+        Its own timers keep running.
     """
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""Runs that devices drive: every point of a study with its devices in place."""
+"""Runs driven by real devices: every point of a study with its devices in place."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ Drive = Callable[[Variant], Variant]
 
 @contextmanager
 def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
-    """A function that puts the devices of a scenario into a point; the identity without devices.
+    """Context manager of a function that puts the devices of a scenario into a point.
+
+    Without devices the function returns the point unchanged.
 
     Raises
     ------
     HardwareUnavailable
-        A device is not there, and nothing may stand for it.
+        A device is missing, and no recording may replace it.
     ScenarioError
-        Devices of different clocks, or one whose timers run on.
+        Devices have different clocks, or one cannot be paused.
     """
     hil = hil_section(scenario)
     if hil is None or hil.mode != "coupled":
@@ -55,7 +57,7 @@ def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
 
 
 def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
-    """Let each device do its ops of a run for a while; a recording needs none."""
+    """Run the ops of a point on each device for some time in s; skipped for recordings."""
     if point.coupled is None:
         return
     asked = replay_ops(point.coupled.coupling, point.known_graph, predict=False)
@@ -74,12 +76,12 @@ def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) ->
 def point_with_devices(
     point: Variant, devices: list[OpenDevice], journal: Path | None = None, prefetch: bool = False
 ) -> Variant:
-    """A point whose simulation asks devices.
+    """Point whose simulation gets times from devices.
 
     Parameters
     ----------
-    journal : answers in place of the devices
-    prefetch : ask before the run where the answer does not depend on when
+    journal : journal used in place of the devices
+    prefetch : True to measure before the run if the result does not depend on the time
     """
     simulation = point.simulation
     made = replace_components_by_devices(
@@ -94,7 +96,7 @@ def point_with_devices(
 
 
 def _journal_path(run: str | None, variant: str) -> Path | None:
-    """The journal of a variant in a run folder."""
+    """Journal file of a variant in a run folder."""
     if run is None:
         return None
     path = Path(run)

@@ -1,4 +1,4 @@
-"""``hil check``: every component against its device, and the whole run with and without them."""
+"""``hil check``: models against devices, per component and for the complete run."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class DeviceCheck:
-    """Result of a check.
+    """Result of a hardware check.
 
     Parameters
     ----------
-    results : all of it as plain data; see ``docs/accuracy-page.md``
-    recordings : by component
+    results : all results as plain data; see ``docs/accuracy-page.md``
+    recordings : recording of each component
     """
 
     results: dict[str, Any]
@@ -52,7 +52,7 @@ class DeviceCheck:
 
     @property
     def outcome(self) -> str:
-        """``fail`` before ``unresolved`` before ``pass``; ``pass`` where nothing was expected."""
+        """Worst outcome of the conditions: ``fail``, ``unresolved`` or ``pass`` (also for none)."""
         outcomes = {e["outcome"] for e in self.results["expect"] if e["otherwise"] == "fail"}
         return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
@@ -63,19 +63,19 @@ def check_devices(
     other_scenario: Scenario | None = None,
     partial_answers: PartialAnswers | None = None,
 ) -> DeviceCheck:
-    """Run the ops of a scenario on its devices and compare them with the models.
+    """Run the ops of a scenario on its devices and compare the times with the models.
 
     Parameters
     ----------
-    other_scenario : the same scenario with another catalog, to show both
-    partial_answers : holds what devices answer, also where the check does not end
+    other_scenario : the same scenario with another catalog, to show both; None for none
+    partial_answers : stores measurements even if the check fails
 
     Raises
     ------
     ScenarioError
-        Nothing is swapped, nothing can be measured, or several clocks would be mixed.
+        No component is swapped, nothing can be measured, or clocks would be mixed.
     HardwareUnavailable
-        A device is not there, or fails while it is measured.
+        A device is missing, or fails during the measurement.
     """
     hil = hil_section(scenario)
     if hil is None:
@@ -115,23 +115,23 @@ def check_devices(
 
 
 def _components_in_sample(devices: Sequence[str], system: System) -> list[int]:
-    """The components in a sample, all of which would be wrong alike."""
+    """Indices of the components in a sample, which are all wrong together."""
     return [i for d in devices for i in component_numbers(system, d)]
 
 
 def _lowest_expected_error_bar(scenario: Scenario) -> float:
-    """The lowest bar that is expected of an error."""
+    """Lowest limit among the conditions on errors."""
     bars = [e.that.limit for e in scenario.expect if e.that.metric.startswith("hil.")]
     return min([b for b in bars if b > 0], default=FINE)
 
 
 def _use_different_clocks(replays: Sequence[ReplayedDevice], hil: HilSection) -> bool:
-    """Whether devices use different clocks; an error unless the scenario is a demonstration.
+    """True if devices use different clocks; an error unless the scenario is a demonstration.
 
     Raises
     ------
     ScenarioError
-        One component with several clocks or metrics, or components of different clocks.
+        A component has several clocks or metrics, or components have different clocks.
     """
     for one in replays:
         for what in ("clock", "metric"):

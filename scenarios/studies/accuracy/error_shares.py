@@ -1,4 +1,4 @@
-"""Shares of components in an error: one at a time, all but one, and Shapley values."""
+"""Contribution of each component to the error: alone, all but one, and Shapley values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Time = Callable[[frozenset[str]], float]
 
 @dataclass(frozen=True)
 class ErrorShare:
-    """Effect of one component on the time of the run.
+    """Effect of one component's device on the time of the run.
 
     Parameters
     ----------
-    component : as it was swapped
-    swap_in : s, it alone real, against no device
-    leave_out : s, all real, against all but it
-    shapley : s, the mean over all orders in which components become real; None beyond five
+    component : name of the swapped component
+    swap_in : change in s if only this component is real
+    leave_out : change in s between all real and all but this one
+    shapley : mean change in s over all orders; None for more than five components
     """
 
     component: str
@@ -30,12 +30,12 @@ class ErrorShare:
 
 
 def error_shares(names: Sequence[str], run_time: Time) -> tuple[list[ErrorShare], float]:
-    """Share of each component, and the rest, which is their interaction.
+    """Contribution of each component, and the remainder, which is their interaction.
 
     Parameters
     ----------
-    names : of the components
-    run_time : s of the run with these components real
+    names : names of the components
+    run_time : function from the set of real components to the time of the run in s
 
     Examples
     --------

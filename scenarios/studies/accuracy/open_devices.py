@@ -1,4 +1,4 @@
-"""Open devices of ``hil.swap``, by component, or the recordings that answer in their place."""
+"""Open devices of ``hil.swap`` by component, or recordings in their place."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class OpenDevice:
-    """A swap with its open driver or recording.
+    """A swapped component with its open driver or recording.
 
     Parameters
     ----------
-    swap : as the scenario says it
-    driver : open
-    facts : device, host, date and versions, as ``describe`` tells them
-    recording : what it was taken from, where that is a recording
+    swap : section of the scenario
+    driver : open driver
+    facts : device, host, date and versions from the driver's ``describe``
+    recording : recording that the driver replays; None for a live device
     """
 
     swap: SwapSection
@@ -44,24 +44,24 @@ class OpenDevice:
 
     @property
     def name(self) -> str:
-        """The component."""
+        """Name of the component."""
         return self.swap.component
 
     @property
     def place(self) -> str:
-        """Where it is in the scenario, as faults begin."""
+        """Prefix of error messages about the device."""
         return f"hil.swap {self.name}: {self.swap.driver}"
 
     @property
     def kept(self) -> Recording:
-        """Recording that it answers from."""
+        """Recording that the driver replays."""
         if self.recording is None:
             raise ValueError(f"{self.name}: is a live device without a recording")
         return self.recording
 
     @property
     def source(self) -> str:
-        """Name of what answered, on one line."""
+        """One-line description of the device or recording."""
         if self.recording is not None:
             r = self.recording
             what = f"{r.driver} {r.device} on {r.host}"
@@ -72,7 +72,7 @@ class OpenDevice:
 
 
 def recording_file_of_swap(hil: HilSection, swap: SwapSection) -> Path | None:
-    """The recording of a swap: its own, or the one that is kept for its component."""
+    """Recording file of a swap: its own, or the stored one of its component; None for none."""
     if swap.recording is not None:
         return recording_path(swap.recording)
     if hil.keep_recording is not None:
@@ -82,14 +82,14 @@ def recording_file_of_swap(hil: HilSection, swap: SwapSection) -> Path | None:
 
 @contextmanager
 def open_devices(hil: HilSection, seed: int = 0) -> Iterator[list[OpenDevice]]:
-    """Every device of a scenario, open; closed again whatever happens.
+    """Context manager that opens every device of a scenario and closes it in any case.
 
     Raises
     ------
     DriverFault
-        A device is missing, busy or denied, and no recording may stand for it.
+        A device is missing, busy or not permitted, and no recording may replace it.
     RecordingError
-        A recording is missing, damaged or of something else.
+        A recording is missing, damaged or of another device.
     """
     with ExitStack() as stack:
         yield [_open_device(hil, swap, seed, stack) for swap in hil.swap]
@@ -109,7 +109,7 @@ def _open_device(hil: HilSection, swap: SwapSection, seed: int, stack: ExitStack
 
 
 def _fault_naming_component(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
-    """The same fault, naming the component and what can be bound instead."""
+    """Fault that also names the component and a cure."""
     kind = error.kind if isinstance(error, DriverFault) else "broken"
     text = error.message if isinstance(error, DriverFault) else str(error)
     return DriverFault(
@@ -130,9 +130,10 @@ def _close_device(swap: SwapSection, driver: Driver) -> None:
 
 
 def driver_options(swap: SwapSection) -> dict[str, Any]:
-    """Options that a driver is opened with, the named device and peer among them.
+    """Options for opening a driver, including the device and the peer.
 
-    A peer of the same agent is named by its device; of another agent by both, several by a list.
+    A peer of the same agent is given by its device, a peer of another agent by both, several as a
+    list.
     """
     told = dict(swap.options)
     if swap.device:
@@ -146,7 +147,7 @@ def driver_options(swap: SwapSection) -> dict[str, Any]:
 
 
 def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDevice:
-    """A recording in the place of a device."""
+    """Open a recording in place of a device."""
     file = recording_file_of_swap(hil, swap)
     if file is None:
         raise ScenarioError(
@@ -160,12 +161,12 @@ def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> Op
 
 
 def stand_in_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDevice:
-    """A recording in the place of the device that it was taken from, which is missing.
+    """Open a recording in place of the missing device that it was made on.
 
     Raises
     ------
     RecordingError
-        It is of something else.
+        The recording is of another device.
     """
     found = recording_as_device(hil, swap, seed)
     require_stand_in(swap, driver_options(swap), found.kept)
@@ -173,12 +174,12 @@ def stand_in_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDe
 
 
 def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
-    """The class of clocks that drives a coupled run; "" for a demonstration of several.
+    """Class of clocks that drives a coupled run; "" for a demonstration with several.
 
     Raises
     ------
     ScenarioError
-        Devices of different clocks, and nobody said that it is a demonstration.
+        Devices have different clocks, and the scenario is not a demonstration.
     """
     classes = {d.name: CLASSES.get(d.driver.clock, d.driver.clock) for d in devices}
     if len(set(classes.values())) <= 1:

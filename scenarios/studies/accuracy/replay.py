@@ -1,4 +1,4 @@
-"""Replay: the ops of a run measured on the devices, and kept as recordings."""
+"""Replay: the ops of a run measured on devices, and stored as recordings."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReplayedDevice:
-    """One component with its device's recording.
+    """One component with the recording of its device.
 
     Parameters
     ----------
-    device : answers from the recording
-    questions : every op of the run that it covers, in order
-    older : an earlier recording of the same component, for drift; None for none
+    device : device that replays the recording
+    questions : every op of the run on this component, in order
+    older : earlier recording of the component, for drift; None for none
     """
 
     device: OpenDevice
@@ -57,12 +57,12 @@ class ReplayedDevice:
 
     @property
     def name(self) -> str:
-        """The component."""
+        """Name of the component."""
         return self.device.name
 
     @property
     def recording(self) -> Recording:
-        """Measured samples."""
+        """Recording with the measured samples."""
         return self.device.kept
 
 
@@ -75,7 +75,7 @@ def coupled_system_and_backends(point: Variant, hil: HilSection) -> Coupling:
 
 
 def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[ReplayOp]]:
-    """Ops that the run of a point would ask of each component that is swapped."""
+    """Ops of a run on each swapped component, by component."""
     found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
     for one in replay_ops(coupled_system_and_backends(point, hil), point.known_graph):
         found[one.component].append(one)
@@ -106,7 +106,7 @@ def _first_few_ops(ops: Sequence[ReplayOp]) -> str:
 
 
 def _unopened_device(hil: HilSection, swap: SwapSection) -> OpenDevice:
-    """A driver that is asked nothing: what it could do, and what a sample of it covers."""
+    """Driver that is not opened, to know what it supports and what its samples include."""
     if swap.driver == RECORDED:
         return recording_as_device(hil, swap)
     return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
@@ -119,17 +119,17 @@ def measure_or_load_recordings(
     tell: Tell,
     partial: PartialAnswers,
 ) -> list[ReplayedDevice]:
-    """Measure what a run would ask, or remember it.
+    """Measure the ops of each swapped component, or load its recording.
 
     Parameters
     ----------
-    bar : the lowest error that is expected
-    partial : keeps what was measured also where one of them fails
+    bar : lowest limit among the conditions on errors
+    partial : stores measurements even if a device fails
 
     Raises
     ------
     HardwareUnavailable
-        A device is not there and no recording may stand for it, or it fails on the way.
+        A device is missing and no recording may replace it, or it fails during the measurement.
     """
     return [
         _replay_device(hil, swap, ops_by_component[swap.component], bar, tell, partial)
@@ -171,18 +171,18 @@ def _recording_path(folder: str, component: str) -> Path:
 
 
 def context_of_swap(swap: SwapSection) -> str:
-    """Context in which ops are measured one by one: what they come after is not theirs then."""
+    """Cache context (``warm`` or ``cold``) in which ops are measured one by one."""
     return "cold" if swap.ops.context == "cold" else "warm"
 
 
 def work_list_of_swap(
     hil: HilSection, swap: SwapSection, ops: Sequence[ReplayOp], bar: float = FINE
 ) -> WorkList:
-    """Different ops that a run would ask of a device, as its swap says how they are measured.
+    """Work list of the distinct ops of a run for a device, with the settings of its swap.
 
     Parameters
     ----------
-    bar : relative error that the data shall resolve
+    bar : relative error that the measurement must resolve
     """
     texts = dict.fromkeys(q.signature for q in ops if q.supported)
     return WorkList(
@@ -230,7 +230,7 @@ def _measure_device(
 
 
 def keep_recording(recording: Recording, folder: str, component: str) -> Path:
-    """Write it where later checks find it; an older one stays, under its date."""
+    """Write a recording where later checks find it; an older one is renamed by its date."""
     path = _recording_path(folder, component)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
@@ -241,9 +241,9 @@ def keep_recording(recording: Recording, folder: str, component: str) -> Path:
 
 
 def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice:
-    """A device that answers from a recording at hand, sharing as the driver does.
+    """Device that replays a given recording, shared among ops as the real driver is.
 
-    The model answers for what was not measured: the page tells how much that is.
+    The model times ops that were not measured; the page reports their fraction.
     """
     swap = swap.model_copy(update={"ops": swap.ops.model_copy(update={"others": "model"})})
     driver = RecordingDriver.of(recording)
@@ -256,7 +256,7 @@ def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice
 
 
 def with_process_starts(replayed: ReplayedDevice, starts: Sequence[int]) -> ReplayedDevice:
-    """The replay with samples of these process starts only, each as often as it is named."""
+    """Copy of a replay with samples of the given process starts only; a start may be repeated."""
     samples = tuple(s for n in starts for s in replayed.recording.samples if s.start == n)
     recording = replace(replayed.recording, samples=samples)
     return replace(replayed, device=device_answering_from(replayed.device.swap, recording))

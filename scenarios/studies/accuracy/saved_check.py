@@ -1,4 +1,4 @@
-"""Saved checks of earlier versions, in the form of this one."""
+"""Upgrade of saved checks of earlier versions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from ..variants.answers import usual_trace_answer
 
 
 def upgraded_check(check: Mapping[str, Any]) -> dict[str, Any]:
-    """A check as in ``accuracy.json`` with its answer; earlier ones were all of the usual one.
-
-    Where they name that metric, this version says ``value``.
+    """Saved check in the current format; checks of earlier versions lack the deciding metric.
 
     >>> old = {"whole": {"real": {"iteration_time": 0.5}, "coupled": None}}
     >>> new = upgraded_check(old)

@@ -1,4 +1,4 @@
-"""Errors with their intervals, and verdicts against a bar: pass, fail or unresolved."""
+"""Errors with intervals, and verdicts against a limit: pass, fail or unresolved."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ AA = 1.5  # smallest limit that can be judged, as a multiple of the A/A spread
 
 @dataclass(frozen=True)
 class ScoredOps:
-    """Distinct ops of one component with their measured times in each process start.
+    """Distinct ops of one component, with their measured time in each process start.
 
     Parameters
     ----------
-    signature : (n,) texts
-    calls : (n,) how often the run does it
-    bytes : (n,) B; NaN for unknown
-    predicted : (n,) s
-    starts : (n, k) s, medians of each process start; NaN where it has none
+    signature : signature of each op, length n
+    calls : number of calls in the run, shape (n,)
+    bytes : bytes of each op, shape (n,); NaN if unknown
+    predicted : predicted time in s, shape (n,)
+    starts : median time in s per process start, shape (n, k); NaN if not measured
     """
 
     signature: tuple[str, ...]
@@ -35,17 +35,17 @@ class ScoredOps:
 
     @property
     def measured(self) -> Floats:
-        """(n,) s, the median over starts."""
+        """Measured time per op in s, shape (n,): the median over process starts."""
         return np.asarray(np.nanmedian(self.starts, axis=1))
 
     @property
     def error(self) -> Floats:
-        """(n,) (predicted - measured) / measured."""
+        """Relative error per op, (predicted - measured) / measured, shape (n,)."""
         return np.asarray(self.predicted / self.measured - 1)
 
     @property
     def spread(self) -> float:
-        """A/A: how much two halves of the starts differ, median over calls; NaN for one start."""
+        """A/A spread: median relative difference of two halves of the starts; NaN for one start."""
         if self.starts.shape[1] < 2:
             return float("nan")
         one, other = (np.nanmedian(self.starts[:, k::2], axis=1) for k in (0, 1))
@@ -55,7 +55,7 @@ class ScoredOps:
 
 
 def weighted_quantile(values: Floats, calls: NDArray[np.int64], q: float) -> float:
-    """Quantile of weighted values.
+    """Quantile of values weighted by their number of calls.
 
     >>> weighted_quantile(np.array([1.0, 5.0]), np.array([3, 1]), 0.5)
     1.0
@@ -86,8 +86,8 @@ class ErrorStatistic:
 
     Parameters
     ----------
-    value : as measured
-    interval : 90 % of what other starts would have given; None for a single start
+    value : measured value
+    interval : 90 % interval over process starts; None for a single start
     """
 
     value: float
@@ -97,9 +97,9 @@ class ErrorStatistic:
 def error_statistics(
     ops: ScoredOps, seed: int = 0, draws: int = DRAWS
 ) -> dict[str, ErrorStatistic]:
-    """Statistics of a component's error over the calls of the run, by name.
+    """Statistics of a component's relative error over the calls of the run, by name.
 
-    Intervals are of redrawn process starts: what is different from one to the next.
+    Intervals come from resampled process starts, so they contain the variation between starts.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def error_statistics(
 
 
 def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
-    """Quantiles of 5 and 95 %, between which 90 % of the values lie; None for no values."""
+    """5 % and 95 % quantiles of values; None for no values."""
     if not len(values):
         return None
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -134,10 +134,10 @@ def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def accuracy_verdict(score: ErrorStatistic, stated: float, spread: float) -> tuple[str, float]:
-    """Verdict (``pass``, ``fail`` or ``unresolved``) and the bar that was applied.
+    """Verdict (``pass``, ``fail`` or ``unresolved``), and the limit that was applied.
 
-    The bar is the stated one, or 1.5 times the A/A spread where that is more.  An error whose
-    interval straddles it is neither.
+    The limit is the stated one, but at least 1.5 times the A/A spread. The verdict is
+    ``unresolved`` if the error's interval contains the limit.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def accuracy_verdict(score: ErrorStatistic, stated: float, spread: float) -> tup
 
 
 def errors_by_size(ops: ScoredOps) -> list[dict[str, float]]:
-    """Errors by size: one row per factor of four of bytes, the largest last."""
+    """Errors by message size: one row per factor of four of bytes, ascending."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():
         return []

@@ -1,4 +1,4 @@
-"""Recordings that may stand for a device: of its driver, device, settings, metric and clock."""
+"""Check that a recording may replace a missing device."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CHOSEN = ("metric", "clock", "device")  # settings compared even if the swap doe
 
 
 def driver_class(name: str, agent: str = "") -> type[Driver]:
-    """The class of a driver, here, without its device.
+    """Class of a driver, without opening its device.
 
     Parameters
     ----------
-    agent : that loads the file of a driver of the user's own
+    agent : agent that loads the file of a user's own driver
     """
     if agent and name not in driver_registry.known_drivers():
         import_agent_driver(name, agent)
@@ -31,16 +31,16 @@ def driver_class(name: str, agent: str = "") -> type[Driver]:
 
 
 def require_stand_in(swap: SwapSection, options: dict[str, object], recording: Recording) -> None:
-    """Refuse a recording of something else than the device that is missing.
+    """Raise an error if a recording does not match the missing device.
 
     Parameters
     ----------
-    options : what the driver would have been opened with
+    options : options with which the driver would have been opened
 
     Raises
     ------
     RecordingError
-        It is of another driver, device, setting, metric or kind of clock.
+        The driver, device, a setting, the metric or the kind of clock differs.
     """
     for what, wanted, there in _differences(swap, options, recording):
         raise RecordingError(
@@ -52,7 +52,7 @@ def require_stand_in(swap: SwapSection, options: dict[str, object], recording: R
 def _differences(
     swap: SwapSection, options: dict[str, object], recording: Recording
 ) -> Iterator[tuple[str, object, object]]:
-    """What differs, as it is wanted, and as it is in the recording."""
+    """Each property that differs, its required value, and its value in the recording."""
     if recording.driver != swap.driver:
         yield "driver", swap.driver, recording.driver
     for key in (*options, *(k for k in CHOSEN if k in recording.spec and k not in options)):
@@ -80,12 +80,12 @@ def _differences(
 
 
 def require_complete_recording(swap: SwapSection, recording: Recording) -> None:
-    """Refuse a recording that ended early, unless that was asked for.
+    """Raise an error for a partial recording, unless partial ones are allowed.
 
     Raises
     ------
     RecordingError
-        It is partial, and ``partial`` is not said.
+        The recording is partial, and ``partial`` is not set.
     """
     if recording.ended and not swap.partial:
         raise RecordingError(

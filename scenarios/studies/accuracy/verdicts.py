@@ -1,4 +1,4 @@
-"""Verdicts on expected errors: which error a condition names, and whether it holds."""
+"""Verdicts of conditions on errors: which error a condition refers to, and whether it holds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .score import ErrorStatistic, accuracy_verdict
 def condition_outcomes(
     scenario: Scenario, answer: StudyAnswer, errors: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Each ``expect`` condition on an error of ``hil check`` as plain data, with its outcome.
+    """Outcome of each ``expect`` condition on an error of ``hil check``, as plain data.
 
     Parameters
     ----------
-    answer : whose error is that of the whole run, as ``hil.iteration_time.error`` of a trace
-    errors : of ``components`` and of the ``whole``, as in ``accuracy.json``
+    answer : deciding metric; its error (``hil.iteration_time.error``) is that of the complete run
+    errors : errors of ``components`` and of the ``whole`` run, as in ``accuracy.json``
     """
     rows = []
     for e in scenario.expect:
@@ -44,7 +44,7 @@ def condition_outcomes(
 def _judge_condition(
     that: Condition, answer: StudyAnswer, errors: Mapping[str, Any]
 ) -> tuple[str, str, float, ErrorStatistic | None]:
-    """Name of what a condition is about, its outcome, bar and score."""
+    """Component name, outcome, limit and score of a condition."""
     what = that.metric.removeprefix("hil.").removesuffix(".error")
     if what == answer.sample:
         whole = errors["whole"]
@@ -65,7 +65,12 @@ def _judge_condition(
 def _component_and_quantity(
     what: str, components: Mapping[str, Any], answer: StudyAnswer
 ) -> tuple[str, str]:
-    """A component by its name or kind, and its quantity: ``time`` or ``bandwidth``.
+    """Component that a condition refers to, and its quantity: ``time`` or ``bandwidth``.
+
+    Raises
+    ------
+    ScenarioError
+        The condition matches no swapped component.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Answer of the whole run: with no device, with all, and with each; the real job beside it."""
+"""Answer of the complete run with no device, all devices, and each device; and of the real job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REDRAWS = 20  # runs with resampled process starts, for the interval of the whol
 def whole_run_answers(
     point: Variant, replays: Sequence[ReplayedDevice], hil: HilSection
 ) -> dict[str, Any]:
-    """The answer with no device, with all, and with each; that of the real job beside it."""
+    """Answer with no device, with all and with each of them, next to that of the real job."""
     devices = {one.name: one for one in replays}
 
     def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
@@ -58,7 +58,7 @@ def whole_run_answers(
 def _coupled_answer(
     point: Variant, hil: HilSection, predicted: float, measured: float
 ) -> dict[str, Any] | None:
-    """The answer with devices driving simulated time; None unless the scenario is coupled."""
+    """Answer with devices driving simulated time; None unless ``mode: coupled``."""
     if hil.mode != "coupled":
         return None
     with devices_driving_points(point.scenario) as drive:
@@ -74,7 +74,7 @@ def _coupled_answer(
 
 
 def _deciding_number(point: Variant) -> float:
-    """The number that decides, in the unit of its metric."""
+    """Value of the deciding metric in its unit."""
     return headline_value(point, point.run())
 
 
@@ -91,7 +91,7 @@ def _with_starts(
 def _errors_against_real_job(
     hil: HilSection, predicted: float, measured: float
 ) -> dict[str, Any] | None:
-    """Errors against the real job, of the all-device run (composition) and of the model."""
+    """Errors against the real job: of the run with all devices (composition), and of the model."""
     real = hil.real
     if real is None:
         return None

@@ -1,1 +1,1 @@
-"""Systems, backends and prices of a scenario."""
+"""Systems, backends, jobs and prices built from a scenario."""

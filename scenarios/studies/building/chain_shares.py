@@ -1,7 +1,7 @@
-"""Shares of chains: which part of the time each link answers, before anything runs.
+"""Fraction of time that each backend of a chain times, known before the run.
 
-The time is that of the ops if nothing else runs, as the chain answers it.  ``plan``, a run's report
-and ``trace info`` tell the same, since all of them ask here.
+Times are those of ops without contention, as the chain predicts them. ``plan``, reports and
+``trace info`` all use these functions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Shares = dict[str, Any]
 
 
 def chain_shares(graphs: Iterable[Graph], backends: Sequence[Backend | None]) -> dict[str, Shares]:
-    """Shares of the links of every chain, by kind of component; empty without chains.
+    """Fraction of time per backend of every chain, by kind of component; empty without chains.
 
-    ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops, of
-    any shape, that ``recorded`` answers since no link before it knows them.
+    ``links`` has name, source, number of ops, seconds and fraction of each backend.
+    ``only_recorded`` lists the largest ops, of any shape, that only ``recorded`` can time.
 
     Parameters
     ----------
-    graphs : placed; those of templates are left out
+    graphs : placed graphs; templates are skipped
     backends : opened backend of each component
     """
     asked: dict[str, list[tuple[Chain, Ops]]] = {}
@@ -47,16 +47,16 @@ def chain_shares(graphs: Iterable[Graph], backends: Sequence[Backend | None]) ->
 
 
 def kernel_shares(graph: Graph, chain: Chain) -> Shares:
-    """Shares of the links of a chain that answers for the kernels of a graph.
+    """Fraction of kernel time per backend of a chain, for one graph.
 
-    They are those of a run with this chain on its GPUs.
+    Equals the result of a run with this chain on its GPUs.
     """
     chain.open(System(()))
     return _link_shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
 
 
 def has_chain(backend: Backend) -> bool:
-    """Whether a backend is a chain, also of a part that is slower than described."""
+    """True if a backend is a chain, also inside a slowed-down component."""
     return _chain_inside(backend) is not None
 
 
@@ -67,7 +67,7 @@ def _chain_inside(backend: Backend) -> Chain | None:
 
 
 def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
-    """Ops by the kind of component that is asked."""
+    """Kind of component, and the ops that run on it."""
     assert ops.at is not None  # noqa: S101  questions() places them
     kinds = ops.at.system.components.column(lambda c: c.kind, object)[ops.at.component]
     for kind in dict.fromkeys(kinds.tolist()):
@@ -75,7 +75,7 @@ def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
 
 
 def _op_kind_and_name(text: str) -> str:
-    """Kind and name of an op of any shape; of one without a signature, its kind."""
+    """Kind and name of an op without its shapes; without a signature, its kind."""
     if ":" not in text:
         return text
     parts = parse_signature(text)

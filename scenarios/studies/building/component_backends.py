@@ -1,4 +1,4 @@
-"""Backends of components: as a scenario binds them, and who answers where it binds none."""
+"""Backend of each component: as the scenario binds it, or the default."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOST = Host.registered_name
 
 
 def backend_for_component(binding: Binding, scenario: Scenario, part: Component) -> Backend:
-    """A backend; what the binding does not set, its part's settings do."""
+    """Backend of a component; settings that the binding lacks come from the component's part."""
     if binding.links:
         links = [backend_for_component(link, scenario, part) for link in binding.links]
         return Chain(links=[_of_another_gpu(link, scenario, part) for link in links])
@@ -48,7 +48,7 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
 
 
 def _of_another_gpu(link: Backend, scenario: Scenario, part: Component) -> Backend:
-    """A link of a chain; where it copies what another GPU recorded, with the doubt of that."""
+    """A backend of a chain; recorded times of another GPU get the error interval for that."""
     here = next((device for device in _recording_devices(scenario) if device), None)
     own = _gpu_model_of_machine(scenario, part)
     if part.kind == "gpu" and isinstance(link, Recorded) and here is not None and own != here:
@@ -57,7 +57,7 @@ def _of_another_gpu(link: Backend, scenario: Scenario, part: Component) -> Backe
 
 
 def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -> dict[str, Any]:
-    """Settings of a backend that the part says for which it answers."""
+    """Backend settings that the component's part supplies."""
     described = scenario.cluster
     beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
     own = described.of(part.pool).part(part.kind) if part.node else beside.get(part.kind)
@@ -65,7 +65,7 @@ def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -
 
 
 def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
-    """Recorded times of another GPU, with both rooflines; of the same GPU, as they are."""
+    """Backend that transfers recorded times to another GPU; unchanged on the same GPU."""
     told = binding.settings.get("recorded_on")
     device = told or next((d for d in _recording_devices(scenario) if d), None)
     if device is None:
@@ -88,21 +88,21 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
 def carry_recorded_times(
     recorded: Part, target: Part, method: Way = JUDGED_BEST
 ) -> CrossGpuScaling:
-    """Recorded times of one kind of GPU, on another."""
+    """Backend that transfers recorded times from one kind of GPU to another."""
     a, b = (GpuModel.of(gpu.model, gpu.settings_for(ROOFLINE)) for gpu in (recorded, target))
     return CrossGpuScaling(here=a, there=b, way=method)
 
 
 def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
-    """Chain for a GPU that is not the one of the recording.
+    """Chain of backends for a GPU that differs from the recording GPU.
 
-    Recorded times are carried where that was judged; the roofline answers the rest, and what it
-    cannot answer lasts as recorded.
+    Recorded times are transferred for the ops where that was validated; the roofline times the
+    others, and ops that it cannot time keep their recorded duration.
 
     Parameters
     ----------
-    target : with all that a roofline needs
-    recorded : that recorded the ops; None where no catalog knows it
+    target : GPU to predict, with all settings that a roofline needs
+    recorded : GPU that recorded the ops; None if no catalog knows it
     """
     links: list[Backend] = [
         construct_with_groups(Roofline, target.settings_for(ROOFLINE)),
@@ -114,7 +114,7 @@ def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
 
 
 def may_use_chain(scenario: Scenario) -> bool:
-    """Whether a chain of backends is in use: one is bound, or a GPU differs from the recorded."""
+    """True if a chain may be used: one is bound, or a GPU differs from the recording GPU."""
     if any(binding.links for binding in scenario.backends.values()):
         return True
     parts = [machine.node.parts().get("gpu") for machine in scenario.cluster.machines()]
@@ -123,12 +123,12 @@ def may_use_chain(scenario: Scenario) -> bool:
 
 
 def _gpu_of_machine(scenario: Scenario, part: Component) -> Part:
-    """The GPU of the machine that a component is in."""
+    """GPU of the machine that a component is in."""
     return scenario.cluster.of(part.pool).part("gpu") or Part("gpu")
 
 
 def recorded_settings(scenario: Scenario, device: str) -> Part | None:
-    """What the catalog says of a GPU that recorded a trace; None where it does not know it."""
+    """GPU part of the catalog for a recording GPU; None if the catalog does not know it."""
     entry = scenario.section("catalog").gpu.get(device)
     if entry is None:
         return None
@@ -136,23 +136,23 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
 
 
 def _recording_devices(scenario: Scenario) -> list[str | None]:
-    """The device of each trace; None where nobody says it."""
+    """Recording device of each job's trace; None if unknown."""
     return [on.device if on else None for on in _recording_places(scenario)]
 
 
 def _recording_places(scenario: Scenario) -> list[RecordedOn | None]:
-    """Where each trace was recorded; None where nobody says it."""
+    """Section ``recorded_on`` of each job's trace; None if absent."""
     works = [job.workload for job in scenario.jobs.values()]
     return [w.recorded_on for w in works if hasattr(w, "recorded_on")]
 
 
 def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
-    """Model of the GPU in the machine of a component."""
+    """Model name of the GPU in the machine of a component."""
     return _gpu_of_machine(scenario, part).model
 
 
 def _communication_library(part: Part, fidelity: str) -> Backend:
-    """Backend of the fabric: that of the communication library, by the settings it gives."""
+    """Backend of the fabric, made from the settings of the communication library."""
     name = part.backend()
     return construct_with_groups(
         known_backends()[name], {**part.settings_for(name), "fidelity": fidelity}
@@ -160,11 +160,11 @@ def _communication_library(part: Part, fidelity: str) -> Backend:
 
 
 class DefaultBackends:
-    """Backends of components for which the scenario names none.
+    """Default backends, for components without a backend in the scenario.
 
-    On the GPU of the recording all lasts as recorded; on another ``chain_for_other_gpu`` answers.
-    On another host ops last as recorded, with the doubt of that; where nothing was recorded, those
-    of which only bytes are known stream through the host's memory.
+    On the recording GPU, ops keep their recorded duration; on another GPU ``chain_for_other_gpu``
+    times them. On another host, ops keep their recorded duration with an error interval for that.
+    Host ops without a recording, of which only bytes are known, stream through the host memory.
     """
 
     def __init__(self, scenario: Scenario):
@@ -180,7 +180,7 @@ class DefaultBackends:
         self.fabric = _communication_library(library, described.fidelity)
 
     def of(self, part: Component) -> Backend | None:
-        """Backend of a component; None where somebody else has to name one."""
+        """Default backend of a component; None if the scenario must bind one."""
         if part.kind == "fabric":
             return self.fabric
         if part.kind == "host":
@@ -194,9 +194,9 @@ class DefaultBackends:
         return None
 
     def _host(self, part: Component) -> Backend:
-        """Recorded durations; where nothing was recorded, also what can be said of a description.
+        """Backend of a host: recorded durations; without a recording also a model of threads.
 
-        What a catalog says of dispatching is of the machine that it was taken from.
+        Dispatch costs in a catalog were measured on the machine named there.
         """
         if _recording_devices(self.scenario):
             own = self._is_recorded_host(part)
@@ -211,7 +211,7 @@ class DefaultBackends:
         return Chain.of(self.recorded, thread, HostStream())
 
     def _chain_for_other_gpu(self, part: Component) -> Backend:
-        """Chain for a GPU that is not the one of the recording, the same for all of its pool."""
+        """Chain for a GPU other than the recording one; one chain per kind of machine."""
         if part.pool not in self._chains:
             device = self._other_recording_device(part)
             if device is None:
@@ -229,7 +229,7 @@ class DefaultBackends:
         return self._chains[part.pool]
 
     def _roofline_can_predict(self, part: Component) -> bool:
-        """Whether a GPU has what a roofline needs."""
+        """True if a GPU has the settings that a roofline needs."""
         return "bandwidth" in _settings_from_part(Binding(ROOFLINE), self.scenario, part)
 
     def _refuse_unpredictable_gpu(self, part: Component, device: str) -> None:
@@ -242,13 +242,13 @@ class DefaultBackends:
         )
 
     def _other_recording_device(self, part: Component) -> str | None:
-        """The device of the first trace that was recorded on another one than a component is."""
+        """First recording device that differs from the GPU of a component; else the first one."""
         found = _recording_devices(self.scenario)
         own = _gpu_model_of_machine(self.scenario, part)
         return next((d for d in found if d != own), found[0] if found else None)
 
     def _is_recorded_host(self, part: Component) -> bool:
-        """Whether a host recorded the traces; where nobody says, one does that has their GPU."""
+        """True if a host recorded all traces; if unknown, a host whose GPU recorded them counts."""
         told = {on.host for on in _recording_places(self.scenario) if on and on.host}
         if not told:
             devices = {device for device in _recording_devices(self.scenario) if device}

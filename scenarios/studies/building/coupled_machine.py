@@ -1,4 +1,4 @@
-"""The machine of a coupled run: some of its components are devices."""
+"""System of a coupled run, in which real devices replace some components."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ....hil.coupling.journal import JournalEntry, JournalWriter
 
 @dataclass(frozen=True)
 class CoupledDevices:
-    """A machine with devices in it, and what they answer.
+    """A system with real devices, and the journal of their measurements.
 
     Parameters
     ----------
-    coupling : the machine
-    writers : by component, with the journal of the last run
+    coupling : system and backends with the devices in place
+    writers : journal writer of the last run, by component
     """
 
     coupling: Coupling
@@ -24,5 +24,5 @@ class CoupledDevices:
 
     @property
     def journal(self) -> list[JournalEntry]:
-        """Every answer since it was made, component by component."""
+        """All measurements of the last run, component by component."""
         return [e for w in self.writers.values() for e in w.entries]

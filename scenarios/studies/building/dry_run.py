@@ -1,7 +1,4 @@
-"""Dry run: machines are built and names resolved, before any trace is read.
-
-Reads no trace and opens no device.
-"""
+"""Dry run: build the machines and resolve all names, without reading traces or opening devices."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from .system import build_backends, build_system
 
 
 def unbuildable_variant_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Problems that a run of the scenario or of a variant would meet before it reads the trace."""
+    """Problems of building the machines of a scenario and its variants."""
     said = set()
     for one in scenario.variants():
         for message in _building_errors(one):

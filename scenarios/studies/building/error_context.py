@@ -1,7 +1,6 @@
-"""Errors of a run in terms of its scenario: the setting, its place, a cure.
+"""Errors of a run in terms of the scenario: the setting, its file position, a cure.
 
-The engines speak to whoever wrote a process: restore it, resume it.  Who wrote a scenario has
-settings instead.
+Engine errors address authors of processes (restore, resume); authors of scenarios have settings.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def rewording_errors(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
 def error_with_cure(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> SimulationError:
-    """The error with a cure in settings; as it is where no setting is to blame.
+    """The error with a cure in terms of settings; unchanged if no setting is responsible.
 
     Parameters
     ----------
-    gpus : names of the components that another of their kind can stand in for
+    gpus : names of GPUs, which a spare can replace
 
     Examples
     --------
@@ -64,7 +63,7 @@ def error_with_cure(
 
 
 def _busiest_process(submitted: Mapping[str, tuple[int, int]]) -> str:
-    """Process that submitted most ops, and their number.
+    """Sentence about the process that submitted most ops.
 
     >>> _busiest_process({"Policy": (300, 3), "Other": (20, 20)})
     'Policy submitted 300 ops in 3 graphs so far'
@@ -78,7 +77,7 @@ def _with_message(error: SimulationError, message: str) -> SimulationError:
 
 
 def _component_named(error: SimulationError, names: Sequence[str]) -> str:
-    """The first component that the error names and one of these globs means; "" for none."""
+    """First component named in the error that matches one of the globs; "" for none."""
     words = (word.strip(",;:()") for word in error.message.split())
     return next((w for w in words if any(fnmatchcase(w, name) for name in names)), "")
 
@@ -86,7 +85,7 @@ def _component_named(error: SimulationError, names: Sequence[str]) -> str:
 def _steering_cures(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> Iterator[str]:
-    """Sentence with a cure for each process whose settings name a component of the error."""
+    """Cure for each process whose settings name a component of the error."""
     for i, steering in enumerate(scenario.processes):
         given = steering.settings.values()
         names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]
@@ -106,7 +105,7 @@ def _cure_for_process(use: str, scenario: Scenario, gpu: bool) -> str:
 
 
 def _replacement_cure(scenario: Scenario, gpu: bool) -> str:
-    """Cure by another component that takes over, if one can."""
+    """Cure that replaces a failed component, if possible."""
     if not gpu:
         return "remove it, or use a slowdown instead"
     if any(s.use == SPARE for s in scenario.processes):
@@ -117,7 +116,7 @@ def _replacement_cure(scenario: Scenario, gpu: bool) -> str:
 def _override_cures(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> Iterator[str]:
-    """Entries of ``cluster.override`` for a component on which it is stuck."""
+    """Cure for each entry of ``cluster.override`` that matches a component of the error."""
     for glob, override in scenario.cluster.override.items():
         at = _component_named(error, [glob])
         where = _place_text(f"cluster.override.{glob}", scenario)

@@ -1,4 +1,4 @@
-"""Graphs and processes that the jobs of a scenario start."""
+"""Graphs and processes that the jobs of a scenario start, and their components."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Pools = Mapping[str, int | tuple[str, ...]]
 
 
 def workloads_of(scenario: Scenario) -> dict[str, Workload]:
-    """The workload of each job, made of its settings; it has read nothing yet.
+    """Workload of each job, constructed from its settings; no file is read yet.
 
     Raises
     ------
     InvalidScenarioError
-        Settings that do not go together, with the place of the first.
+        Settings contradict each other; the position is that of the first one.
     """
     gpu, host = scenario.cluster.gpu(), scenario.cluster.host_resources()
     try:
@@ -43,7 +43,7 @@ def workloads_of(scenario: Scenario) -> dict[str, Workload]:
 
 
 def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Files that its workloads name, by setting."""
+    """Setting and file name of every file that the workloads name."""
     for job, section in scenario.jobs.items():
         head = "" if scenario.section("workload") is not None else f"jobs.{job}."
         for key in workload_file_settings():
@@ -53,11 +53,11 @@ def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def graphs_of(scenario: Scenario, system: System | None = None) -> dict[str, Graph | None]:
-    """The graph of each job, without a machine in it; None of one that is a process.
+    """Unplaced graph of each job; None for a job that is a process.
 
     Parameters
     ----------
-    system : its machine, where it was built before
+    system : system of the scenario, if it was built already
     """
     machine = build_system(scenario) if system is None else system
     pools, graphs = pools_of(scenario, machine), {}
@@ -69,14 +69,14 @@ def graphs_of(scenario: Scenario, system: System | None = None) -> dict[str, Gra
 
 
 def graph_inputs(scenario: Scenario, system: System) -> str:
-    """Text of all that a scenario's graphs depend on: where it is the same, they are.
+    """Key of everything that a scenario's graphs depend on; equal keys mean equal graphs.
 
-    Network and prices are not in it.  A workload sees its own settings, the GPU, the seed of its
-    draws, and the components of its pools, which are more on more machines.
+    Network and prices are not part of it. A workload depends on its settings, the GPU, the random
+    seed, and the components of its pools.
 
     Parameters
     ----------
-    system : its machine
+    system : system of the scenario
     """
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
@@ -87,12 +87,12 @@ def graph_inputs(scenario: Scenario, system: System) -> str:
 
 
 def graph_of(scenario: Scenario) -> Graph:
-    """The graph of a scenario's only workload.
+    """Graph of a scenario's only job.
 
     Raises
     ------
     ScenarioError
-        There are several; it is a process, whose graphs are known only while it runs.
+        There are several jobs, or the job is a process, whose graphs are known only during the run.
     """
     graphs = graphs_of(scenario)
     (first, *others) = graphs.values()
@@ -106,27 +106,27 @@ def graph_of(scenario: Scenario) -> Graph:
 
 @dataclass(frozen=True)
 class _JobBeforeRun:
-    """Stand-in for a job before the run: only its seed is known."""
+    """Stand-in for a running job, with its random seed only."""
 
     seed: tuple[int, int]
     parent: Job | None = None
 
 
 def start_job_before_run(job: Job, scenario: Scenario, system: System) -> Graph | Process:
-    """Graph or process that a job starts, before any run.
+    """Graph or process that a job starts, computed before any run.
 
-    What has more ranks than there are GPUs is not written out: it is refused when it is placed.
+    Collectives are not expanded if there are more ranks than GPUs; placement reports that error.
 
     Parameters
     ----------
-    system : the machine
+    system : system of the scenario
 
     Raises
     ------
     ScenarioError
-        More ops than fit into memory; neither a graph nor a process.
+        There are more ops than fit into memory, or the job starts neither a graph nor a process.
     GraphError
-        A collective that no algorithm of ``cluster.fabric.expand`` writes out.
+        No algorithm in ``cluster.fabric.expand`` can expand a collective.
     """
     size = job.workload.size()
     if size is not None:
@@ -147,18 +147,18 @@ def start_job_before_run(job: Job, scenario: Scenario, system: System) -> Graph 
 
 
 def _node_of_rank(job: Job, system: System) -> tuple[str, ...]:
-    """Machine of each rank, which is on the first pool of its workload."""
+    """Machine name of each rank, from the first pool of its workload."""
     names = next(iter(job.on.values()), ()) or system.gpus
     return tuple(system.node_of(system.number(name)) for name in names)
 
 
 def pools_of(scenario: Scenario, system: System) -> dict[str, Pools]:
-    """Components of each pool that each job names; a count stands as it is, to be waited for.
+    """Component names of each pool of each job; a pool given as a count keeps its count.
 
     Raises
     ------
     ScenarioError
-        Nothing has such a name.
+        A pool or a component name is unknown.
     """
     workloads = workloads_of(scenario)
     return {name: _pools_of_job(f"jobs.{name}.on", job.on, workloads[name].needs, system)
@@ -203,12 +203,12 @@ def _components_named(
 
 
 def components_of_ranks(placement: PlacementSection, system: System) -> tuple[str, ...] | None:
-    """Component of each rank, globs written out; None where ranks follow their pool.
+    """Component name of each rank, with globs expanded; None if ranks follow their pool.
 
     Raises
     ------
     ScenarioError
-        Nothing has such a name.
+        A name is unknown.
     """
     if placement.ranks is None:
         return None
@@ -216,7 +216,7 @@ def components_of_ranks(placement: PlacementSection, system: System) -> tuple[st
 
 
 def _places_named(glob: str, system: System) -> tuple[str, ...]:
-    """GPUs that a glob means; other components with slots where it means no GPU."""
+    """Names of the GPUs that a glob matches; without GPUs, of other components with slots."""
     if glob in system.index or not any(letter in glob for letter in "*?[:"):
         return (glob,)
     found = [
@@ -234,7 +234,7 @@ def _places_named(glob: str, system: System) -> tuple[str, ...]:
 def first_possible_components(
     pools: Pools, needs: Needs, system: System
 ) -> dict[str, tuple[str, ...]]:
-    """Components by pool that a job could have: of a count the first ones of its kind."""
+    """Component names by pool that a job could get: for a count, the first ones of its kind."""
     return {
         pool: system.select(kind=needs.pools[pool].kind)[:value]
         if isinstance(value, int)

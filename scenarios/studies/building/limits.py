@@ -1,4 +1,4 @@
-"""Limits of a run: wall time, kept by a timer, and memory, asked for before anything is built."""
+"""Limits of a run: wall time by a timer, and memory by an estimate before anything is built."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_PER_PROCESS = 245e6  # with nothing in it
 
 
 class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
-    """The wall time that a run was given is over."""
+    """Error that the wall time limit of a run was reached."""
 
     def __init__(self, limit: Seconds, why: str = ""):
         super().__init__(
@@ -35,16 +35,16 @@ class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
 
 @contextmanager
 def time_limit(seconds: Seconds | None) -> Iterator[None]:
-    """Context manager that raises TimeLimitExceeded in its block after so many s of wall time.
+    """Context manager that raises TimeLimitExceeded after a wall time.
 
     Parameters
     ----------
-    seconds : wall time; None for no limit
+    seconds : wall time in s; None for no limit
 
     Raises
     ------
     TimeLimitExceeded
-        It took longer.
+        The block took longer.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -63,12 +63,12 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
 
 
 def estimated_memory(ops: int, template_ops: int = 0) -> Bytes:
-    """Memory that one process needs to simulate so many ops, about, B.
+    """Estimated memory in B that one process needs to simulate a number of ops.
 
     Parameters
     ----------
-    ops : held one by one
-    template_ops : ops of templates that are not written out
+    ops : number of ops stored individually
+    template_ops : number of ops of templates that are not expanded
     """
     return BYTES_PER_PROCESS + BYTES_PER_OP_RUN * ops + BYTES_PER_TEMPLATE_OP * template_ops
 
@@ -81,16 +81,16 @@ def require_memory(
     setting: str = "memory",
     reducible: str = "ranks or iterations",
 ) -> None:
-    """Refuse what would not fit, before it begins.
+    """Raise an error if processes need more memory than is available.
 
     Parameters
     ----------
-    needed : by each process
-    processes : that run at once
-    allowed : as the scenario says; what is free unless said
-    activity : is being done, for the message
-    setting : of the scenario that asks for it
-    reducible : of what fewer would fit
+    needed : memory per process, in B
+    processes : number of concurrent processes
+    allowed : limit from the scenario; None for the free memory
+    activity : what needs the memory, for the message
+    setting : responsible setting, for the message
+    reducible : what to reduce, for the message
 
     Raises
     ------
@@ -119,7 +119,7 @@ def require_memory(
 
 
 def usable_memory(allowed: Bytes | None) -> Bytes | None:
-    """Memory to plan with: the allowed amount, else most of the free one; None if unknown."""
+    """Memory in B that a run may plan with: the allowed amount, else 90 % of the free memory."""
     if allowed is not None:
         return allowed
     free = free_memory()
@@ -127,7 +127,7 @@ def usable_memory(allowed: Bytes | None) -> Bytes | None:
 
 
 def free_memory() -> Bytes | None:
-    """Bytes that could be had without swapping, also by a container's limit; None if unknown."""
+    """Memory in B that is free without swapping and within a container's limit; None if unknown."""
     found = [f for f in (_available_memory(), _container_memory()) if f is not None]
     return min(found, default=None)
 
@@ -145,7 +145,7 @@ def _available_memory() -> float | None:
 
 
 def _container_memory() -> float | None:
-    """Memory that the control group leaves (version 2), B."""
+    """Memory in B that the control group (version 2) leaves free; None if unknown."""
     try:
         with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
             most = file.read().strip()

@@ -1,8 +1,8 @@
-"""Parts of routes (NICs, PCIe, links) with the kind of link that ``backends`` binds to them.
+"""Links, NICs and ports of a route take their numbers from a bound link model before the run.
 
-What has a rate is never asked how long an op takes: whoever sends reads its rate, latency,
-overhead and limit.  So a link model of one's own has its say before the run, and a backend that
-would only answer there is refused, since nobody would hear it.
+A component with a shared rate is never asked for the duration of an op: sends read its rate,
+latency, overhead and limit. A bound backend that is not a plain link would be ignored, so it is an
+error.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ BackendMaker = Callable[[Binding, Scenario, Component], Backend]
 def with_bound_link_models(
     system: System, scenario: Scenario, make_backend: BackendMaker
 ) -> System:
-    """System whose parts of routes have the rates and latencies of the bound kinds of link.
+    """System whose links have the rates and latencies of the link models bound to them.
 
     Parameters
     ----------
-    make_backend : makes the backend of a binding for a component
+    make_backend : function that makes the backend of a binding for a component
 
     Raises
     ------
     ScenarioError
-        A binding of such parts alone whose answers nobody would hear.
+        A backend that is not a plain link is bound to such components only.
     """
     if not scenario.backends:
         return system
@@ -61,7 +61,7 @@ def _has_rate(part: Component) -> bool:
 
 
 def _is_plain_link(backend: Backend) -> bool:
-    """True where it says only a rate, a latency, an overhead and a limit of each sender."""
+    """True if a backend only supplies a rate, a latency, an overhead and a limit per sender."""
     return isinstance(backend, Link) and type(backend).timing is Link.timing
 
 
@@ -76,7 +76,7 @@ def _refuse_non_link(backend: Backend, scenario: Scenario, glob: str) -> None:
 
 
 def _with_link_numbers(backend: Backend, part: Component) -> Component:
-    """Component with the numbers of its kind of link; unchanged where the backend is none."""
+    """Component with the numbers of a link model; unchanged if the backend is not a plain link."""
     if not isinstance(backend, Link) or not _is_plain_link(backend):
         return part
     told = backend.component(part.name, part.part)

@@ -1,4 +1,4 @@
-"""Media of ``media``: which components of a machine are in the plugged one, and who that is."""
+"""Media of the section ``media``: which components use a medium other than max-min sharing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ...config.sections.media import MAX_MIN, make_medium
 
 
 def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
-    """Medium of each component that is not in max-min, by exact name.
+    """Medium of each component that does not use max-min sharing, by component name.
 
     Raises
     ------
     ScenarioError
-        A name or glob that means nothing with a rate; two media.
+        A name matches no component with a rate, or there is more than one medium.
     """
     told: Mapping[str, Choice] = scenario.section("media")
     plugged = [choice for choice in told.values() if choice.use != MAX_MIN]
@@ -53,9 +53,9 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
 
 
 def components_by_medium(simulation: Simulation) -> dict[str, dict[str, int]]:
-    """Components with a rate by medium: their names with ``*`` for numbers, and how many.
+    """Number of components by medium and by name pattern (digits as ``*``).
 
-    Empty where max-min has all of them.
+    Empty if all components use max-min sharing.
     """
     parts = simulation.parts
     if parts.medium is None:

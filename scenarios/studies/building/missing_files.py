@@ -1,4 +1,4 @@
-"""Files that a scenario names and that are not there; none of them is opened."""
+"""Files that a scenario names but that do not exist; no file is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .jobs import files_of
 
 
 def missing_file_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Every name of a file, in the scenario or a variant, that no file fits.
+    """Problems of file names, in the scenario or a variant, that match no file.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rules of ``ops``, applied to what a job starts."""
+"""Rules of ``ops``, applied to the graphs of a job."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RULES = "rules"  # key of a graph's facts: the changes made by rules
 
 
 def with_rules(graph: Graph, scenario: Scenario, job: str) -> Graph:
-    """Graph of a job with the rules of ``ops``; its facts say what each of them changed.
+    """Graph of a job after applying the rules of ``ops``; its facts list the changes of each rule.
 
     Raises
     ------
     ScenarioError
-        A rule that fits no op, or cannot be: with its place.
+        A rule matches no op or cannot be applied; the message has its file position.
     """
     rules = _rules_for_job(scenario, job)
     if not rules:
@@ -39,9 +39,10 @@ def with_rules(graph: Graph, scenario: Scenario, job: str) -> Graph:
 
 
 def changed_ops_by_rule(graphs: Mapping[str, Graph | None]) -> list[dict[str, object]]:
-    """What rules changed in the graphs of all jobs; the job is named where there are several.
+    """Changes made by rules in the graphs of all jobs, as plain data.
 
-    Of a job that is a process nothing is known before it runs.
+    The job is named if there are several. A job that is a process has no entry, since its ops are
+    unknown before the run.
     """
     return [
         {"job": name, **told} if len(graphs) > 1 else told
@@ -56,11 +57,11 @@ def _rule_effects_in(graph: Graph | None) -> list[dict[str, object]]:
 
 
 class SubmissionRules:
-    """Rules for a job that is a process: applied to each graph that it submits.
+    """Rules for a job that is a process, applied to each graph that it submits.
 
     Parameters
     ----------
-    job : its name
+    job : name of the job
     """
 
     def __init__(self, scenario: Scenario, job: str):
@@ -69,7 +70,7 @@ class SubmissionRules:
         self.fitted: set[int] = set()
 
     def __call__(self, graph: Graph) -> Graph:
-        """Graph with the rules that fit it."""
+        """Apply the rules that match the graph."""
         fitting = []
         for i, rule in enumerate(self.rules):
             try:
@@ -82,12 +83,12 @@ class SubmissionRules:
         return apply_op_rules(graph, fitting)[0]
 
     def check(self) -> None:
-        """Raise an error for a rule that fitted nothing in the whole run.
+        """Raise an error for a rule that matched no op in the complete run.
 
         Raises
         ------
         ScenarioError
-            With its place.
+            The message has the file position of the rule.
         """
         for i in range(len(self.rules)):
             if i not in self.fitted:
@@ -110,7 +111,7 @@ def _rules_for_job(scenario: Scenario, job: str) -> list[OpRule]:
 def _rule_error_with_place(
     scenario: Scenario, job: str, rule: int, key: str, why: str
 ) -> ScenarioError:
-    """Error about a rule, with its place in the file."""
+    """Error about a rule, with its file position."""
     head = "" if scenario.section("workload") is not None else f"jobs.{job}."
     path = f"{head}ops.{rule}.{key}"
     return ScenarioError(f"{scenario.message_prefix(path)}{path}: {why}")
@@ -119,7 +120,7 @@ def _rule_error_with_place(
 def _rule_effects_to_dict(
     rules: Sequence[OpRule], effects: Sequence[RuleEffect]
 ) -> list[dict[str, object]]:
-    """What each rule is and changed, as plain data; no share where no time was recorded."""
+    """Each rule and its effect as plain data; the time share is None without recorded times."""
     return [
         {
             "where": rule.where.criteria(),

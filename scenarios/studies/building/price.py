@@ -1,4 +1,4 @@
-"""Price of the machines of a scenario: items of ``cost``, each times their number."""
+"""Price of a scenario's machines: each item of ``cost`` times its number."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...config.sections.cost import PricedItem
 
 
 def price_per_second(scenario: Scenario) -> MoneyRate | None:
-    """USD a second for all machines; None where nothing says what things cost.
+    """Price of all machines in USD/s; None if there are no prices.
 
     Raises
     ------
     ScenarioError
-        Something is priced by a size that nobody says.
+        An item is priced by size, but its size is unknown.
     """
     if scenario.cost is None or not scenario.cost.items:
         return None
@@ -27,12 +27,12 @@ def price_per_second(scenario: Scenario) -> MoneyRate | None:
 
 
 def cost_per_million_tokens(rate: MoneyRate, token_time: Seconds) -> float:
-    """USD for a million tokens.
+    """Cost of a million tokens in USD.
 
     Parameters
     ----------
-    rate : USD/s
-    token_time : mean time of a token
+    rate : price in USD/s
+    token_time : mean time per token, in s
 
     Examples
     --------
@@ -43,7 +43,7 @@ def cost_per_million_tokens(rate: MoneyRate, token_time: Seconds) -> float:
 
 
 def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
-    """Switches and cables; they follow from ``cluster.fabric``."""
+    """Numbers of switches and cables that follow from ``cluster.fabric``."""
     from .system import fabric_of
 
     described = scenario.cluster
@@ -58,7 +58,7 @@ def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
 
 
 def _count_item(item: PricedItem, scenario: Scenario) -> float:
-    """Number of times the item is paid for."""
+    """Number of times that an item is paid for."""
     if item.what == "switch":
         return sum(_fabric_parts(scenario, item.what).switches.values())
     if item.what == "cable":
@@ -73,7 +73,7 @@ def _count_item(item: PricedItem, scenario: Scenario) -> float:
 
 
 def _count_part(kind: str, item: PricedItem, machines: MachineGroup) -> float:
-    """Number of times the item is paid for in machines that are alike."""
+    """Number of times that an item is paid for in one group of identical machines."""
     part = machines.node.part(kind)
     if part is None:
         return 0

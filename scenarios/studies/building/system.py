@@ -1,4 +1,4 @@
-"""System of ``cluster``, and the backends of its components of ``backends``."""
+"""System built from ``cluster``, and the backends of its components from ``backends``."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ SYSTEM = "system"  # key in Scenario.build_cache
 
 
 def build_system(scenario: Scenario) -> System:
-    """The machines of a scenario, built once.
+    """System of a scenario; built once and cached.
 
     Raises
     ------
     ScenarioError
-        A part lacks a value that neither the scenario nor the catalog says; more machines than
-        fit into memory.
+        A part lacks a value in scenario and catalog, or the machines do not fit into memory.
     """
     if SYSTEM not in scenario.build_cache:
         scenario.build_cache[SYSTEM] = _built_system(scenario)
@@ -70,14 +69,14 @@ def _built_system(scenario: Scenario) -> System:
 
 
 def _jobs_compete_for_memory(scenario: Scenario) -> bool:
-    """Whether more jobs than one hold of the memory of GPUs."""
+    """True if more than one job holds GPU memory."""
     known = known_workloads()
     kinds = [known[job.workload.type] for job in scenario.jobs.values()]
     return sum(kind.holds is not Workload.holds for kind in kinds) > 1
 
 
 def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
-    """Refuse a system that would fill the memory, before anything is built."""
+    """Raise an error for a system too large for the memory, before building it."""
     nodes, count = 0, 0  # of components, at most
     for many, node in kinds.values():
         others = sum(n for _, n, _ in node.others)
@@ -96,16 +95,16 @@ def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes |
 def machine_kinds(
     described: ClusterSection, jobs_share_memory: bool = False
 ) -> dict[str, tuple[int, NodeSpec]]:
-    """Number of machines of each kind, with the parts of one of them.
+    """Number of machines of each kind, and the specification of one of them.
 
     Parameters
     ----------
-    jobs_share_memory : whether jobs hold of the memory of GPUs where nobody says so
+    jobs_share_memory : True if GPU memory is a capacity by default
 
     Raises
     ------
     ScenarioError
-        A part lacks a value that neither the scenario nor the catalog says.
+        A part lacks a value in scenario and catalog.
     """
     return {
         m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", jobs_share_memory))
@@ -144,7 +143,7 @@ def _node_components(node: Described, path: str, jobs_share_memory: bool) -> Nod
 
 
 def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool) -> Bytes | None:
-    """Memory of a GPU of which jobs hold; None where nobody counts it."""
+    """GPU memory in B that jobs hold parts of; None if it is not a capacity."""
     asked = gpu.get("capacity")
     if asked and "memory" not in gpu:
         _missing_value_error(f"{path}.gpu.memory", "80 GiB")
@@ -152,7 +151,7 @@ def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool)
 
 
 def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
-    """The memory of a GPU: what its kernels reach together; its latency is in their launch."""
+    """Memory bandwidth of a GPU; its latency is part of the kernels' launch time."""
     if "bandwidth" not in gpu:
         return None
     reached = gpu.get("memory_efficiency", 1.0)
@@ -168,14 +167,14 @@ def _stream_count(gpu: Mapping[str, Any], path: str) -> int:
 
 
 def _core_count(host: Part | None, path: str) -> int:
-    """Threads that run at once; without a host, as many as there are."""
+    """Number of concurrent host threads; unlimited without a host."""
     if host is None:
         return UNCOUNTED
     return int(host.settings.get("cores") or _missing_value_error(f"{path}.host.cores", "64"))
 
 
 def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) -> T:
-    """Instance of a part's class, from its settings."""
+    """Construct a part from its settings."""
     try:
         return construct_with_groups(cls, settings)
     except TypeError as error:
@@ -188,7 +187,7 @@ def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) ->
 
 
 def _memory_components(part: Part | None, path: str) -> Memory | None:
-    """Component of a memory; none where it is not fitted."""
+    """Memory of a part; None if it is not present."""
     if part is None or part.settings.get("size") == 0:
         return None
     return _part_from_settings(Memory, part.settings_for("memory"), path)
@@ -202,12 +201,12 @@ def _link(node: Described, a: str, b: str, path: str) -> Link | None:
 
 
 def fabric_of(described: ClusterSection) -> FabricSpec:
-    """Fabric that joins the machines, without the library that uses it.
+    """Network between the machines, without the communication library.
 
     Raises
     ------
     ScenarioError
-        A setting that the topology does not have.
+        The topology does not have a given setting.
     """
     fabric = described.fabric
     switch = fabric.switch
@@ -221,7 +220,7 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
 
 
 def _topology(fabric: FabricSection) -> Topology:
-    """Topology of the switches, with the fabric's ``oversubscription`` where it takes one."""
+    """Topology of the switches, with the fabric's ``oversubscription`` if it takes one."""
     how = fabric.topology
     joining = how if isinstance(how, Choice) else Choice(how)
     cls, settings = known_topologies()[joining.use], dict(joining.settings)
@@ -236,9 +235,9 @@ def _topology(fabric: FabricSection) -> Topology:
 
 
 def _with_overrides(machine: System, scenario: Scenario) -> System:
-    """Slower rates and links that are down; slower slots are their backends' matter.
+    """System with slower rates and failed links; slower slots are handled by their backends.
 
-    A topology whose links are each their own leads around those that are down.
+    A topology with individual links routes around failed ones.
     """
     if not scenario.cluster.override:
         return machine
@@ -267,17 +266,15 @@ def _with_slower_rates(part: Component, factor: float) -> Component:
 
 
 def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
-    """Backend of each component, by exact name.
+    """Backend of each component, by component name.
 
-    What the scenario does not bind is bound by what is known, as ``DefaultBackends`` says: the host
-    and a GPU of the kind that the trace was recorded on answer with recorded durations, another GPU
-    with a chain, the fabric with a model.
+    Components without a binding get the default of ``DefaultBackends``: hosts and the recording GPU
+    keep recorded durations, another GPU has a chain, the fabric has a model.
 
     Raises
     ------
     ScenarioError
-        The GPU is not the one of the recording, and nothing is known of it; a name that means
-        nothing.
+        The GPU differs from the recording one and is unknown, or a name matches no component.
     """
     _refuse_unmatched_globs(scenario, machine)
     bindings, entry = (
@@ -309,7 +306,7 @@ def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
 
 
 def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
-    """Refuse a name or glob that means no component."""
+    """Raise an error for a name or glob that matches no component."""
     tables: dict[str, Mapping[str, Any]] = {
         "backends": scenario.backends,
         "media": scenario.section("media"),
@@ -329,7 +326,7 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
 def _with_slowed_slots(
     backends_by_name: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
-    """Slots that ``override`` slows down, by backends whose answers take longer there."""
+    """Backends in which ops on slowed-down components take longer."""
     backends, which = (
         list(backends_by_name.bound.backends),
         backends_by_name.bound.backend_index.copy(),
@@ -344,7 +341,7 @@ def _with_slowed_slots(
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:
-    """Components with slots that ``override`` says are down."""
+    """Names of components with slots that ``override`` marks as failed."""
     down = entries_by_component(scenario.cluster.override, machine)
     parts = [machine.components[n] for n, override in sorted(down.items()) if override.down]
     return tuple(part.name for part in parts if part.slots is not None)

@@ -1,1 +1,1 @@
-"""How sure an answer is: errors of models and values, and what would flip it."""
+"""Confidence of an answer: errors of models and values, and what would flip it."""

@@ -1,4 +1,4 @@
-"""The error of a component at which the answer would be another one."""
+"""Break-even error: the error of a component's times at which the answer flips."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def break_even_errors(
     map_runs: MapFunction = map,
     report_runs_left: Callable[[int], None] = lambda runs: None,
 ) -> list[dict[str, Any]]:
-    """For each component the smallest error of its times at which the answer flips.
+    """Smallest relative error of each component's times at which the answer flips.
 
-    The answer is which variant is best, and which expectations of the number that decides hold.
-    ``error`` is None where it holds within a factor of two; ``answer`` is False where there is
-    neither a variant nor an expectation, so that nothing could flip.
+    The answer is which variant is best, and which conditions on the deciding metric hold. ``error``
+    is None if no error up to a factor of two flips it. ``answer`` is False if there is neither a
+    variant nor a condition, so that nothing could flip.
 
     Parameters
     ----------
-    points : the base first
-    components : which of a system would be wrong alike, by name
-    map_runs : goes over the runs, of all components and points side by side
-    report_runs_left : told how many runs are left, at most but for those that narrow a flip
+    points : variants, base first
+    components : function that selects the components which are wrong together, by name
+    map_runs : map function over the runs of all components and points
+    report_runs_left : called with an upper bound of the remaining runs
     """
     if not may_flip(points[0].scenario, points[0].answer, len(points)):
         return [{"component": c, "answer": False, "error": None} for c in components]
@@ -64,7 +64,7 @@ def _run_searches_in_lockstep(
     flips: Callable[[Sequence[tuple[str, float]]], Sequence[bool]],
     report_runs_left: Callable[[int], None],
 ) -> dict[str, float | None]:
-    """What searches find, of which each gets an answer in every round."""
+    """Results of several searches by name; each gets the result of one try in every round."""
     found: dict[str, float | None] = {}
     asked = {name: next(search) for name, search in searches.items()}
     tries = MOST_TRIES
@@ -82,7 +82,7 @@ def _run_searches_in_lockstep(
 
 
 def _smallest_flip() -> Search:
-    """Search of the smallest error either way, signed; None where none flips the answer."""
+    """Search for the smallest error, with sign, that flips the answer; None if none does."""
     found: list[float] = []
     for sign in (1, -1):
         low = 0.0
@@ -110,7 +110,7 @@ def _narrow_flip(same: float, other: float) -> Generator[float, bool, float]:
 def _answers_at_errors(
     points: Sequence[Variant], errors: Iterable[tuple[Chosen, float]], map_runs: MapFunction
 ) -> list[Answer]:
-    """Answers if a component's times were wrong by so much, of each component and error."""
+    """Answer for each (component selection, error) pair, if the times had this error."""
     runs = [(point, chosen, error) for chosen, error in errors for point in points]
     found = [*map_runs(lambda run: _samples_at_error(*run), runs)]
     n = len(points)
@@ -118,7 +118,7 @@ def _answers_at_errors(
 
 
 def _answer(base: Variant, samples_by_point: Sequence[Mapping[str, Samples]]) -> Answer:
-    """The answer by the samples of each point: best variant, bars that hold."""
+    """Answer from the samples of each point: index of the best, and conditions that hold."""
     answer = base.answer
     best = int(np.argmin([answer.sign * answer.of(samples) for samples in samples_by_point]))
     own = samples_by_point[0][answer.sample]

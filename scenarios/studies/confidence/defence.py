@@ -1,4 +1,4 @@
-"""Defence of an answer: which values and errors are tried, and how many runs that takes."""
+"""Tests of an answer by ``run.defend``: which values and errors are tried, and how many runs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MOST_TRIES = 2 * len(TRIED)  # tries for a component if no error flips the answe
 def runs_that_defend(
     variants: Sequence[Variant], values: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
-    """Runs of ``robustness.values_with_effects``, about: of values, and of break-even errors.
+    """Approximate number of runs for values, and for break-even errors.
 
-    Where an error flips the answer, that is narrowed, and larger ones are not tried.
+    Fewer are needed if an error flips the answer, since larger errors are then not tried.
     """
     base = variants[0]
     kinds = len(predicted_components_by_kind(base.simulation))
@@ -35,7 +35,7 @@ def runs_that_defend(
 
 
 def values_to_try(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Values that were not measured and can be 10 % off.
+    """Unmeasured values that can be changed by 10 %.
 
     >>> values_to_try([{"kind": "assumed", "value": "ring"}, {"kind": "assumed", "value": "2 us"}])
     [{'kind': 'assumed', 'value': '2 us'}]
@@ -53,7 +53,7 @@ def unmeasured_values(values: Sequence[Mapping[str, Any]]) -> list[Mapping[str, 
 
 
 def values_ten_percent_off(text: str) -> Iterator[str]:
-    """Texts of a value 10 % off; none for words and for zero.
+    """The value changed by 10 % up and down, as text; empty for words and zero.
 
     >>> tuple(list(values_ten_percent_off(text)) for text in ("20 GB/s", "ring", "0 s"))
     (['22 GB/s', '18.1818181818 GB/s'], [], [])
@@ -65,10 +65,10 @@ def values_ten_percent_off(text: str) -> Iterator[str]:
 
 
 def may_flip(scenario: Scenario, answer: StudyAnswer, variants: int) -> bool:
-    """Whether there is an answer that an error could flip: a variant, or an expectation."""
+    """True if an error could flip the answer, because there is a variant or a condition."""
     return variants > 1 or bool(deciding_conditions(scenario, answer))
 
 
 def deciding_conditions(scenario: Scenario, answer: StudyAnswer) -> list[Condition]:
-    """Conditions on the number that decides."""
+    """Conditions on the deciding metric."""
     return [e.that for e in scenario.expect if e.that.metric == answer.sample]

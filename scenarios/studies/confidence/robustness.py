@@ -1,6 +1,6 @@
-"""Robustness of an answer: effects of values, and break-even errors of parts.
+"""Robustness of an answer: effects of unmeasured values, and break-even errors of parts.
 
-Both by running again, which is why it is done only where ``run.defend`` asks for it.
+Both need many runs, so they are computed for ``run.defend`` only.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def values_with_effects(
     map_runs: MapFunction,
     report_runs_left: Callable[[int], None] = lambda runs: None,
 ) -> dict[str, Any]:
-    """The values with their effects, and the break-even error of each kind of part.
+    """Values with their effect on the answer, and the break-even error of each kind of part.
 
     Parameters
     ----------
-    variants : of all variants, the base first
-    values : of the provenance; those that were not measured get an ``effect``, the relative change
-        of the answer as described if they are 10 % off; None where that means nothing
-    map_runs : goes over the runs, side by side
-    report_runs_left : told how many runs are left, about
+    variants : all variants, base first
+    values : values of the provenance; an unmeasured one gets an ``effect``: the relative change
+        of the answer if the value is 10 % off, None if this is not possible
+    map_runs : map function over the runs
+    report_runs_left : called with the approximate number of remaining runs
     """
     base = variants[0]
     built = base.built
@@ -63,7 +63,7 @@ def _components_of_kind(kind: str) -> Any:
 def _effect_of_value(
     scenario: Scenario, built: BuiltGraphs, value: Mapping[str, Any], was: float
 ) -> float | None:
-    """Effect of 10 % of a value on the answer."""
+    """Relative change of the answer if a value is 10 % off; None if this is not possible."""
     from ...config.loader import with_overrides
 
     path = value["path"]

@@ -1,8 +1,8 @@
-"""Uncertainty of a run: effects of the errors of its models on its answer and its changes.
+"""Uncertainty of a run: effect of model errors on the answer, and on changes between variants.
 
-Each source of error is taken to the two ends that hold 90 %, by running again; what several do is
-added as squares.  A source is the same in every variant, so that a change is varied as a pair: a
-network that is predicted 10 % too quick is so with and without the other GPUs.
+Each source of error is set to both ends of its 90 % interval by running again; independent effects
+add as squares. A source is the same in every variant, so changes are computed from pairs: a network
+predicted 10 % too fast is so with and without the other GPUs.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class ErrorSources:
 
     Parameters
     ----------
-    parts : median relative errors by kind of part whose values say one
-    unmeasured : ends of the times of values that nobody measured: see ``time_bounds_of_unmeasured``
-    families : groups of families of ops that are wrong together; one that is empty holds all
-    blind : whether a GPU is of a datasheet alone
-    core_use : ends of what collectives take of GPUs; None where that is not doubted
+    parts : median relative error by kind of part whose values state one
+    unmeasured : ranges of the times of unmeasured values: see ``time_bounds_of_unmeasured``
+    families : groups of op families that are wrong together; an empty group stands for all
+    blind : True if a GPU is known from its datasheet only
+    core_use : range of the compute time that collectives take; None if it is certain
     """
 
     parts: Mapping[str, float] = field(default_factory=dict)
@@ -87,13 +87,13 @@ class ErrorSources:
 
     @property
     def count(self) -> int:
-        """Number of sources, at most."""
+        """Upper bound of the number of sources."""
         core = self.core_use is not None
         return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind + core
 
 
 def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
-    """Sources of error of what was described, and of the doubts that backends of points have."""
+    """Sources of error of the described parts, and of the backends of variants."""
     scenarios = list(scenarios)
     parts = relative_error_by_kind(scenarios)
     return ErrorSources(
@@ -106,7 +106,7 @@ def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ())
 
 
 def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
-    """Families by the time of their ops in all points; all together where ops are not known."""
+    """Op families grouped by their time in all variants; one group for all if ops are unknown."""
     whole: dict[str, float] = {}
     for point in points:
         if devices_drive_run(point.scenario) or all(
@@ -124,15 +124,15 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
 
 
 def _copies_in_template(graph: Graph) -> bool:
-    """Whether it is a template whose ranks copy, besides what they and their hosts compute."""
+    """True if a graph is a template with copy ops."""
     programs = graph.template.programs if graph.template is not None else ()
     return any(np.any(p.ops.kind == Kind.COPY) for p in programs)
 
 
 def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] | None:
-    """(2, n) factors on the time of each op of a result between which it lies with 90 %.
+    """Factors on the time of each op that bound its 90 % interval, shape (2, n).
 
-    NaN for ops whose backend does not say; None where none does.
+    NaN for ops without an error interval; None if no op has one.
     """
     simulation = point.simulation
     if devices_drive_run(point.scenario) or all(
@@ -148,14 +148,14 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
 
 
 def _reports_no_error_interval(backend: Backend) -> bool:
-    """Whether it never says a doubt: what lasts as recorded there, or as fitted families of ops."""
+    """True if a backend never reports an error interval."""
     if isinstance(backend, Recorded):
         return backend.doubt is None
     return isinstance(backend, Families)
 
 
 def reports_error_interval(backend: Backend | None) -> bool:
-    """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
+    """True if a backend reports its error interval, or does not use the values of a part."""
     if isinstance(backend, ScaledBackend):
         return reports_error_interval(backend.inner)
     if isinstance(backend, Chain):
@@ -167,12 +167,12 @@ def reports_error_interval(backend: Backend | None) -> bool:
 
 @dataclass(frozen=True)
 class VariantWithErrors:
-    """Results of a variant, and its answers with each kind of part slower or faster by its error.
+    """Results of a variant, and its answer with each source of error at both ends.
 
     Parameters
     ----------
     of : Measured
-    times : (slower, quicker) answers by kind of part, each wrong by its known error
+    times : (slower, faster) answer by source of error
     """
 
     of: VariantResults
@@ -180,15 +180,15 @@ class VariantWithErrors:
 
     @property
     def answer(self) -> float:
-        """The number that decides, with durations as recorded."""
+        """Value of the deciding metric, with recorded durations."""
         return self.of.point.answer.of(self.of.samples)
 
     def with_model_error(self, value: MetricValue, grows: bool = False) -> MetricValue:
-        """Value with its interval widened by the model errors of the parts.
+        """Value with its interval widened by the model errors.
 
         Parameters
         ----------
-        grows : with the answer
+        grows : True if the value is proportional to the answer
         """
         if not self.times:
             return value
@@ -201,15 +201,15 @@ class VariantWithErrors:
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
     def relative_to_measured_step(self, reference: VariantWithErrors) -> VariantWithErrors:
-        """Answers of a calibrated variant, each error without what it does to the measured step.
+        """Answers of a calibrated variant, relative to each error's effect on the measured step.
 
-        Another factor would be found were a part wrong, so that the measured step takes what was
-        measured all the same: to the first order each answer is divided by what the error does
-        there.
+        If a part were wrong, the calibration would find another factor, so that the measured step
+        still takes the measured time. To first order, each answer is divided by the error's effect
+        on that step.
 
         Parameters
         ----------
-        reference : the run that the measurement is of
+        reference : run of the measured step
         """
         own = reference.answer
         still = dict.fromkeys(self.times, (own, own)) | dict(reference.times)
@@ -220,7 +220,7 @@ class VariantWithErrors:
         return replace(self, times=times)
 
     def deviations(self) -> list[dict[str, Any]]:
-        """How far each source of error moves the answer, relative, that of most effect first."""
+        """Relative effect of each source of error on the answer, largest first."""
         own = self.answer
         found = [
             {"source": name, "low": min(0.0, *moved), "high": max(0.0, *moved)}
@@ -233,12 +233,12 @@ class VariantWithErrors:
 def widen_interval(
     value: float, bounds: Sequence[float] | None, moved: Iterable[Sequence[float]]
 ) -> Bounds:
-    """An interval and independent deviations, added as squares, each side for itself.
+    """Add independent deviations to an interval as squares, separately for each side.
 
     Parameters
     ----------
-    bounds : what is known without the deviations; None for nothing
-    moved : what each source of error does, one way and the other
+    bounds : interval without the deviations; None for none
+    moved : change by each source of error in both directions
 
     Examples
     --------
@@ -255,9 +255,9 @@ def widen_interval(
 def run_with_model_errors(
     results: VariantResults, errors: ErrorSources, map_runs: MapFunction
 ) -> VariantWithErrors:
-    """Run a point again with each source of error at both ends of what is known of it.
+    """Run a variant again with each source of error at both ends of its range.
 
-    A quick run tries none.
+    A quick run skips this.
     """
     if results.point.scenario.run.quick:
         return VariantWithErrors(results, {})
@@ -316,7 +316,7 @@ def _simulations_at_ends(
     ends: Mapping[str, FactorRange],
     rates_only: bool = False,
 ) -> tuple[Simulation, Simulation]:
-    """Simulations, slower and quicker, with kinds of components at the ends of their times."""
+    """Slower and faster simulation, with kinds of components at both ends of their time ranges."""
     slow, quick = simulation, simulation
     for kind, rows in kinds.items():
         slow = scale_components(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
@@ -327,7 +327,7 @@ def _simulations_at_ends(
 def _simulations_of_core_use(
     simulation: Simulation, ends: FactorRange
 ) -> tuple[Simulation, Simulation]:
-    """Simulations, slower and quicker, whose collectives take more and less of GPUs."""
+    """Slower and faster simulation: collectives take more and less compute time of GPUs."""
 
     def other(factor: float) -> Simulation:
         backends = {
@@ -340,7 +340,7 @@ def _simulations_of_core_use(
 
 
 def _perturbed_simulations(simulation: Simulation) -> Ways:
-    """Simulations, slower and quicker, for each uncertain part of fitted families of ops."""
+    """Slower and faster simulation for each uncertain parameter of fitted op families."""
     found: dict[int, dict[str, tuple[Families, Families]]] = {}
     for one in simulation.backends.values():
         if isinstance(one, Families):
@@ -359,9 +359,10 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
 
 
 def change_against_base(base: VariantWithErrors, variant: VariantWithErrors) -> dict[str, Any]:
-    """Change of a point against the base, with its interval.
+    """Relative change of a variant against the base, with its interval.
 
-    It holds jitter, over paired replicas, and the errors of the parts, the same in both.
+    The interval contains jitter, from paired replicas, and model errors, which are the same in
+    both.
     """
     answer = base.of.point.answer
 
@@ -382,7 +383,7 @@ def change_against_base(base: VariantWithErrors, variant: VariantWithErrors) -> 
 
 
 def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -> list[Bounds]:
-    """Deviations of the change by the error of each kind of part, one way and the other."""
+    """Deviation of the change by each source of error, in both directions."""
     was, is_ = base.answer, variant.answer
     if not was:
         return []  # a change relative to zero is undefined
@@ -395,9 +396,9 @@ def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -
 
 
 def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
-    """Relative error of each kind of part, where its values say one: the largest of all variants.
+    """Relative error of each kind of part whose values state one: the largest over all variants.
 
-    What was merely written down from a datasheet, or assumed, has none.
+    Values from a datasheet or assumed ones state none.
     """
     found: dict[str, float] = {}
     for path, origin in (o for s in scenarios for o in s.origins.items()):
@@ -411,7 +412,7 @@ def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
 
 
 def component_kind_of_setting(path: str) -> str:
-    """The kind of component that a setting of the cluster is about; "" for none.
+    """Kind of component that a cluster setting describes; "" for none.
 
     >>> settings = ("cluster.node.nic.bandwidth", "cluster.fabric.library.simple.step")
     >>> tuple(map(component_kind_of_setting, settings))
@@ -428,15 +429,15 @@ def component_kind_of_setting(path: str) -> str:
 
 
 def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
-    """Components by kind, in the order in which the system lists them."""
+    """Component indices by kind, in the order of the system."""
     kinds = simulation.system.components.column(lambda part: part.kind, object)
     return {kind: np.flatnonzero(kinds == kind).tolist() for kind in dict.fromkeys(kinds.tolist())}
 
 
 def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
-    """Components by kind, but for those whose values predict nothing.
+    """Component indices by kind, for components whose settings predict times.
 
-    Those last as recorded, or as families of ops that were fitted, which have errors of their own.
+    Components with recorded durations or fitted op families have errors of their own.
     """
     bound = bind(simulation.system, simulation.backends)
     return {

@@ -1,8 +1,7 @@
-"""Values of a scenario that nobody measured, and how wrong such values are.
+"""Unmeasured values of a scenario, and the typical error of such values.
 
-A datasheet's rate is not what is reached, unless a share that was measured stands beside it; a
-latency that is assumed is one of another part.  What a user writes without a source is the machine
-that is asked about, and has no doubt.
+A datasheet rate is not reached unless a measured efficiency stands next to it. A value that the
+user writes without a source describes the machine in question, and has no error.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ Settings = Mapping[str, Origin]
 def time_bounds_of_unmeasured(
     scenarios: Iterable[Scenario], known: Iterable[str] = ()
 ) -> dict[str, dict[str, FactorRange]]:
-    """Ends of the times of each kind of component: for its unmeasured rates, and for its latencies.
+    """Range of the times of each kind of component, for unmeasured rates and latencies.
 
-    The values of one of the two are wrong together.
+    All rates are wrong together, and all latencies.
 
     Parameters
     ----------
-    known : kinds of part of which a value says its error, which holds the others
+    known : kinds of part with a stated error, which are left out
     """
     found: dict[str, dict[str, FactorRange]] = {}
     for scenario in scenarios:
@@ -61,11 +60,11 @@ def time_bounds_of_unmeasured(
 
 
 def time_bounds_of_part(scenario: Scenario, path: str) -> dict[str, FactorRange]:
-    """Ends of the times that a part's unmeasured rates make, and its latencies; of a GPU none.
+    """Range of a part's times from its unmeasured rates and latencies; empty for a GPU.
 
     Parameters
     ----------
-    path : of the part: ``cluster.node.nic``
+    path : path of the part, such as ``cluster.node.nic``
     """
     return _time_bounds(_settings_by_part_path(scenario), path)
 
@@ -82,9 +81,9 @@ def _time_bounds(parts: Mapping[str, Settings], path: str) -> dict[str, FactorRa
 
 
 def core_use_bounds(scenarios: Iterable[Scenario]) -> FactorRange | None:
-    """Ends of what collectives take of GPUs; None where nobody says, or the user does.
+    """Range of the compute time that collectives take; None if it is the user's value or absent.
 
-    Of a share that was fitted as its error says, of one that is assumed as of assumed times.
+    A fitted share has its stated error, an assumed one that of assumed times.
     """
     found: FactorRange | None = None
     for scenario in scenarios:
@@ -99,7 +98,7 @@ def core_use_bounds(scenarios: Iterable[Scenario]) -> FactorRange | None:
 
 
 def has_unmeasured_gpu(scenarios: Iterable[Scenario]) -> bool:
-    """Whether a GPU has peaks of a datasheet, and nobody measured what share of them is reached."""
+    """True if a GPU has datasheet peaks without a measured efficiency."""
     return any(
         "efficiency" not in settings or settings["efficiency"].source is None
         or settings["efficiency"].source.kind not in TRUSTED
@@ -113,7 +112,7 @@ def has_unmeasured_gpu(scenarios: Iterable[Scenario]) -> bool:
 
 
 def is_unfitted_roofline(backend: Backend | None) -> bool:
-    """Whether a backend predicts kernels by a roofline that was fitted to nothing."""
+    """True if a backend predicts kernels by a roofline without fitted families."""
     if isinstance(backend, ScaledBackend):
         return is_unfitted_roofline(backend.inner)
     if isinstance(backend, Chain):
@@ -122,13 +121,13 @@ def is_unfitted_roofline(backend: Backend | None) -> bool:
 
 
 def unfitted_roofline_bounds() -> tuple[float, float]:
-    """Factors on a blind roofline's times that hold 90 %, as rooflines of other GPUs err."""
+    """Factors that bound 90 % of an unfitted roofline's times, from other GPUs."""
     doubt = Doubt(ROOFLINE, "", tuple(load_families(OTHERS)[ROOFLINE].evidence.quantiles[""]))
     return doubt.factor(1 - END), doubt.factor(END)
 
 
 def _settings_by_part_path(scenario: Scenario) -> dict[str, dict[str, Origin]]:
-    """Settings of each part of the cluster, by its path."""
+    """Settings of each part of the cluster, by path of the part."""
     found: dict[str, dict[str, Origin]] = {}
     for path, origin in scenario.origins.items():
         part = PART.match(path)
@@ -152,7 +151,7 @@ def _component_kind_of_part(path: str) -> str:
 
 
 def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) -> FactorRange | None:
-    """Ends of the time that a part's bandwidth makes; None where it is known or the user's."""
+    """Range of the time factor of a part's bandwidth; None if measured or given by the user."""
     source = settings["bandwidth"].source if "bandwidth" in settings else None
     if source is None or source.kind not in UNSURE:
         return None

@@ -1,1 +1,1 @@
-"""Explanations: of a name, of a choice, of a difference between runs."""
+"""Explanations of names, of collective algorithms, and of differences between runs."""

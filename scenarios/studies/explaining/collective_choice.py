@@ -1,4 +1,4 @@
-"""Why a collective is done the way it is: every way on a scenario's machine, and what chose."""
+"""Choice of a collective's algorithm: all candidates, and why one is chosen."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ WHY = {
 
 @dataclass(frozen=True)
 class CollectiveWay:
-    """One way to do a collective of one size.
+    """One algorithm and protocol for a collective of one size.
 
     Parameters
     ----------
-    name : algorithm and protocol, as one pins them
-    seconds : alone; start, waiting for steps, and bytes with what waits for them
-    expected : s, by NCCL's own tables; infinite where they do not know it
+    name : algorithm and protocol, in the form of ``library.algorithm``
+    seconds : time without contention; the sum of start, steps, and bytes
+    expected : time in s by NCCL's own tables; infinite if unknown
     """
 
     name: str
@@ -43,7 +43,7 @@ class CollectiveWay:
 
 @dataclass(frozen=True)
 class CollectiveChoice:
-    """All ways to do a collective on a machine, and why one is taken; ``str()`` is the text."""
+    """All algorithms for a collective, and the reason for the choice; ``str()`` is the text."""
 
     what: str
     why: str
@@ -64,18 +64,17 @@ class CollectiveChoice:
 def collective_choice(
     scenario: Scenario, collective: str, size: str, ranks: int = 0
 ) -> CollectiveChoice:
-    """The ways to do a collective on a scenario's machine.
+    """Candidate algorithms for a collective on a scenario's machine.
 
     Parameters
     ----------
-    size : an amount of data
-    ranks : of the first GPUs; 0 for all
+    size : size with unit, such as ``64 MiB``
+    ranks : number of GPUs, the first ones; 0 for all
 
     Raises
     ------
     ScenarioError
-        No amount of data, fewer than two GPUs or more than there are, or a fabric that has no
-        algorithms.
+        The size is invalid, there are too few GPUs, or the fabric has no algorithms.
     """
     system = build_system(scenario)
     count = ranks or len(system.gpus)

@@ -1,4 +1,4 @@
-"""Comparison of runs: differing settings, differing numbers, and causes."""
+"""Comparison of runs: different settings, different metrics, and causes."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ Told = dict[str, tuple[str, str]]
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One run beside the first.
+    """One run compared with the first.
 
     Parameters
     ----------
-    name : of the run or variant
-    values : SI, of every metric that it has
-    changes : of the metrics that both have, relative to the first run
-    interval : of the headline's change, over paired replicas; None where there is none
-    settings : what differs from the first: ``{path: (there, here)}``
-    activity : mean s an iteration of each thing that a rank does
-    blame : s of the critical path by who is charged
+    name : name of the run or variant
+    values : metric values in SI
+    changes : changes relative to the first run, for metrics of both
+    interval : interval of the headline's change from paired replicas; None for none
+    settings : settings that differ from the first run: ``{path: (first, this)}``
+    activity : mean seconds per iteration of each activity of a rank
+    blame : seconds of the critical path by component
     """
 
     name: str
@@ -59,12 +59,12 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs compared with the first of them; a notebook shows it as a table.
+    """Runs compared with the first of them; notebooks show it as a table.
 
     Parameters
     ----------
-    rows : the first is what the others are compared with
-    answer : the number that decides, as the summary of the first run names it
+    rows : one row per run, the first is the reference
+    answer : deciding metric of the first run
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -72,7 +72,7 @@ class Comparison:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of the deciding metric and of the others that differ between the runs."""
+        """Names of the deciding metric and of other metrics that differ between the runs."""
         named = {m: [abs(r.changes[m]) for r in self.rows if m in r.changes] for m in METRICS}
         differing = [m for m, c in named.items() if max(c, default=0.0) >= LEAST]
         headline = self.answer["metric"]
@@ -80,13 +80,13 @@ class Comparison:
 
     @property
     def no_effect(self) -> tuple[str, ...]:
-        """Settings that differ in some run of which no number differs."""
+        """Settings that differ only in runs without any change of a metric."""
         same = [r for r in self.rows[1:] if all(abs(c) < LEAST for c in r.changes.values())]
         moved = {p for r in self.rows[1:] if r not in same for p in r.settings}
         return tuple(dict.fromkeys(p for r in same for p in r.settings if p not in moved))
 
     def missed(self, conditions: Iterable[Condition]) -> list[str]:
-        """Conditions of failure that a run meets.
+        """Failure conditions that are met, each with its run.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Comparison:
         return found
 
     def why(self, row: ComparisonRow) -> str:
-        """Differences to the first run in the time of each activity of a rank, the largest first.
+        """Largest differences to the first run in the time of each activity of a rank, as text.
 
         Computing is one activity here, whether or not it hides communication.
 
@@ -132,7 +132,7 @@ class Comparison:
         )
 
     def limit(self, row: ComparisonRow) -> str:
-        """Component with most of the critical path of a run.
+        """Text about the component with most of the critical path of a run.
 
         Examples
         --------
@@ -163,12 +163,12 @@ class Comparison:
         return Plots("comparison", ComparisonShown(rows, facts))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """HTML for notebooks."""
         return str(self.frame()[list(self.metrics)].to_html())
 
 
 def _with_hidden_in_computing(*told: Mapping[str, float]) -> list[dict[str, float]]:
-    """Activities with those that compute as one, named by both where any run has both.
+    """Activities with ``compute`` and ``overlapped`` merged, if any run has overlapped compute.
 
     >>> _with_hidden_in_computing({"compute": 2.0, "overlapped": 1.0}, {"compute": 2.0})
     [{'compute and overlapped': 3.0}, {'compute and overlapped': 2.0}]
@@ -189,20 +189,20 @@ def compare(
     beside: str = "",
     simulate: Callable[[Scenario], Study] | None = None,
 ) -> Comparison:
-    """Compare runs with the first of them; a single one with its own variants.
+    """Compare runs with the first of them, or the variants of a single run with its base.
 
     Parameters
     ----------
     runs : scenarios (files, bundled names, loaded ones), studies, or saved runs (folders,
         ``summary.json``, the beginning of a name)
-    out : where saved runs are looked for by name
-    beside : variant of a single one that the others are compared with; its base unless said
-    simulate : runs a scenario that no saved run has the answer of; ``study`` unless said
+    out : folder in which saved runs are searched by name
+    beside : variant of a single run that the others are compared with; by default its base
+    simulate : function that runs a scenario without a saved run; by default ``study``
 
     Raises
     ------
     ScenarioError
-        Something is none of these.
+        An argument is none of these.
     """
     read = [_read_run(run, out, simulate) for run in runs]
     if len(read) == 1:
@@ -228,7 +228,7 @@ def compare(
 
 
 def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[ComparisonRow]:
-    """Row of each variant, that which the others are compared with first."""
+    """Row of each variant, the reference first."""
     if beside and beside not in points:
         raise ScenarioError(f"--with: no variant '{beside}'; write one of {', '.join(points)}")
     first = beside or next(iter(points))
@@ -242,7 +242,7 @@ def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[Comparison
 
 
 def _settings_between(first: Told, second: Told) -> Told:
-    """Settings in which two variants differ, from how each differs from the base.
+    """Settings that differ between two variants, from how each differs from the base.
 
     >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
     {'a': ('2', '3'), 'b': ('', '4')}
@@ -264,7 +264,7 @@ class _ComparedRun:
 
 
 def _run_names(runs: Sequence[_ComparedRun]) -> list[str]:
-    """Names of runs; those of one scenario have their folders added."""
+    """Names of runs; those of the same scenario include their folder."""
     told = [one.name for one in runs]
     return [
         f"{one.name}/{one.folder}" if one.folder and told.count(one.name) > 1 else one.name
@@ -273,7 +273,7 @@ def _run_names(runs: Sequence[_ComparedRun]) -> list[str]:
 
 
 def _read_run(run: Any, out: str, simulate: Callable[[Scenario], Study] | None) -> _ComparedRun:
-    """Summary and settings of a run; a scenario that was run and saved is not run again."""
+    """Summary and settings of a run; a scenario with a saved run is not run again."""
     from ...config.scenario import Scenario
     from ..run.run import Study
 
@@ -295,7 +295,7 @@ def _read_run(run: Any, out: str, simulate: Callable[[Scenario], Study] | None) 
 def _compared_run_of_scenario(
     scenario: Scenario, out: str, simulate: Callable[[Scenario], Study] | None
 ) -> _ComparedRun:
-    """A scenario's saved run, or else one made now; devices are asked each time."""
+    """Saved run of a scenario, else a new one; real devices are measured each time."""
     from ...config.hil_settings import live_devices_drive_run
     from ..run.run import study
     from ..run.run_folder import existing_run
@@ -307,7 +307,7 @@ def _compared_run_of_scenario(
 
 
 def _compared_run_of_study(done: Study) -> _ComparedRun:
-    """A run that was made for this; one that could not end cannot be compared."""
+    """Run of a study; an unfinished study cannot be compared."""
     if left := done.summary.unfinished:
         raise SimulationError(
             "time limit",
@@ -321,7 +321,7 @@ def _compared_run_of_study(done: Study) -> _ComparedRun:
 
 
 def saved_run_path(name: str, out: str) -> Path | None:
-    """The folder of a saved run, or its summary; None where a scenario is meant."""
+    """Folder of a saved run, or its summary file; None if the name is a scenario."""
     from ...config.loader import LIBRARY
     from ..folders.saved_runs import find_run_folder
 
@@ -347,7 +347,7 @@ def _compared_run_of_folder(folder: Path) -> _ComparedRun:
 
 
 def _resolved_scenario(file: Path) -> dict[str, Any]:
-    """Settings of a saved run, with the names of today."""
+    """Settings of a saved run, with current names."""
     from ...config.reading.document import read_yaml_file
     from ...config.reading.renamed_settings import with_current_names
     from ...config.reading.tree import to_dict
@@ -367,7 +367,7 @@ def _flat_settings(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _differing_settings(base: Mapping[str, str], other: Mapping[str, str]) -> Told:
-    """Settings in which two runs differ; "" where one has none.
+    """Settings that differ between two runs; "" if a run lacks one.
 
     >>> _differing_settings({"a": "1", "b": "2"}, {"a": "1", "b": "3", "c": "4"})
     {'b': ('2', '3'), 'c': ('', '4')}

@@ -1,8 +1,4 @@
-"""Explanation of a part of a machine, or of several by one name: what it is, how quick, whose.
-
-Rates and latencies are told with who says them and how sure that is; who uses a part is asked of
-the routes.
-"""
+"""Explanation of one or several components: what they are, rates, users, and sources of values."""
 
 from __future__ import annotations
 
@@ -45,10 +41,10 @@ OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "
 
 
 def parts_named(name: str, system: System) -> tuple[int, ...]:
-    """Numbers of the components that a name means, itself first.
+    """Indices of the components that a name matches, the component itself first.
 
-    It is a component with what is in it, a machine or switch, a glob as ``override`` means it,
-    ``kind:POOL``, or a kind of component.
+    The name is a component (with its subcomponents), a machine or switch, a glob as in
+    ``override``, ``kind:POOL``, or a kind of component.
 
     >>> names = ("leaf0.up", "leaf0.down", "leaf1.up")
     >>> system = System(tuple(Component(name, "switch", rate=1.0) for name in names))
@@ -68,7 +64,7 @@ def parts_named(name: str, system: System) -> tuple[int, ...]:
 
 
 def explain_part(name: str, scenario: Scenario, system: System) -> Explanation | None:
-    """Explanation of the parts that a name means on a scenario's machine; None where it has none.
+    """Explanation of the components that a name matches on a scenario's machine; None for none.
 
     Examples
     --------
@@ -97,7 +93,7 @@ def explain_part(name: str, scenario: Scenario, system: System) -> Explanation |
 
 
 def _facts(part: Component, scenario: Scenario, system: System) -> dict[str, str]:
-    """What is known of one component."""
+    """Facts about one component, by label."""
     number = system.index[part.name]
     found = {"kind": ", ".join(filter(None, (part.kind, part.part)))}
     if part.node:
@@ -123,7 +119,7 @@ def _override_text(override: ComponentOverride) -> str:
 
 
 def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
-    """Ranks of each job whose place a GPU is; "" of another part."""
+    """Ranks of each job that are placed on a GPU, as text; "" for another component."""
     found, pools = [], pools_of(scenario, system) if part.kind == "gpu" else {}
     for name, own in pools.items():
         named = next(iter(own.values()), system.gpus)
@@ -135,7 +131,7 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
 
 
 def _offer(part: Component) -> tuple[str, str] | None:
-    """What it offers, and how much: slots, a rate or a capacity; None where it offers nothing."""
+    """Label and amount of a component's slots, rate or capacity; None if it has none."""
     if part.rate is not None and part.role != "core":
         return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
     if part.capacity is not None:
@@ -147,7 +143,7 @@ def _offer(part: Component) -> tuple[str, str] | None:
 
 
 def _who_answers(part: Component, scenario: Scenario, system: System) -> str:
-    """Backends that say how long its ops take; "" where its rate alone does, or none is bound."""
+    """Backends that time the ops of a component; "" if its rate suffices or none is bound."""
     if part.slots is None and part.name != system.fabric:
         return ""
     try:
@@ -168,7 +164,7 @@ def _backend_names(backend: Backend | None) -> Iterator[str]:
 
 
 def _users(number: int, system: System) -> str:
-    """Who uses a component: whose data cross it, or the GPUs that it is a part of."""
+    """Users of a component as text: its senders and receivers, or the GPUs it belongs to."""
     name = system.components[number].name
     owners = [system.index[gpu] for gpu, own in system.parts.items() if name in own.values()]
     if system.components[number].rate is not None:
@@ -180,7 +176,7 @@ def _users(number: int, system: System) -> str:
 
 
 def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, bool]:
-    """GPUs, or hosts of machines without, whose data cross a component; whether all were asked."""
+    """Senders and receivers whose data cross a component; True if all pairs were checked."""
     with_gpu = {system.components[g].node for g in system.numbers}
     hosts = [
         i for i, c in enumerate(system.components) if c.kind == "host" and c.node not in with_gpu
@@ -201,7 +197,7 @@ def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, boo
 
 
 def _ends(numbers: Iterable[int], system: System) -> str:
-    """GPUs or hosts in words: one by its name, several by their machines."""
+    """GPUs or hosts as text: one by its name, several by their machines."""
     parts = [system.components[i] for i in numbers]
     if len(parts) == 1:
         return parts[0].name
@@ -213,7 +209,7 @@ def _ends(numbers: Iterable[int], system: System) -> str:
 
 
 def _setting_path(part: Component, scenario: Scenario) -> str:
-    """Setting of the cluster that says what a component is like; "" for none of one's own."""
+    """Path of the cluster section that describes a component; "" for none."""
     if part.kind == "fabric":
         return "cluster.fabric.library"
     if not part.node:
@@ -229,7 +225,7 @@ def _setting_path(part: Component, scenario: Scenario) -> str:
 
 
 def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
-    """How wrong a part's unmeasured values may be; {} where they are known."""
+    """Error interval of a part's unmeasured values, as a fact; {} if they are known."""
     told = [
         f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated "
         "value (90 %)"
@@ -239,7 +235,7 @@ def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
 
 
 def _values(scenario: Scenario, path: str, part: Component | None) -> Iterator[tuple[str, str]]:
-    """Values of a part of the machine, each with who says it."""
+    """Path and text of each value of a part, with its source."""
     wanted = OF_GPU.get(part.role) if part is not None else None
     beside = ("cluster.fabric.oversubscription", "cluster.fabric.topology")
     for where, origin in scenario.origins.items():
@@ -250,7 +246,7 @@ def _values(scenario: Scenario, path: str, part: Component | None) -> Iterator[t
 
 
 def source_text(origin: Origin) -> str:
-    """Who says a value, and how sure that is.
+    """Source of a value and its error, as text.
 
     >>> from ...config.loader import load
     >>> source_text(load("thin-spine").origins["cluster.nodes"])
@@ -264,7 +260,7 @@ def source_text(origin: Origin) -> str:
 
 
 def _list_parts(parts: Sequence[Component]) -> Iterator[tuple[str, str]]:
-    """A line for each form of name among parts: the first and last of that name, and what it is."""
+    """One line per name pattern among components: first and last name, and meaning."""
     alike: dict[str, list[Component]] = {}
     for part in parts:
         alike.setdefault(form_of_name(part.name), []).append(part)
@@ -277,7 +273,7 @@ def _list_parts(parts: Sequence[Component]) -> Iterator[tuple[str, str]]:
 
 
 def form_of_name(name: str) -> str:
-    """A name without its numbers.
+    """Component name with its numbers replaced by ``#``.
 
     >>> form_of_name("node3.gpu11.tx")
     'node#.gpu#.tx'
@@ -286,11 +282,11 @@ def form_of_name(name: str) -> str:
 
 
 def near_part_text(name: str, system: System, *, alike: bool = False) -> str:
-    """What parts of the machine are named like it; "" where none is.
+    """Hint with components of a similar name; "" for none.
 
     Parameters
     ----------
-    alike : only those that differ in numbers
+    alike : True for names that differ in numbers only
 
     Examples
     --------

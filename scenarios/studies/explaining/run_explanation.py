@@ -1,4 +1,4 @@
-"""Explanation of a name in a scenario or a run: what it is there, and how busy it was."""
+"""Explanation of a name in a scenario or a saved run, with its utilization there."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NO_POINTS: Points = MappingProxyType({})
 
 
 def scenario_and_points(on: str) -> tuple[Scenario, Points]:
-    """A scenario, and the summary of each of its variants where ``on`` is the folder of a run.
+    """Scenario, and the summary of each variant if ``on`` is a run folder.
 
     Raises
     ------
     ScenarioError
-        Neither a scenario nor a run.
+        It is neither a scenario nor a run.
     """
     if not Path(on).is_dir():
         return load(on), NO_POINTS
@@ -42,11 +42,16 @@ def scenario_and_points(on: str) -> tuple[Scenario, Points]:
 
 
 def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Explanation:
-    """Explanation of a part, a variant, a setting or any other name, as it is in a scenario.
+    """Explanation of a component, variant, setting or other name, in a given scenario.
+
+    Raises
+    ------
+    ScenarioError
+        The name is unknown; the message suggests the nearest one.
 
     Parameters
     ----------
-    points : of a run, by variant: what its summary knows
+    points : summary of each variant of a run
 
     Raises
     ------
@@ -84,7 +89,7 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
 
 
 def _with_use(explanation: Explanation, points: Points, system: System) -> Explanation:
-    """Explanation of parts with how busy they were in each variant, and their critical path."""
+    """Explanation with the utilization and critical path of components in each variant."""
     if not points:
         return explanation
     names = [system.components[i].name for i in parts_named(explanation.name, system)]
@@ -97,13 +102,13 @@ def _with_use(explanation: Explanation, points: Points, system: System) -> Expla
 
 
 def _by_variant(texts: Mapping[str, str]) -> str:
-    """Texts by variant; one where all are the same."""
+    """Texts by variant; a single text if all are equal."""
     same = set(texts.values())
     return same.pop() if len(same) == 1 else "; ".join(f"{k}: {v}" for k, v in texts.items())
 
 
 def _busy_text(names: list[str], point: Mapping[str, Any]) -> str:
-    """How busy parts were in a variant: one, or the busiest of several."""
+    """Utilization of a component in a variant; for several components, of the busiest one."""
     metrics = point["metrics"]
     if not any(".utilization" in name for name in metrics):
         return "not stored (set run.keep: ops)"
@@ -118,7 +123,7 @@ def _busy_text(names: list[str], point: Mapping[str, Any]) -> str:
 
 
 def _blame_text(names: list[str], point: Mapping[str, Any]) -> str:
-    """What the critical path owes to parts in a variant."""
+    """Part of the critical path that is charged to components in a variant."""
     blame: Mapping[str, float] = point["blame"]
     took, whole = sum(blame.get(name, 0.0) for name in names), sum(blame.values())
     if not took:
@@ -127,7 +132,7 @@ def _blame_text(names: list[str], point: Mapping[str, Any]) -> str:
 
 
 def _explain_variant_or_job(name: str, scenario: Scenario, points: Points) -> Explanation | None:
-    """Explanation of a variant, by what it has different, or of one of several jobs."""
+    """Explanation of a variant by its changed settings, or of a job; None for other names."""
     from ..run.run import setting_differences
 
     variant = next((v for v in scenario.others if v.variant == name), None)
@@ -147,7 +152,7 @@ def _explain_variant_or_job(name: str, scenario: Scenario, points: Points) -> Ex
 
 
 def _explain_error(name: str, points: Points) -> Explanation | None:
-    """Explanation of a family of ops that widens the interval of an answer."""
+    """Explanation of an op family that widens the interval of the answer; None for other names."""
     found = {
         variant: f"{format_change(one['low'])} to {format_change(one['high'])}"
         for variant, point in points.items()
@@ -161,7 +166,7 @@ def _explain_error(name: str, points: Points) -> Explanation | None:
 
 
 def _with_value(explanation: Explanation, scenario: Scenario) -> Explanation:
-    """Explanation of a setting with its value in a scenario."""
+    """Explanation of a setting with its value in the scenario."""
     origin = scenario.origins.get(explanation.name)
     if origin is None:
         return explanation

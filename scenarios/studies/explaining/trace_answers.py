@@ -1,4 +1,4 @@
-"""Who would answer for the kernels of a trace on GPUs of the catalog, without a scenario."""
+"""Backends that would time the kernels of a trace on GPUs of the catalog, without a scenario."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..building.component_backends import chain_for_other_gpu
 
 
 def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
-    """Shares of the links that answer for the kernels of a graph, by GPU; as a run tells them.
+    """Fraction of kernel time per backend of the chain, by GPU, as in a run.
 
     Parameters
     ----------
-    on : names of GPUs in the catalog
-    recorded_on : the one that recorded it; "" where nobody says
+    on : names of catalog GPUs
+    recorded_on : GPU that recorded the trace; "" if unknown
 
     Raises
     ------
     ScenarioError
-        A name that the catalog lacks.
+        The catalog lacks a name.
     """
     here = catalog_gpu(recorded_on) if recorded_on else None
     return {name: kernel_shares(graph, _chain_for_gpu(catalog_gpu(name), here)) for name in on}
@@ -41,7 +41,7 @@ def _chain_for_gpu(target: Part, recorded: Part | None) -> Chain:
 
 
 def catalog_gpu(gpu: str) -> Part:
-    """A GPU of the catalog.
+    """GPU part of the catalog by name.
 
     >>> catalog_gpu("a100-sxm4-80g").settings["peaks"]["bf16"]
     312000000000000.0

@@ -1,1 +1,1 @@
-"""From recordings to catalog entries, judged on what was held out."""
+"""Fitting: from recordings to catalog entries, validated on held-out data."""

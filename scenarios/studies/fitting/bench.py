@@ -1,7 +1,7 @@
-"""Bench of a fit: a machine with the part in it, on which the recorded ops run one by one.
+"""Test bench of a fit: a machine with the part in it, on which recorded ops run one by one.
 
-What an op costs is asked of the backends that a simulation asks, so that a fit and a run count
-alike.  Unless a machine is given, all parts beside take no time.
+The duration of an op comes from the same backends as in a simulation, so that a fit and a run
+agree. Without a given machine, all other parts take no time.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ MACHINE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class BenchKind:
-    """Bench of one kind of part.
+    """Test bench for one kind of part.
 
     Parameters
     ----------
-    path : of the part below ``cluster``, a key of a mapping or of each of the links
-    kinds : of ops that the part is asked about
-    backend : of the GPUs; "" for none but what a run names
-    across : sends go from one machine to another
+    path : path of the part below ``cluster``; for links, of the list
+    kinds : kinds of ops that run on the part
+    backend : default backend of the GPUs; "" for none
+    across : True if sends go from one machine to another
     """
 
     path: tuple[str, ...]
@@ -93,8 +93,8 @@ class BenchOp:
 
     Parameters
     ----------
-    text : its signature
-    ranks : of a collective; 0 for other ops
+    text : signature
+    ranks : number of ranks of a collective; 0 for other ops
     """
 
     text: str
@@ -103,14 +103,13 @@ class BenchOp:
 
 @dataclass(frozen=True)
 class Bench:
-    """Machine for the ops of one recording.
+    """Machine on which the ops of one recording run.
 
     Parameters
     ----------
-    kind : of the part
-    machine : a scenario whose cluster they were recorded on; None for one where nothing else takes
-        time
-    catalogs : directories
+    kind : kind of the part to fit
+    machine : scenario whose cluster made the recording; None if nothing else takes time
+    catalogs : directories of catalog files
     """
 
     kind: str
@@ -129,7 +128,7 @@ class Bench:
     def scenario(
         self, part: Mapping[str, Any], binding: Mapping[str, str], catalogs: Iterable[Path] = ()
     ) -> Scenario:
-        """The machine with a part, as a file writes it, in its place."""
+        """Scenario of the machine with a part, in the form of a file, in its place."""
         told = BENCHES[self.kind]
         bound = dict(binding) or ({"use": told.backend} if told.backend else {})
         backends = {f"node*.{p}": bound for p in ("gpu*", "host") if p == "gpu*" or binding}
@@ -143,7 +142,7 @@ class Bench:
         return load(self.machine, set=texts, catalogs=where)
 
     def _count(self) -> dict[str, int]:
-        """How many of the part each machine of the file has, where that is said."""
+        """Number of the part in each machine of the file, if it is not 1."""
         assert self.machine is not None  # noqa: S101
         above, kind = BENCHES[self.kind].path
         kinds = load(self.machine, catalogs=self.catalogs).cluster.machines()
@@ -156,18 +155,18 @@ class Bench:
         return {"count": there.count} if there is not None and there.count != 1 else {}
 
     def built(self, part: Mapping[str, Any]) -> tuple[System, Mapping[str, Backend]]:
-        """System and backends with settings of the part, SI."""
+        """System and backends with settings of the part in SI."""
         scenario = self.scenario(settings_as_written(self.kind, part), {})
         system = build_system(scenario)
         return system, build_backends(scenario, system)
 
     def graph(self, ops: Sequence[BenchOp], system: System) -> Graph:
-        """The ops one after another.
+        """Graph of the ops, one after another.
 
         Raises
         ------
         ScenarioError
-            An op that such a part is not asked about, or more ranks than there are.
+            An op does not run on such a part, or has more ranks than the machine.
         """
         build = Builder("bench")
         before: tuple[int, ...] = ()
@@ -204,7 +203,7 @@ class Bench:
         )
 
     def _demand(self, parts: Signature) -> tuple[float, float]:
-        """Flop and bytes of an op, as a workload has them."""
+        """Flop and bytes of an op, as a workload gives them."""
         if self.kind != "gpu":
             return demand(str(parts)).flop, float(parts.bytes)
         shape = op_shape(str(parts))
@@ -216,12 +215,12 @@ class Bench:
         return work.flop or work.blocks * work.depth * work.step, work.bytes
 
     def placed_ops(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Ops:
-        """The table of these ops, as the backends of the machine are asked."""
+        """Build the ops table in the form that backends expect."""
         system, _ = self.built(part)
         return _asked(self.graph(ops, system))
 
     def seconds(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Floats:
-        """(n,) s of each op alone, as the backends of the machine say."""
+        """Time of each op without contention in s, shape (n,), from the backends of the machine."""
         system, backends = self.built(part)
         table = _asked(self.graph(ops, system))
         found = np.empty(len(table))
@@ -240,13 +239,13 @@ class Bench:
         self, ops: Sequence[BenchOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
         **binding: str,
     ) -> Floats:  # fmt: skip
-        """(n,) s of each op in a run, the part being what a file says.
+        """Time of each op in a simulation in s, shape (n,), with the part as in a file.
 
         Parameters
         ----------
         part : keys as in a scenario, such as ``{"model": "mine"}``
-        catalogs : directories in which it is looked up
-        binding : of GPUs and hosts, in the place of the backend of such a bench
+        catalogs : directories in which the part is looked up
+        binding : backend of GPUs and hosts, in place of the default one
         """
         scenario = self.scenario(part, binding, catalogs)
         system = build_system(scenario)
@@ -256,7 +255,7 @@ class Bench:
 
 
 def settings_as_written(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a part, SI, as a scenario writes them.
+    """Settings of a part in the form of a scenario file, from values in SI.
 
     >>> settings_as_written("nic", {"bandwidth": 25e9, "overhead": 0.0})
     {'bandwidth': '25000000000.0 B/s', 'overhead': '0.0 s'}
@@ -270,7 +269,7 @@ def settings_as_written(kind: str, settings: Mapping[str, Any]) -> dict[str, Any
 
 @cache
 def unit_of_setting(kind: str, name: str) -> str:
-    """SI unit of a setting of a kind of part; "" for a number, a text, or none of its settings.
+    """SI unit of a setting of a kind of part; "" if it has none or is unknown.
 
     >>> unit_of_setting("nic", "bandwidth"), unit_of_setting("gpu", "efficiency")
     ('B/s', '')
@@ -281,7 +280,7 @@ def unit_of_setting(kind: str, name: str) -> str:
 
 
 def _with_part(kind: str, part: Mapping[str, Any]) -> dict[str, Any]:
-    """The bench with a part in the place of the one that takes no time."""
+    """Scenario of the default bench with a part in place of the one that takes no time."""
     whole: dict[str, Any] = json.loads(json.dumps(MACHINE))
     *above, last = BENCHES[kind].path
     place = whole["cluster"]
@@ -299,7 +298,7 @@ def _with_part(kind: str, part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _peer(system: System, across: bool) -> int:
-    """Rank at the other end of a send of rank 0."""
+    """Receiving rank of a send of rank 0; -1 for none."""
     nodes = [system.node_of(system.number(g)) for g in system.gpus]
     others = [r for r in range(1, len(nodes)) if not across or nodes[r] != nodes[0]]
     return others[0] if others else -1

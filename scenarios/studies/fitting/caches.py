@@ -1,4 +1,4 @@
-"""Costs of caches fitted to recordings: dependent loads by size, ops with emptied caches."""
+"""Fit of cache costs to recordings: pointer chases and reads by size, and ops with cold caches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = 3  # fewest ops of a family
 
 
 def fit_cache_model(files: Sequence[str]) -> Caches:
-    """Cache model fitted to recordings of ``host:chase`` and ``host:read`` by size, and cold ops.
+    """Fit a cache model to recordings of ``host:chase`` and ``host:read`` by size, and cold ops.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def fit_cache_model(files: Sequence[str]) -> Caches:
     Raises
     ------
     ScenarioError
-        One of the three is missing.
+        One of the three kinds of recording is missing.
     """
     seen: dict[tuple[str, str], float] = {}
     for file in files:
@@ -57,7 +57,7 @@ def fit_cache_model(files: Sequence[str]) -> Caches:
 
 
 def _warm_ops_by_size(seen: dict[tuple[str, str], float], name: str) -> list[tuple[float, float]]:
-    """(B, s) of warm ops of that name, ascending."""
+    """(bytes, seconds) of the warm ops with a name, sorted by bytes."""
     found = []
     for (text, context), seconds in seen.items():
         if context == WARM and text.startswith(f"{name} "):

@@ -1,4 +1,4 @@
-"""Catalog entry of a fit, with its source, and the same as text."""
+"""Catalog entry of a fit with its sources, as data and as text."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from .recording_rows import MeasuredRows
 
 
 class Measured(Protocol):
-    """What was measured, and on which clock, in a few words."""
+    """Interface of measured data: its description and its clock."""
 
     @property
     def where(self) -> str:
-        """One line: what was recorded, when."""
+        """One line about what was recorded, and when."""
         ...
 
     @property
     def clock(self) -> str:
-        """Of all of it."""
+        """Clock of all measurements."""
         ...
 
 
@@ -52,7 +52,7 @@ class SettingsBeforeFit:
 
     Parameters
     ----------
-    settings : of the kind of part, SI
+    settings : settings in SI
     texts : the same as written, by dotted name
     node : its catalog entry; None for none
     """
@@ -62,7 +62,7 @@ class SettingsBeforeFit:
     node: TreeNode | None
 
     def source_of(self, key: str, text: str) -> NumberSource | None:
-        """Source of a setting in the catalog entry; None where that does not say this text."""
+        """Source of a setting in the catalog entry; None if the entry has another value."""
         node = find_node(self.node, tuple(key.split("."))) if self.node else None
         return node.source if node and str(node.value) == text else None
 
@@ -75,7 +75,7 @@ def settings_before_fit(
     Raises
     ------
     ScenarioError
-        No such entry or setting, or no quantity.
+        The entry or a setting is unknown, or a value is not a quantity.
     """
     catalog = installed(map(str, catalogs))
     node = catalog.entry(kind, start) if start else None
@@ -106,7 +106,7 @@ def settings_before_fit(
 
 
 def _unit_of(name: str) -> str:
-    """Unit of a parameter of families, or of a part of any kind."""
+    """Unit of a parameter of op families, or of a setting of any part."""
     if name in UNITS:
         return UNITS[name]
     return next((u for kind in KINDS if (u := unit_of_setting(kind, name))), "")
@@ -131,7 +131,7 @@ UNITS = {
 
 
 def parameter_text(name: str, value: float) -> str:
-    """A parameter as a catalog has it.
+    """Parameter value with unit, in the form of a catalog.
 
     >>> parameter_text("latency", 1.234e-6), parameter_text("bandwidth", 9.87e9)
     ('1.234 us', '9.87 GB/s')
@@ -153,7 +153,7 @@ BAR = 0.15  # of other parts and families
 
 
 def verdict_text(judged: HeldOutErrors, bar: float) -> str:
-    """Verdict on the median error as text: its interval, the bar, and the side that it is on.
+    """Verdict on the median error as text: interval, limit and outcome.
 
     >>> close = HeldOutErrors(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
     >>> verdict_text(close, 0.15)
@@ -171,7 +171,7 @@ def verdict_text(judged: HeldOutErrors, bar: float) -> str:
 
 
 def _judged_text(judged: HeldOutErrors, bar: float) -> str:
-    """A verdict after a figure; nothing where nothing was held out."""
+    """Verdict to append to an error; "" if nothing was held out."""
     return f"; {verdict_text(judged, bar)}" if len(judged.errors) else ""
 
 
@@ -182,7 +182,7 @@ def _percent_text(errors: PredictionErrors | None) -> str:
 
 
 def fit_error_text(calibration: Calibration, holdout: str, bar: float = BAR) -> str:
-    """All that a reader must know of a fit, the error on what was held out first."""
+    """Errors of a fit as text, the held-out error first."""
     fit, held, once = calibration.groups
     free = sum(not p.kept for p in calibration.parameters)
     return (
@@ -207,12 +207,12 @@ def catalog_entry_text(
     bar: float | None = None,
     factor: float = 1.0,
 ) -> str:
-    """A catalog file with the new entry; what the data cannot tell keeps value and source.
+    """Text of a catalog file with the new entry; undetermined parameters keep value and source.
 
     Parameters
     ----------
-    factor : within which 90 % of times lie, where it is known; the error is then one whose
-        interval holds it
+    factor : factor within which 90 % of times lie, if known; the stated error is then at least one
+        whose interval contains it
     """
     command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
     values: dict[str, str] = {}
@@ -246,8 +246,8 @@ def kept_value(
 
     Parameters
     ----------
-    rows : what was recorded, in one line
-    start : value before the fit of a parameter that the rows cannot tell; None for another setting
+    rows : one line about what was recorded
+    start : value before the fit, for a parameter that the data cannot determine; None otherwise
     """
     text = str(before.texts.get(key, "" if start is None else parameter_text(key, start)))
     source = before.source_of(key, text)
@@ -257,7 +257,7 @@ def kept_value(
 
 
 def entry_lines(values: Mapping[str, str]) -> list[str]:
-    """Lines of a catalog entry from its values by dotted name, those of a group together.
+    """Lines of a catalog entry from values by dotted name, grouped.
 
     >>> entry_lines({"ll.launch": "5 us", "choice": "nccl", "ll.step": "1 us"})
     ['    ll:', '      launch: 5 us', '      step: 1 us', '    choice: nccl']
@@ -275,7 +275,7 @@ def _lines(values: Mapping[str, Any], indent: int) -> Iterator[str]:
 
 
 def entry_value(value: str, source: NumberSource) -> str:
-    """Value of a catalog file with who says it.
+    """Value in a catalog file, with its source.
 
     >>> entry_value("8", NumberSource("assumed", "a guess"))
     '{value: 8, source: {kind: assumed, where: "a guess"}}'
@@ -286,7 +286,7 @@ def entry_value(value: str, source: NumberSource) -> str:
 
 
 def _yaml_text(key: str, text: str) -> str:
-    """Words in quotes."""
+    """Text for YAML, in quotes if it is free text."""
     return '"' + text.replace('"', "'") + '"' if key in ("where", "note") else text
 
 
@@ -308,7 +308,7 @@ def _parameter_facts(p: FittedParameter) -> dict[str, Any]:
 
 
 def median_error_bar(name: str, stated: float | None) -> float:
-    """What a median error should stay below: as stated, else that of such parts."""
+    """Limit of the median error: as stated, else the default of the kind of part."""
     return BARS.get(name, BAR) if stated is None else stated
 
 
@@ -333,7 +333,7 @@ def _fit_facts(
 
 
 def _op_corrections_to_dict(corrections: OpCorrections) -> list[dict[str, Any]]:
-    """Factors and start-up times of single ops as a list of plain parameters."""
+    """Factors and start-up times of single ops, as a list of plain parameters."""
     factors = [
         {"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in corrections.factors.items()
     ]
@@ -359,7 +359,7 @@ def families_to_dict(
     holdout: str,
     bar: float | None = None,
 ) -> dict[str, Any]:
-    """The fits of all families as plain data."""
+    """Fits of all op families as plain data."""
     known = {n: c for n, c in parts.items() if isinstance(c, FittedFamily)}
     fits = [_fit_facts(n, c.calibration, median_error_bar(n, bar), c.own) for n, c in known.items()]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
@@ -370,7 +370,7 @@ def families_to_dict(
 
 
 def _overall_line(what: str, parts: Sequence[HeldOutErrors], bar: float | None) -> str:
-    """Errors of all families, as a line."""
+    """Line with the errors of all families together; "" for none."""
     every = HeldOutErrors.pooled(parts)
     if not len(every.errors):
         return ""
@@ -389,7 +389,7 @@ def families_file(
     bar: float | None = None,
     caches: Caches | None = None,
 ) -> dict[str, Any]:
-    """File that the backend ``families`` reads."""
+    """Content of the file that the backend ``families`` reads."""
     return {
         "form": FORM,
         "source": f"{data.where}; foretrace fit ops --holdout {holdout}, {date}",

@@ -1,4 +1,4 @@
-"""Logs of collectives as rows: nccl-tests, rccl-tests, and what benchmarks of torch print."""
+"""Reader of collective logs: nccl-tests, rccl-tests, and benchmarks of torch."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class CollectiveRow:
 
     Parameters
     ----------
-    ranks, nodes : members, and machines that they are on
-    size : B, as nccl-tests counts it
-    seconds : out of place
+    ranks, nodes : number of ranks, and of their machines
+    size : bytes, as nccl-tests counts them
+    seconds : out-of-place time in s
     """
 
     collective: str
@@ -49,17 +49,17 @@ class CollectiveRow:
 def collective_rows(
     files: Sequence[str], collective: str = "", ranks: int = 0, nodes: int = 0
 ) -> list[CollectiveRow]:
-    """Rows of logs; sizes of no bytes are left out.
+    """Read the rows of logs, without rows of zero bytes.
 
     Parameters
     ----------
     files : paths
-    collective, ranks, nodes : where a log does not say them
+    collective, ranks, nodes : values for logs that lack them
 
     Raises
     ------
     ScenarioError
-        A file that cannot be read, has no rows, or does not say what it measured.
+        A file cannot be read, has no rows, or does not say what it measured.
     """
     found: list[CollectiveRow] = []
     for file in files:
@@ -81,7 +81,7 @@ def collective_rows(
 
 
 def _nccl_tests(text: str) -> Iterator[tuple[float, float]]:
-    """(bytes, seconds) of each line of nccl-tests or rccl-tests."""
+    """(bytes, seconds) of each row of nccl-tests or rccl-tests."""
     for line in text.splitlines():
         words = line.split()
         if len(words) < LEAST or not (words[0].isdigit() and words[1].isdigit()):
@@ -95,14 +95,14 @@ def _nccl_tests(text: str) -> Iterator[tuple[float, float]]:
 
 
 def _bandwidths(text: str, factor: float) -> Iterator[tuple[float, float]]:
-    """(bytes, seconds) of each line of a benchmark of torch, by its bus bandwidth."""
+    """(bytes, seconds) of each row of a torch benchmark, from its bus bandwidth."""
     for size, rate in _BANDWIDTH.findall(text):
         data = quantity(size, "B")
         yield data, data * factor / (float(rate) * 1e9)
 
 
 def _collective_of(file: str, text: str, given: str) -> str:
-    """What was measured: as told, as the log says, or as the file is named."""
+    """Collective of a log: as given, else from the log, else from the file name."""
     if given:
         if given not in NAMES.values():
             raise ScenarioError(
@@ -119,7 +119,7 @@ def _collective_of(file: str, text: str, given: str) -> str:
 
 
 def _group_of(file: str, text: str, ranks: int, nodes: int) -> tuple[int, int]:
-    """Ranks and machines: as told, or as the log says."""
+    """Number of ranks and machines: as given, else from the log."""
     listed = dict(_RANK.findall(text))
     over = _OVER.search(text)
     n = ranks or len(listed) or (int(over[1]) if over else 0)

@@ -1,4 +1,4 @@
-"""Fit of a curve that a model draws from a few parameters, in a file that the model reads."""
+"""Fit of a curve with few parameters, written to a file that a model reads."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ MAX_INTERVAL_RATIO = (
 
 @dataclass(frozen=True)
 class Curve:
-    """Kind of curve.
+    """A kind of curve to fit.
 
     Parameters
     ----------
-    kind : word of ``foretrace fit``
-    part : kind of part whose settings are known before
-    form : of its file
-    guesses : where the search starts, by parameter
-    usual : parameters that change unless others are named
-    draws : refits for intervals; each asks a model that is not smooth
-    before : parameters by the settings of the part, before the fit
-    told : numbers that a signature says
-    seconds : of rows, by all parameters and (n,) each of these numbers
-    check : refuses recordings of anything else
+    kind : argument of ``foretrace fit``
+    part : kind of part whose settings are the starting point
+    form : format name in its file
+    guesses : start value of the search, by parameter
+    usual : parameters that are fitted by default
+    draws : number of refits for intervals; each evaluates a model that is not smooth
+    before : function from settings of the part to parameters before the fit
+    model : function from fixed parameters to a model of seconds per row
+    check : function that raises an error for unsuitable recordings
     """
 
     kind: str
@@ -68,14 +67,14 @@ class Curve:
 
         Parameters
         ----------
-        settings : of the part before the fit, SI
-        names : parameters that may change; the usual ones, if empty
-        holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of what an op says
+        settings : settings of the part before the fit, in SI
+        names : parameters to fit; the usual ones if empty
+        holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of an op's attributes
 
         Raises
         ------
         ScenarioError
-            The recording has other ops, a setting is not known before, or no such parameter.
+            The recording has unsuitable ops, a setting is missing, or a parameter is unknown.
         """
         self.check(data)
         require_parameters(self.kind, names, self.guesses)
@@ -96,7 +95,7 @@ class Curve:
         self, name: str, calibration: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
-        """A fit as a file, whose ``parameters`` are those of the model."""
+        """Content of the file of a fit; ``parameters`` are those of the model."""
         return {
             "form": self.form,
             "schema": 1,
@@ -111,12 +110,11 @@ class Curve:
 def require_parameters(
     kind: str, names: Sequence[str], known: Mapping[str, float], part: str = ""
 ) -> None:
-    """Refuse names of parameters that a kind of fit does not have.
+    """Raise an error for unknown parameter names.
 
     Parameters
     ----------
-    part : kind of part whose renamed settings the message names; "" for none
-
+    part : kind of part whose renamed settings the message mentions; "" for none
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
     foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; write one of latency

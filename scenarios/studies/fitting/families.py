@@ -1,4 +1,4 @@
-"""Families of ops fitted to recordings: costs of each, and corrections of single ops."""
+"""Fit of op families to recordings: a cost line per family, and corrections of single ops."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .recording_rows import MeasuredRows
 
 @dataclass(frozen=True)
 class OpCorrections:
-    """Corrections of single ops of a family: a factor and a start.
+    """Corrections of single ops of a family.
 
     Parameters
     ----------
-    factors : how much longer than the family's line all but their start takes
-    launches : their starts, s
+    factors : factor on the family's time without its start-up time, by op name
+    launches : start-up time in s, by op name
     """
 
     factors: Mapping[str, float] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class OpCorrections:
 
 @dataclass(frozen=True)
 class FittedFamily:
-    """A family that was fitted, with what its ops have of their own."""
+    """Fitted parameters of an op family, with corrections of its ops."""
 
     calibration: Calibration
     own: OpCorrections
@@ -46,14 +46,14 @@ class FittedFamily:
 def fit_families(
     data: MeasuredRows, holdout: str, draws: int = 20
 ) -> dict[str, FittedFamily | str]:
-    """Fit every family of ops that has enough groups; why not, for the others.
+    """Fit every op family with enough groups; for the others, the reason why not.
 
-    Which terms a family has is decided on the fitted rows alone: those that predict a fifth of
-    them best from the others.
+    The terms of a family are chosen on the fitted rows only: those that best predict a fifth of the
+    rows from the others.
 
     Parameters
     ----------
-    draws : refits for the intervals of parameters
+    draws : number of refits for the intervals of parameters
     """
     names = [family(t) for t in data.texts]
     found: dict[str, FittedFamily | str] = {}
@@ -82,7 +82,7 @@ NO_FAMILY = {
 
 
 def _fit_alternately(rows: CalibrationRows) -> tuple[list[Parameter], OpCorrections]:
-    """Parameters of a family and per-op corrections, fitted alternately."""
+    """Parameters of a family and corrections of its ops, fitted alternately."""
     near, own = rows.rows_to_fit(), OpCorrections()
     chosen: list[Parameter] = []
     for _ in range(2):
@@ -115,7 +115,7 @@ FURTHER = (
 
 
 def _term_choices(near: CalibrationRows) -> list[list[Parameter]]:
-    """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
+    """Possible sets of terms of a family: arithmetic or else bytes, with any of the others."""
     asked = op_demands(near.ops.signatures)[near.ops.signature]
     there = (asked > 0).sum(axis=0) > 0
     first = "flop_rate" if there[NEEDS["flop_rate"]] else "byte_rate"
@@ -131,15 +131,15 @@ def _term_choices(near: CalibrationRows) -> list[list[Parameter]]:
 def fit_corrections(
     near: CalibrationRows, chosen: Sequence[Parameter], budget: int
 ) -> OpCorrections:
-    """Corrections of single ops to a family's line: a factor and a start-up time each.
+    """Factor and start-up time of single ops, relative to the family's line.
 
-    Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
-    factor needs five groups of the op, a start of its own five more; ops with most come first.
+    Fitted alternately with the line, on the same rows. Each number counts as a parameter: a factor
+    needs five groups of the op, a start-up time five more. Ops with most groups come first.
 
     Parameters
     ----------
     chosen : parameters of the family's line
-    budget : numbers that may be fitted beside these
+    budget : largest number of corrections
     """
     names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
@@ -159,9 +159,9 @@ def fit_corrections(
 
 
 def _correction_counts_by_op(groups_by_op: Mapping[str, int], budget: int) -> dict[str, int]:
-    """How many numbers each op gets of its own, by op; the op with most groups gets none.
+    """Number of corrections of each op, by op name.
 
-    That one is described by the line of the family itself.
+    The op with most groups has none, since the family's line describes it.
     """
     able: dict[str, int] = {}
     for name in sorted(groups_by_op, key=lambda n: -groups_by_op[n])[1:]:
@@ -174,10 +174,10 @@ def _correction_counts_by_op(groups_by_op: Mapping[str, int], budget: int) -> di
 def _factor_and_start_of_op(
     busy: NDArray[np.float64], seconds: NDArray[np.float64], line: FittedLine, numbers: int
 ) -> tuple[float, float]:
-    """Factor and start of one op, given what its family's line says of the rest.
+    """Factor and start-up time of one op, given the family's line.
 
-    Of starts around the family's and factors that fit some row exactly, the pair whose mean error
-    of logarithms is least.
+    Tries start-up times around the family's and factors that match a row exactly; returns the pair
+    with the smallest mean logarithmic error.
     """
     starts = line.launch * (AROUND if numbers > 1 else np.ones(1))
     busy = np.maximum(busy, 1e-12)
@@ -198,7 +198,7 @@ AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 def _fit_family_line(
     near: CalibrationRows, chosen: Sequence[Parameter], corrections: OpCorrections
 ) -> FittedLine:
-    """The line of a family whose ops have this of their own."""
+    """Fitted line of a family, with given corrections of its ops."""
     free, model = [p.name for p in chosen], family_model(corrections)
 
     def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -210,12 +210,12 @@ def _fit_family_line(
 
 @lru_cache(maxsize=8)
 def op_demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
-    """(n, 6) demands of each op."""
+    """Demands of each op, shape (n, 6)."""
     return np.array([demand(s) for s in signatures])
 
 
 def family_model(corrections: OpCorrections) -> Model:
-    """Model of one family: from parameters and ops to (n,) s, single ops corrected by ``own``."""
+    """Model of one family: from parameters and ops to seconds, shape (n,), with corrections."""
     kept: dict[tuple[str, ...], tuple[NDArray[np.float64], ...]] = {}
 
     def each(signatures: tuple[str, ...]) -> tuple[NDArray[np.float64], ...]:

@@ -1,4 +1,4 @@
-"""What ``foretrace fit gpu`` makes of a recording of all families: both files and the report."""
+"""``foretrace fit gpu``: the catalog entry, the file of kernel families and the report."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MOST = 12  # reasons that are printed; --json has all
 
 @dataclass(frozen=True)
 class FittedGpu:
-    """A fit of a GPU.
+    """A fitted GPU.
 
     Parameters
     ----------
-    entry, kernels : text of the catalog file, and of that of its families
-    kernels_path : which the entry names
-    report : as plain data
+    entry, kernels : text of the catalog file, and of the file of kernel families
+    kernels_path : path of the latter, which the entry names
+    report : the fit as plain data
     """
 
     entry: str
@@ -41,7 +41,7 @@ class FittedGpu:
     report: Mapping[str, Any]
 
     def lines(self) -> list[str]:
-        """What a reader sees."""
+        """Lines of the printed report."""
         found = []
         for one in self.report["fits"]:
             found.append(f"{one['name']}: {one['errors']}".rstrip(": "))
@@ -62,19 +62,19 @@ def fitted_gpu(
     bench: Bench, files: Sequence[str], start: str, know: Sequence[str], name: str, date: str,
     out: Path | None,
 ) -> FittedGpu:  # fmt: skip
-    """Fit of a GPU to recordings of its ops, with the round trip.
+    """Fit a GPU to recordings of its ops, and simulate the ops with the new entry.
 
     Parameters
     ----------
     start : catalog entry to start from; "" for none
-    know : ``NAME=VALUE`` known before
-    name : of the new entry
-    out : where the entry goes; the file of families goes beside
+    know : known settings, ``NAME=VALUE``
+    name : name of the new entry
+    out : file of the entry; the file of kernel families goes next to it
 
     Raises
     ------
     ScenarioError
-        What must be known before is not, or the entry does not simulate what was fitted.
+        A required setting is unknown, or simulation and fit disagree.
     """
     rows = gpu_rows(files)
     before, told = _known_before(rows, start, know, bench.catalogs)
@@ -94,7 +94,7 @@ def fitted_gpu(
 def _known_before(
     rows: GpuRows, start: str, know: Sequence[str], catalogs: Sequence[Path]
 ) -> tuple[SettingsBeforeFit, dict[str, str]]:
-    """Settings before the fit, and those that the GPU told: what nobody else says of it."""
+    """Settings before the fit, and those that the GPU itself reported."""
     told = facts_as_settings(rows.facts)
     known = settings_before_fit("gpu", start, know, catalogs)
     missing = [f"{k}={v}" for k, v in told.items() if k not in known.texts]

@@ -1,4 +1,4 @@
-"""Catalog entry and families of a fitted GPU, as files, and what is said of the fit."""
+"""Catalog entry and kernel families of a fitted GPU as files, and the report of the fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOLD_BY = "told by the GPU (libcuda, NVML)"
 
 
 def facts_as_settings(facts: Mapping[str, str]) -> dict[str, str]:
-    """Settings of an entry that a GPU told of itself, by dotted name, as a file writes them.
+    """Settings that a GPU reported about itself, by dotted name, in the form of a file.
 
     >>> facts_as_settings({"gpu_processors": "132", "gpu_memory_khz": "2619000",
     ...     "gpu_bus_bits": "5120", "gpu_khz": "1980000"})
@@ -60,7 +60,7 @@ def _is_number(text: str) -> bool:
 
 
 def entry_constants(fit: GpuFit) -> dict[str, FittedConstant]:
-    """Fitted constants that the entry has itself, by name."""
+    """Fitted constants of the catalog entry itself, by name."""
     return {
         c.name: c for stage, several in fit.constants.items() if stage not in CONSTANTS
         for c in several
@@ -71,12 +71,12 @@ def gpu_entry_text(
     name: str, before: SettingsBeforeFit, reported: Mapping[str, str], rows: GpuRows, fit: GpuFit,
     kernels: str, date: str,
 ) -> str:  # fmt: skip
-    """A catalog file with the new entry.
+    """Text of a catalog file with the new entry.
 
     Parameters
     ----------
-    reported : settings that the GPU told of itself
-    kernels : file of its families
+    reported : settings that the GPU reported about itself
+    kernels : file of its kernel families
     """
     fitted = entry_constants(fit)
     error = _error_of(fit, PRODUCT)
@@ -107,7 +107,7 @@ def gpu_entry_text(
 
 
 def _note(key: str, fit: GpuFit) -> str:
-    """What else is to be known of a fitted constant."""
+    """Note on a fitted constant."""
     if key.startswith("peaks."):
         return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
     errors = fit.errors.get(PRODUCT)
@@ -122,7 +122,7 @@ def _error_of(fit: GpuFit, family: str) -> str:
 
 
 def kernels_text(families: Mapping[str, KernelFamily]) -> str:
-    """File of families by name."""
+    """Text of the file of kernel families."""
     told = {n: f.as_plain_data() for n, f in families.items()}
     return json.dumps({"form": FORM, "families": told}, indent=1) + "\n"
 
@@ -177,7 +177,7 @@ def _stage_errors(stage: str, fit: GpuFit) -> str:
 
 
 def kernels_path(out: Path) -> Path:
-    """File of the families of an entry.
+    """Path of the file of kernel families, next to the entry.
 
     >>> kernels_path(Path("mine.yaml")).name
     'mine.kernels.json'

@@ -1,8 +1,8 @@
-"""Every constant of a GPU of the catalog from one recording of its ops.
+"""Fit of all constants of a catalog GPU to one recording of its ops.
 
-In stages, each on what the ones before say: what the GPU tells of itself; products of bf16, whose
-shares and starts all others take; the peaks of other types; fp8; rows that are not aligned; each
-family of kernels; and what a start costs where other kernels ran before.
+The fit has stages, each based on the earlier ones: values that the GPU reports; bf16 GEMMs, whose
+efficiencies and launch times all others use; peaks of other types; fp8; unaligned rows; each kernel
+family; and cold-start penalties after other kernels.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 @dataclass
 class GpuConstants:
-    """A GPU as far as it is known.
+    """Known constants of a GPU.
 
     Parameters
     ----------
-    settings : of ``roofline`` by dotted name, SI, without ``kernels``
-    families : by name
+    settings : settings of ``roofline`` in SI by dotted name, without ``kernels``
+    families : kernel families by name
     """
 
     settings: dict[str, Any]
@@ -74,23 +74,23 @@ class GpuConstants:
 
     @property
     def chip(self) -> GpuDatasheet:
-        """What its datasheet says."""
+        """Datasheet values."""
         known = (float(self.settings[n]) for n in CHIP)
         return GpuDatasheet(*known)
 
     def has_peak(self, rows: GpuRows) -> Mask:
-        """(n,) whether the peak of a product's type is known; true of other families."""
+        """True for rows with a known peak flop rate, shape (n,); true for non-GEMMs."""
         known = [self.settings.get(f"peaks.{compute_element_type(t)}") for t in rows.texts]
         return np.asarray((rows.families != PRODUCT) | np.array([*map(bool, known)], bool))
 
     def roofline(self, **changed: float) -> Roofline:
-        """Its backend, with other settings."""
+        """Roofline backend with some settings changed."""
         made = construct_with_groups(Roofline, unflatten_settings({**self.settings, **changed}))
         made.families = self.families
         return made
 
     def seconds(self, texts: Sequence[str], after: Mask) -> Floats:
-        """(n,) s of ops; those not in their place start as quickly as their like did before."""
+        """Time of each op in s, shape (n,); cold-start penalty only after other kernels."""
         table = ops_table(texts)
         warm = with_cold_start(self, 0.0)
         found = np.empty(len(texts))
@@ -102,19 +102,19 @@ class GpuConstants:
 
 
 def with_cold_start(model: GpuConstants, cold: float) -> GpuConstants:
-    """The GPU with another cost of starts after other kernels."""
+    """Constants with another cold-start penalty after other kernels."""
     families = {n: replace(f, cold=cold) for n, f in model.families.items()}
     return GpuConstants({**model.settings, COLD_START: cold}, families)
 
 
 @dataclass(frozen=True)
 class FamilyErrors:
-    """How wrong a fitted GPU is about a family.
+    """Errors of a fitted GPU for one kernel family.
 
     Parameters
     ----------
-    name : of the family, or of what else was fitted
-    fitted, held : (n,) ln(measured / predicted) of rows that were fitted, and of those set aside
+    name : name of the family or stage
+    fitted, held : ln(measured / predicted) of fitted rows, and of held-out rows, shape (n,) each
     """
 
     name: str
@@ -123,7 +123,7 @@ class FamilyErrors:
 
     @property
     def error(self) -> float:
-        """Median error of what was set aside; of what was fitted, where that is all."""
+        """Median error of the held-out rows; of the fitted rows if nothing was held out."""
         told = self.held if len(self.held) else self.fitted
         return median_error(told)
 
@@ -134,10 +134,10 @@ class GpuFit:
 
     Parameters
     ----------
-    model : with all constants
-    constants : fitted ones by stage: "" for products, else the name of a type or a family
-    errors : by family
-    left : what was not fitted, and why
+    model : all constants
+    constants : fitted constants by stage: "" for GEMMs, else the name of a type or family
+    errors : errors by family
+    left : what was not fitted, with the reason
     """
 
     model: GpuConstants
@@ -147,16 +147,16 @@ class GpuFit:
 
 
 def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
-    """Every constant of a GPU that its recording tells.
+    """Fit all constants of a GPU that a recording can determine.
 
     Parameters
     ----------
-    settings : known before, SI: of the datasheet, and what the GPU told
+    settings : known settings in SI, from the datasheet and from the GPU
 
     Raises
     ------
     ScenarioError
-        The peak of bf16, the bandwidth, or what families are counted in is not known.
+        The bf16 peak, the bandwidth or a chip constant is unknown.
     """
     known = flatten_settings(settings)
     _require_known(known)
@@ -174,7 +174,7 @@ def _require_known(settings: Mapping[str, Any]) -> None:
 
 
 class _FitStages:
-    """The fits, one after the other, each changing the model."""
+    """Stages of the fit, each of which changes the model."""
 
     def __init__(self, rows: GpuRows, settings: Mapping[str, Any]):
         known = {k: v for k, v in settings.items() if k in ROOFLINE_SETTINGS}
@@ -205,7 +205,7 @@ class _FitStages:
         self, stage: str, mask: Mask, start: Mapping[str, float], predict_of: Any, what: str,
         other: Mapping[str, float] | None = None,
     ) -> dict[str, float] | None:  # fmt: skip
-        """Constants of a stage on its rows; None where they are too few."""
+        """Fit the constants of a stage to its rows; None if there are too few rows."""
         at = self.rows.of(mask & ~self.rows.kept)
         if len(at) < FEW * len(start):
             if len(at):
@@ -232,7 +232,7 @@ class _FitStages:
         self.model.settings |= found or {}
 
     def _peaks(self) -> None:
-        """Peaks of other types, which reach the share that bf16 reaches."""
+        """Fit the peaks of other types, with the efficiency of bf16."""
         for dtype in OTHER_PEAKS:
             mask, name = self._of_type(dtype), f"peaks.{dtype}"
             if not mask.any():
@@ -242,13 +242,13 @@ class _FitStages:
             self.model.settings |= found or {}
 
     def _quickest(self, mask: Mask) -> float:
-        """Most flop/s that any product reached."""
+        """Highest flop rate of any GEMM in flop/s."""
         at = self.rows.of(mask)
         table = ops_table([self.rows.texts[i] for i in at.tolist()])
         return float((table.flop / self.rows.seconds[at]).max())
 
     def _scaled(self) -> None:
-        """Products of fp8, in whole tiles or not, whichever errs less."""
+        """Fit fp8 GEMMs, with or without complete tiles, whichever has the smaller error."""
         mask = self._of_type(SCALED)
         if not mask.any():
             return
@@ -299,7 +299,7 @@ class _FitStages:
             )
 
     def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
-        """Work and peak of rows of a family."""
+        """Work and peak flop rate of the rows of a family."""
         work, peak = [], []
         for i in at.tolist():
             shape = op_shape(self.rows.texts[i])
@@ -309,7 +309,7 @@ class _FitStages:
         return np.array(work, float).reshape(-1, 7), np.array(peak)
 
     def _starts_in_place(self) -> None:
-        """What starts cost where other kernels ran before: of products, and of each family."""
+        """Fit cold-start penalties after other kernels, for GEMMs and for each kernel family."""
         product = np.asarray(self.rows.after & (self.family == PRODUCT) & self.aligned)
         known = float(self.before.get(COLD_START) or COLD[""])
         found = self._fit("", product, {COLD_START: known}, self._roofline_predict,
@@ -334,7 +334,7 @@ class _FitStages:
             self.model.families[name] = replace(family, cold=found["cold"] if found else usual)
 
     def _assumed(self) -> None:
-        """Families that were not recorded are those of the entry before, or of other GPUs."""
+        """Take families that were not recorded from the earlier entry, or from other GPUs."""
         mine = self.model.families
         derived = {DERIVED} if "attention" in self.constants else set()
         for name, other in self.donor.items():
@@ -346,7 +346,7 @@ class _FitStages:
             mine[STREAM] = replace(own, evidence=Evidence(quantiles=spread))
 
     def _errors(self) -> dict[str, FamilyErrors]:
-        """Errors by family, of rows that the model answers; its families learn of them."""
+        """Errors by family of the rows that the model predicts; also stored in its families."""
         rows = self.rows
         fitted = [n for n in self.constants if n in CONSTANTS]
         known = np.isin(self.family, [*fitted, PRODUCT]) & self.model.has_peak(rows)
@@ -370,7 +370,7 @@ class _FitStages:
         self.model.families[name] = replace(family, evidence=evidence)
 
     def _all_left(self) -> list[str]:
-        """What was left out before, and recorded ops of which no family was fitted."""
+        """Reasons for rows left out, and recorded ops without a fitted family."""
         fitted = {n for n in self.constants if n in CONSTANTS} | {PRODUCT}
         answered = np.isin(self.family, list(fitted))
         names = [
@@ -384,7 +384,7 @@ class _FitStages:
 
 
 def _family_of(values: Mapping[str, Any]) -> KernelFamily:
-    """Family of constants by name."""
+    """Kernel family from constants by name."""
     return KernelFamily(**values)
 
 
@@ -398,7 +398,7 @@ ROOFLINE_SETTINGS = (
 
 
 def ops_table(texts: Sequence[str]) -> Ops:
-    """Ops as a run asks for them, with flop and bytes.
+    """Ops table of signatures, with flop and bytes, as a run has it.
 
     >>> ops_table(["compute:aten::mm bf16[2x4] bf16[4x2]"]).flop.tolist()
     [32.0]
@@ -425,7 +425,7 @@ def ops_table(texts: Sequence[str]) -> Ops:
 
 
 def _is_aligned(text: str) -> bool:
-    """Whether a product's rows begin where threads load; as the roofline asks it."""
+    """True if the rows of a GEMM are aligned, by the rule of the roofline."""
     parts = parse_signature(text)
     shape = matrix_product(parts)
     dtype = compute_element_type(text)

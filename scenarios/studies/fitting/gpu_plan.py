@@ -1,4 +1,4 @@
-"""Plan that records one GPU in two hours: all families of its entry, what matters first."""
+"""Plan to record all kernel families of one GPU in about two hours, most important ops first."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MARGIN, LONGEST = 4.0, 600.0  # what a piece may take: so many times what is tho
 
 
 def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
-    """Plan for one GPU; as many rounds as fit, at least one.
+    """Recording plan for one GPU, with as many rounds as fit, at least one.
 
     Parameters
     ----------
-    device : of torch, such as ``cuda:0``
-    hours : that all of it may take, about
+    device : torch device, such as ``cuda:0``
+    hours : approximate total duration in hours
 
     Examples
     --------
@@ -69,7 +69,7 @@ def _piece(name: str, requests: list[Request], device: str) -> PlanPiece:
 
 
 def estimated_seconds(requests: Iterable[Request]) -> float:
-    """About how long one round of ops takes on a GPU that is slower than most.
+    """Approximate time of one round of ops in s, on a GPU that is slower than most.
 
     >>> round(estimated_seconds([Request("copy:h2d uint8[100000000]", 20)]))
     24

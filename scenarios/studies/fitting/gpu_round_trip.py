@@ -1,4 +1,4 @@
-"""Round trip of a fitted GPU: recording, fit, catalog, run, and all of them compared by family."""
+"""Round trip of a fitted GPU: simulate the recorded ops with the new entry, compare by family."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Entry = Callable[[str], str]
 def gpu_round_trip(
     bench: Bench, rows: GpuRows, fit: GpuFit, entry: Entry
 ) -> tuple[RoundTrip, list[str]]:
-    """Recorded ops of fitted families, run with the new entry; with a line for each family.
+    """Simulate recorded ops of fitted families with the new entry; also one line per family.
 
-    An entry answers for steps, where other kernels run between; ops that were recorded alone are
-    run with one whose starts cost nothing more for that.
+    An entry describes training steps, in which other kernels run in between. Ops recorded alone are
+    simulated without the cold-start penalty.
 
     Parameters
     ----------
-    entry : text of the catalog file whose families are in that file, by the name ``fitted``
+    entry : function from the file of kernel families to the text of a catalog file with ``fitted``
     """
     at = np.flatnonzero(np.isin(rows.families, list(fit.errors)) & fit.model.has_peak(rows))
     texts = [rows.texts[i] for i in at.tolist()]
@@ -62,7 +62,7 @@ def gpu_round_trip(
 
 
 def _simulated_alone(bench: Bench, ops: list[BenchOp], fit: GpuFit, file: Path) -> Floats:
-    """(n,) s of ops in runs of a GPU on which nothing starts later for what ran before."""
+    """Simulated time of each op in s, shape (n,), without cold-start penalties."""
     model = with_cold_start(fit.model, 0.0)
     file.write_text(kernels_text(model.families))
     part = settings_as_written("gpu", {**unflatten_settings(model.settings), "kernels": str(file)})
@@ -70,7 +70,7 @@ def _simulated_alone(bench: Bench, ops: list[BenchOp], fit: GpuFit, file: Path) 
 
 
 def _lines_of_families(rows: GpuRows, at: NDArray[np.int_], simulated: Floats) -> list[str]:
-    """How far runs are from the recording, by family, of ops alone and in their place."""
+    """Lines with the error of simulated ops against the recording, by family and context."""
     error = simulated / rows.seconds[at] - 1
     family, after = rows.families[at], rows.after[at]
     lines = []

@@ -1,4 +1,4 @@
-"""Rows of the recordings of a GPU: one for each op and context, and what was left out of them."""
+"""Rows of GPU recordings, one per op and context, and what was left out."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PRODUCT = "product"
 
 @dataclass(frozen=True)
 class GpuRows:
-    """Measured times of a GPU.
+    """Measured op times of a GPU.
 
     Parameters
     ----------
-    texts : (n,) signatures
-    seconds : (n,) s, the median of the medians of all starts
-    after : (n,) whether other kernels ran before each repeat, as in a step
-    kept : (n,) whether no fit may see it
-    facts : what the GPU told of itself
-    where : one line: what was recorded, when
-    spread : median difference between two halves of the starts; NaN for one start
-    left : what is not among the rows, and why
+    texts : signature of each op, length n
+    seconds : measured time in s, shape (n,): the median over process starts
+    after : True if other kernels ran before each repeat, as in a step; shape (n,)
+    kept : True if the row is held out from every fit; shape (n,)
+    facts : values that the GPU reported about itself
+    where : one line about what was recorded, and when
+    spread : median relative difference between two halves of the starts; NaN for one start
+    left : what is not among the rows, with the reason
     """
 
     texts: tuple[str, ...]
@@ -47,17 +47,17 @@ class GpuRows:
     left: tuple[str, ...]
 
     def of(self, rows: NDArray[np.bool_]) -> NDArray[np.int_]:
-        """Numbers of these rows."""
+        """Indices of the selected rows."""
         return np.flatnonzero(rows)
 
     @property
     def families(self) -> NDArray[np.str_]:
-        """(n,) family of each op; "" for an op that no family models."""
+        """Kernel family of each op, shape (n,); "" for an op without a family."""
         return np.array([kernel_family(t) for t in self.texts], dtype=np.str_)
 
 
 def kernel_family(text: str) -> str:
-    """Family of an op on a GPU; "" for a copy, and for what no family models.
+    """Kernel family of an op; "" for copies and ops without a family.
 
     >>> kernel_family("compute:aten::mm bf16[8x8] bf16[8x8]"), kernel_family("copy:h2d uint8[8]")
     ('product', '')
@@ -67,7 +67,7 @@ def kernel_family(text: str) -> str:
 
 
 def has_kernel_families(files: Sequence[str]) -> bool:
-    """Whether recordings hold GPU ops beside products, or ops in their place."""
+    """True if recordings have GPU ops other than GEMMs, or ops measured after other kernels."""
     every = [s for f in files for s in read(recording_path(f)).samples]
     return any(
         s.context.startswith(AFTER) or kernel_family(s.signature) not in ("", PRODUCT)
@@ -81,7 +81,7 @@ def gpu_rows(files: Sequence[str]) -> GpuRows:
     Raises
     ------
     ScenarioError
-        They are of several GPUs, or of a clock that is no GPU's.
+        The recordings are of several GPUs, or by a clock other than the GPU's.
     """
     kept = [read(recording_path(f)) for f in files]
     devices = sorted({r.device for r in kept})
@@ -115,7 +115,7 @@ def _is_planned(kept: Sequence[Recording]) -> bool:
 
 
 def _medians(samples: Sequence[Sample]) -> tuple[dict[tuple[str, str], float], list[str]]:
-    """Seconds by op and context, and what is left out of them, in words."""
+    """Median seconds by op and context, and text about what was left out."""
     found: dict[tuple[str, str], float] = {}
     slowed: list[str] = []
     late: list[str] = []

@@ -1,7 +1,7 @@
-"""Which ops the recording of a GPU shall have: a grid in each family, and shapes that a seed drew.
+"""Ops to record on a GPU: a grid in each kernel family, and shapes drawn from a fixed seed.
 
-Ranges are those of layers of language and image models.  ``aside`` says which of the drawn shapes
-no fit may see; that was decided before any of them was measured.
+Ranges are those of layers of language and image models. ``aside`` marks the drawn shapes that are
+held out from every fit; this was fixed before any of them was measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ POINTWISE = {
 
 
 def aside(signature: str) -> bool:
-    """Whether a drawn shape is kept from every fit.
+    """True if a drawn shape is held out from every fit.
 
     >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
@@ -35,7 +35,7 @@ def aside(signature: str) -> bool:
 
 
 def drawn(name: str, low: float, high: float, multiple: int = 1) -> Callable[[], int]:
-    """Sizes between two powers of two, even in their logarithm."""
+    """Sampler of sizes between two powers of two, uniform in the logarithm."""
     draw = random.Random(f"{SEED}:{name}")
     return lambda: max(1, round(2 ** draw.uniform(low, high) / multiple)) * multiple
 
@@ -45,7 +45,7 @@ Drawn = tuple[list[str], list[str]]
 
 
 def products() -> Drawn:
-    """Matrix products of bf16: rows of a batch by layers, squares, batched ones."""
+    """GEMMs in bf16: batch rows by layers, square ones, batched ones."""
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -56,17 +56,17 @@ def products() -> Drawn:
 
 
 def types() -> Drawn:
-    """Matrix products in the other element types."""
+    """GEMMs in other element types."""
     return _typed({"fp16": 13, "tf32": 13, "fp32": 11, "fp64": 11})
 
 
 def scaled() -> Drawn:
-    """Matrix products of fp8, with a scale for each operand."""
+    """GEMMs in fp8, with a scale for each operand."""
     return _typed({"fp8": 13})
 
 
 def _typed(most: dict[str, int]) -> Drawn:
-    """Squares and drawn ones up to a power of two, by type; whole rows of tensor cores."""
+    """Square and drawn GEMMs up to a power of two, by type, aligned to tensor cores."""
     grid, some = [], []
     for dtype, power in most.items():
         grid += [_mm(dtype, n, n, n) for n in SQUARES if n <= 1 << power]
@@ -91,21 +91,21 @@ def attention() -> Drawn:
 
 
 def rows() -> Drawn:
-    """Norms, softmax, sums, losses and tables, by row."""
+    """Norms, softmax, sums, losses and embeddings, by row."""
     grid = [s for n in (64, 1024, 4096, 8192) for w in (1024, 4096, 8192) for s in _row_ops(n, w)]
     count, width = drawn("count", 4, 14), drawn("width", 7, 13, 8)
     return grid, [s for _ in range(16) for s in _row_ops(count(), width())]
 
 
 def pointwise() -> Drawn:
-    """Elementwise ops and casts, from the launch to beyond every cache."""
+    """Elementwise ops and casts, from launch-bound sizes to sizes beyond all caches."""
     grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
     return grid, [s for _ in range(6) for s in _pointwise_ops(size())]
 
 
 def images() -> Drawn:
-    """Convolutions, their norms and pools."""
+    """Convolutions with their norms and pools."""
     grid = [
         s
         for width, size in IMAGES
@@ -121,7 +121,7 @@ def images() -> Drawn:
 
 
 def memory() -> Drawn:
-    """Signatures of copies by direction and size."""
+    """Copies by direction and size."""
     size = drawn("bytes", 12, 28)
     ways = ("copy:h2d", "copy:d2h", "copy:d2d")
     grid = [f"{way} uint8[{n}]" for way in ways for n in BYTES]
@@ -129,7 +129,7 @@ def memory() -> Drawn:
 
 
 def decode() -> Drawn:
-    """Attention of one query a sequence over the keys of a cache, heads shared or not."""
+    """Decode attention: one query per sequence over a key cache, with or without grouped heads."""
     grid = [
         _decode(batch, heads, shared, keys)
         for batch in (1, 8, 64, 256)
@@ -143,14 +143,14 @@ def decode() -> Drawn:
 
 
 def norms() -> Drawn:
-    """RMS norms, gated activations and rotations of queries and keys, each one kernel."""
+    """RMS norms, gated activations and rotary embeddings, each one kernel."""
     grid = [s for n in (*ROWS, 16384) for w in (1024, 4096, 8192) for s in _layer_ops(n, w)]
     count, width = drawn("norm rows", 0, 14), drawn("norm width", 8, 13, 128)
     return grid, [s for _ in range(20) for s in _layer_ops(count(), width())]
 
 
 def tables() -> Drawn:
-    """Embeddings of few and of many tokens, and sums by row."""
+    """Embeddings of few and many tokens, and sums by row."""
     few = (1, 2, 3, 4, 6, 8, 12, 16)
     grid = [_gather(n, w) for n in (*few, 64, 512, 4096, 32768) for w in (1024, 4096, 8192)]
     grid += [f"compute:aten::sum bf16[{n}x{w}]" for n in (1, 64, 4096) for w in (1024, 8192)]
@@ -162,7 +162,7 @@ def tables() -> Drawn:
 
 
 def experts() -> Drawn:
-    """Two grouped products of experts, most of them sparse."""
+    """Pairs of grouped GEMMs of experts, most of them sparse."""
     tokens = (1, 4, 16, 64, 256, 1024, 4096)
     sizes = ((4096, 896, 2, 8), (2048, 384, 8, 64), (1024, 512, 6, 32), (1024, 128, 2, 8))
     grid = [_experts(n, *size) for n in tokens for size in sizes]
@@ -171,7 +171,7 @@ def experts() -> Drawn:
 
 
 def unaligned() -> Drawn:
-    """Products whose rows do not begin where a thread loads."""
+    """GEMMs with unaligned rows."""
     odd = [n + 1 for n in (64, 256, 1024, 4096)]
     grid = [_mm("bf16", m, k, n) for m in (64, 512, 4096) for n in odd for k in (1024, 4096)]
     size, rows = drawn("odd", 7, 12), drawn("odd rows", 4, 12)
@@ -179,13 +179,13 @@ def unaligned() -> Drawn:
 
 
 def launches() -> Drawn:
-    """Ops of so little that only their start takes time."""
+    """Ops so small that only their launch takes time."""
     grid = [f"compute:aten::{op} bf16[{n}]" for op in ("zero_", "fill_") for n in (1, 32, 512)]
     return grid + [f"compute:aten::add bf16[{n}] bf16[{n}]" for n in (1, 32, 512)], []
 
 
 def sums() -> Drawn:
-    """Products of bf16 beyond one multiprocessor's room, by depth: sums that are joined."""
+    """Deep GEMMs in bf16 whose partial sums are joined across multiprocessors."""
     deeps = (32, 128, 512, 2048, 8192, 32768)
     grid = [_mm("bf16", m, k, m) for m in (64, 256, 1024) for k in deeps]
     size, deep = drawn("joined", 5, 11, 8), drawn("deep", 5, 15, 8)
@@ -212,7 +212,7 @@ EVERY = 5  # of these lists, each so many ops is timed after others too
 
 
 def listed(name: str) -> Drawn:
-    """Signatures that a fit may see, and those set aside; each op once.
+    """Signatures for fitting, and held-out ones; each op once.
 
     >>> shown, kept = listed("experts")
     >>> len(shown), set(shown) & set(kept)
@@ -226,13 +226,13 @@ def listed(name: str) -> Drawn:
 
 @cache
 def set_aside() -> frozenset[str]:
-    """All that no fit may see."""
+    """All held-out signatures."""
     shown = {s for name in LISTS for s in listed(name)[0]}
     return frozenset(s for name in LISTS for s in listed(name)[1]) - shown
 
 
 def in_place() -> list[str]:
-    """Ops that are timed after others too, as they are in a step."""
+    """Ops that are also measured after other kernels, as in a step."""
     every = [s for name in IN_PLACE for s in listed(name)[0][::EVERY]]
     return [s for s in dict.fromkeys(every) if s not in NEIGHBOURS]
 

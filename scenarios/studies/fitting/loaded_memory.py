@@ -1,4 +1,4 @@
-"""Fit of memory under load: latency and bandwidth by threads and share of reads."""
+"""Fit of a memory under load: latency and bandwidth by number of threads and fraction of reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINES = 64 * 64.0  # B that a thread has outstanding where nobody measured it: 6
 
 
 class LoadOp(NamedTuple):
-    """What an op does: bytes of a thread, threads, share of reads, whether loads are timed."""
+    """Attributes of an op: bytes per thread, threads, fraction of reads, if loads are timed."""
 
     bytes: float
     threads: float
@@ -30,7 +30,7 @@ class LoadOp(NamedTuple):
 
 
 def load_op(signature: str) -> LoadOp:
-    """What an op of the driver ``memory`` does.
+    """Attributes of an op of the driver ``memory``.
 
     >>> load_op("host:memory-stream threads=2 reads=75 uint8[1048576]")
     LoadOp(bytes=1048576.0, threads=2.0, reads=0.75, latency=False)
@@ -61,7 +61,7 @@ def _require_loads(data: MeasuredRows) -> None:
 
 
 def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Parameters by the settings of a memory, before the fit: no queue, and no bend."""
+    """Parameters from the settings of a memory before the fit, without queueing."""
     if lost := [name for name in ("latency", "bandwidth") if name not in settings]:
         raise ScenarioError(
             f"fit {LOADED_KIND}: {lost[0]} is unknown; give a memory of the catalog with --start, "

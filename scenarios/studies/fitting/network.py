@@ -1,4 +1,4 @@
-"""Fit of a library and a fabric to logs of collectives, sizes and numbers of machines held out."""
+"""Fit of a communication library and fabric to logs of collectives."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ SENDS = ("sends.launch", "sends.efficiency", "sends.ll.launch", "sends.ll.rate")
 
 @dataclass(frozen=True)
 class NetworkFit:
-    """Fit of a library to logs.
+    """Fit of a communication library to logs.
 
     Parameters
     ----------
-    found : on sizes of up to the second largest number of machines
-    more_nodes : errors on the largest number of machines; None where there are fewer than three
-    factor : 90 % of times within this factor of their prediction, by cross-validation
-    inside : share of the held-out rows that are, sizes; and of ``more_nodes``
+    found : fit on sizes of all but the largest number of machines
+    more_nodes : errors on the largest number of machines; None with fewer than three numbers
+    factor : cross-validated factor within which 90 % of times lie around their prediction
+    inside : fraction of held-out sizes within the factor, and of ``more_nodes``
     """
 
     found: Calibration
@@ -73,7 +73,7 @@ class NetworkFit:
 
     @property
     def entry_factor(self) -> float:
-        """Factor within which 90 % of times lie, of more machines than were fitted too."""
+        """Factor within which 90 % of times lie, also for more machines than were fitted."""
         if self.more_nodes is None:
             return self.factor
         return max(self.factor, _factor_of_most(np.log1p(self.more_nodes.errors)))
@@ -81,12 +81,12 @@ class NetworkFit:
 
 @dataclass(frozen=True)
 class MeasuredFabric:
-    """Collectives measured on a machine that a scenario describes.
+    """Collectives measured on the machine of a scenario.
 
     Parameters
     ----------
-    rows : as logs say them
-    machine : a scenario whose cluster they were measured on
+    rows : rows of logs
+    machine : scenario whose cluster they were measured on
     """
 
     rows: Sequence[CollectiveRow]
@@ -95,19 +95,19 @@ class MeasuredFabric:
 
     @property
     def where(self) -> str:
-        """One line: what was measured."""
+        """One line about what was measured."""
         groups = dict.fromkeys((r.collective, r.ranks, r.nodes) for r in self.rows)
         told = ", ".join(f"{c} of {n} on {m}" for c, n, m in groups)
         return f"logs of {told} machines, {len(self.rows)} rows; on {self.machine.name}"
 
     @cached_property
     def system(self) -> System:
-        """The machine.
+        """System of the machine.
 
         Raises
         ------
         ScenarioError
-            It has fewer machines, or GPUs in one, than the logs name.
+            It has fewer machines, or GPUs per machine, than the logs need.
         """
         system = build_system(load(self.machine))
         for row in self.rows:
@@ -115,7 +115,7 @@ class MeasuredFabric:
         return system
 
     def _first_ranks(self, ranks: int, nodes: int, system: System) -> list[int]:
-        """Ranks of as many GPUs of each of the first machines."""
+        """Ranks of an equal number of GPUs on each of the first machines."""
         by_node: dict[str, list[int]] = {}
         for rank, gpu in enumerate(system.numbers):
             by_node.setdefault(system.node_of(gpu), []).append(rank)
@@ -129,7 +129,7 @@ class MeasuredFabric:
 
     @cached_property
     def table(self) -> tuple[Ops, Floats]:
-        """The rows as ops, whose signatures say collective, ranks, machines; and their seconds."""
+        """Rows as an ops table with collective, ranks and machines in the signature; seconds."""
         texts = [f"collective:{r.collective} ranks={r.ranks} nodes={r.nodes} uint8[{r.size:.0f}]"
                  for r in self.rows]  # fmt: skip
         known = list(dict.fromkeys(texts))
@@ -143,7 +143,7 @@ class MeasuredFabric:
         return ops, np.array([r.seconds for r in self.rows])
 
     def model(self, fixed: Mapping[str, Any]) -> Model:
-        """Seconds of rows, by the parameters that change and those that stand still."""
+        """Model of seconds per row by the fitted parameters, with the others fixed."""
         times = LibraryTimes(self.system, fixed)
 
         def seconds(changed: dict[str, float], ops: Ops) -> Floats:
@@ -161,7 +161,7 @@ class MeasuredFabric:
 
 
 def _group_of_signature(text: str) -> tuple[str, int, int]:
-    """Collective, ranks and machines of a row.
+    """Collective, number of ranks and number of machines of a row.
 
     >>> _group_of_signature("collective:all-reduce ranks=8 nodes=2 uint8[1024]")
     ('all-reduce', 8, 2)
@@ -173,20 +173,20 @@ def _group_of_signature(text: str) -> tuple[str, int, int]:
 def fit_network(
     data: MeasuredFabric, settings: Mapping[str, Any], names: Sequence[str] = ()
 ) -> tuple[NetworkFit, dict[str, Any]]:
-    """Fit a library to logs; also what stood still.
+    """Fit a communication library to logs; also returns the fixed parameters.
 
-    Sizes are held out by hash, group by group; where logs name three numbers of machines or more,
-    the largest is held out whole.
+    Sizes are held out by hash. If logs have three or more numbers of machines, the largest is held
+    out completely.
 
     Parameters
     ----------
-    settings : of the library before the fit, SI
-    names : parameters that may change; by default those that the logs can tell of
+    settings : settings of the library before the fit, in SI
+    names : parameters to fit; by default those that the logs can determine
 
     Raises
     ------
     ScenarioError
-        An unknown parameter, or too few rows.
+        A parameter is unknown, or there are too few rows.
     """
     require_parameters(NETWORK_KIND, names, GUESSES, "library")
     chosen = list(names) or _identifiable_parameters(data.rows)
@@ -221,7 +221,7 @@ def fit_network(
 
 
 def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
-    """Parameters that logs of such collectives can tell of."""
+    """Parameters that the logs can determine."""
     sends = any(r.collective == "all-to-all" for r in rows)
     others = any(r.collective != "all-to-all" for r in rows)
     across = any(r.nodes > 1 for r in rows)
@@ -229,7 +229,7 @@ def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
 
 
 def _factor_of_most(wrong: Floats) -> float:
-    """Factor within which 90 % of times lie, by the logarithms of how far some were off.
+    """Factor within which 90 % of times lie, from logarithmic errors.
 
     >>> round(_factor_of_most(np.log(np.linspace(1.0, 1.3, 31))), 3)
     1.28
@@ -243,7 +243,7 @@ def _share_inside(judged: HeldOutErrors, factor: float) -> float:
 
 
 def network_lines(fit: NetworkFit, rows: Sequence[CollectiveRow]) -> list[str]:
-    """What is to be said of a fit beside its parameters: intervals, and more machines."""
+    """Lines of the report besides the parameters: intervals, and errors for more machines."""
     inside, there = fit.inside
     lines = [f"90 % interval of a time: within a factor of {fit.factor:.3g} of the prediction "
              f"(cross-validated); {inside:.0%} of the held-out sizes are inside"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Parameters of each kind of part, and the time that they predict, as its bench says."""
+"""Fit of a part: its parameters, and the op times that they predict on the bench."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LINEAR = ("memory", "cxl", "link", "switch", "nic")
 
 
 def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
-    """Parameters that a fit of such a part changes unless others are named.
+    """Default parameters to fit for a part, with their start values.
 
     >>> list(parameters_of("switch", {}))
     ['latency', 'bandwidth']
@@ -60,12 +60,12 @@ def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
 def part_model(
     bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Seconds of ops by the parameters of a part, the rest of its settings fixed.
+    """Model of op times in s by the parameters of a part, with its other settings fixed.
 
     Parameters
     ----------
-    ops : different ones; rows to be predicted are of these
-    settings : SI, with the parameters
+    ops : distinct ops; the rows to predict are among these
+    settings : settings in SI, including the parameters
     """
     if bench.kind in LINEAR:
         return _path_model(bench, ops, settings, names)
@@ -75,14 +75,14 @@ def part_model(
 def _path_model(
     bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of a part that is crossed: each time so often, and bytes at a rate.
+    """Model of a part on a route: a number of fixed times, and bytes at a rate.
 
-    How often an op pays each time, and how many bytes pass, is asked of the bench, once.
+    How often an op pays each time, and how many bytes pass, comes from the bench, computed once.
 
     Raises
     ------
     ScenarioError
-        An op that does not cross the part.
+        An op does not cross the part.
     """
     times = [n for n in names if n != RATE]
     still = {**settings, **dict.fromkeys(times, 0.0)}
@@ -112,7 +112,7 @@ def _path_model(
 
 
 def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any]) -> Model:
-    """Model of a part whose backend is asked for each prediction."""
+    """Model of a part that calls its backend for each prediction."""
     system, backends = bench.built(settings)
     placed = bench.placed_ops(ops, settings).at
     assert placed is not None  # noqa: S101  it was placed
@@ -133,8 +133,8 @@ class PartToFit:
 
     Parameters
     ----------
-    settings : SI, the parameters with where the search starts among them
-    names : of the parameters that may change
+    settings : settings in SI; parameters have their start values
+    names : names of the parameters to fit
     """
 
     settings: Mapping[str, Any]
@@ -142,12 +142,17 @@ class PartToFit:
 
 
 def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()) -> PartToFit:
-    """A part with the parameters that may change.
+    """Part with the parameters to fit.
+
+    Raises
+    ------
+    ScenarioError
+        A parameter is unknown, or has no value to start from.
 
     Parameters
     ----------
-    settings : known before the fit, SI
-    names : parameters that may change; all that such parts usually have, if empty
+    settings : settings known before the fit, in SI
+    names : parameters to fit; the default ones if empty
 
     Raises
     ------
@@ -182,12 +187,12 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
 def fit_part(
     bench: Bench, part: PartToFit, ops: Sequence[BenchOp], rows: CalibrationRows
 ) -> tuple[Calibration, Model]:
-    """Calibration of the parameters of a part to measured rows, and the model that was fitted.
+    """Fit the parameters of a part to measured rows; also returns the fitted model.
 
     Parameters
     ----------
-    ops : the different ones of the rows
-    rows : with the table of the bench
+    ops : distinct ops of the rows
+    rows : rows with the ops table of the bench
     """
     model = part_model(bench, ops, part.settings, part.names)
     known = flatten_settings(part.settings)

@@ -1,4 +1,4 @@
-"""Fit of message rates: how long a message of a stream takes by size, depth and queue pairs."""
+"""Fit of message rates: time per message of a stream by size, depth and queue pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNBOUND = 1e18  # B outstanding: no limit that matters
 
 
 def stream_of(signature: str) -> tuple[float, float, float]:
-    """Bytes of a message, messages outstanding on a queue pair, and queue pairs of a stream.
+    """Message bytes, outstanding messages per queue pair, and queue pairs of a stream.
 
     >>> stream_of("send:rdma-write depth=4 qps=2 uint8[64]"), stream_of("send:rdma-read uint8[8]")
     ((64.0, 4.0, 2.0), (8.0, 16.0, 1.0))
@@ -27,12 +27,12 @@ def stream_of(signature: str) -> tuple[float, float, float]:
 
 
 def require_no_streams(kind: str, data: MeasuredRows) -> None:
-    """Refuse rows that tell a message's share of a stream, for a part whose ops run alone.
+    """Raise an error for rows of message streams, for a part whose ops run alone.
 
     Raises
     ------
     ScenarioError
-        Rates, or ops with several outstanding or at once.
+        The metric is a rate, or ops have several outstanding or concurrent messages.
     """
     if data.metric in RATES:
         raise ScenarioError(
@@ -60,9 +60,9 @@ def _require_streams(data: MeasuredRows) -> None:
 
 
 def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
-    """Parameters of a stream by the settings of its NIC: two crossings and one posting alone.
+    """Parameters of a stream from its NIC: two latencies and one overhead per message.
 
-    What nobody measured binds nothing: a parameter that the data do not tell bounds no rate.
+    Parameters without a measurement get values that limit nothing.
     """
     if "bandwidth" not in settings:
         raise ScenarioError(

@@ -1,4 +1,4 @@
-"""Rows of recordings to fit to, and what is held out with what."""
+"""Rows of recordings for a fit, and the groups in which they are held out."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class MeasuredRows:
 
     Parameters
     ----------
-    ops : with signatures, flop and bytes
-    seconds : (n,) s, median of the start
-    start : (n,) text: which start of which recording
-    day : (n,) text
-    where : one line: what was recorded, when
-    clock : of all of them
-    ranks : (n,) of a collective; 0 for other ops, and where nobody says them
-    metric : of all of them
+    ops : ops table with signatures, flop and bytes
+    seconds : median time of the start in s, shape (n,)
+    start : process start and recording of each row, length n
+    day : date of each row, length n
+    where : one line about what was recorded, and when
+    clock : clock of all rows
+    ranks : number of ranks of a collective, length n; 0 for other ops or if unknown
+    metric : metric of all rows
     """
 
     ops: Ops
@@ -53,23 +53,23 @@ class MeasuredRows:
 
     @property
     def bench_ops(self) -> tuple[BenchOp, ...]:
-        """(n,) what each row is of."""
+        """Op of each row, length n."""
         return tuple(BenchOp(t, r) for t, r in zip(self.texts, self.ranks, strict=True))
 
     def on(self, bench: Bench, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> MeasuredRows:
-        """The rows with the table of a bench.
+        """Rows with the ops table of a bench.
 
         Parameters
         ----------
-        ops : the different ones, in any order
-        part : its settings before the fit, SI
+        ops : distinct ops, in any order
+        part : settings of the part before the fit, in SI
         """
         number = {one: i for i, one in enumerate(ops)}
         table = bench.placed_ops(ops, part)
         return replace(self, ops=table.take_with_placement([number[one] for one in self.bench_ops]))
 
     def medians(self, ops: Sequence[BenchOp]) -> NDArray[np.float64]:
-        """(n,) s of each of these ops, the median of its starts."""
+        """Time of each given op in s, shape (n,): the median over process starts."""
         found: dict[BenchOp, list[float]] = {}
         for one, spent in zip(self.bench_ops, self.seconds.tolist(), strict=True):
             found.setdefault(one, []).append(spent)
@@ -77,11 +77,11 @@ class MeasuredRows:
 
     @property
     def texts(self) -> list[str]:
-        """(n,) signatures."""
+        """Signature of each row, length n."""
         return [self.ops.signature_text(i) for i in range(len(self.ops))]
 
     def rows(self, holdout: str) -> CalibrationRows:
-        """The rows for a fit, each with the group (size, shape, start …) it is held out with.
+        """Rows for a fit, each with the group (size, shape, start …) in which it is held out.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class MeasuredRows:
         return CalibrationRows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
     def only(self, keep: Sequence[bool]) -> MeasuredRows:
-        """Those rows."""
+        """Selected rows."""
         at = np.flatnonzero(np.asarray(keep, bool))
         start, day = (tuple(x[i] for i in at.tolist()) for x in (self.start, self.day))
         ranks = tuple(self.ranks[i] for i in at.tolist())
@@ -117,17 +117,17 @@ HOLDOUTS = ("sizes", "shapes", "depths", "starts", "days")
 
 
 def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
-    """The rows of recordings: warm ops; batches that are flagged are left out.
+    """Rows of recordings: warm ops, without flagged batches.
 
     Parameters
     ----------
     files : paths, or ``foretrace:NAME``
-    only : a regular expression of signatures
+    only : regular expression that selects signatures
 
     Raises
     ------
     ScenarioError
-        Recordings of several clocks or metrics, or nothing that may be fitted.
+        Recordings have several clocks or metrics, or no usable samples.
     """
     kept = [read(recording_path(f)) for f in files]
     for what in ("clock", "metric"):

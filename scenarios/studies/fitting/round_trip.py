@@ -1,6 +1,7 @@
-"""Round trip of a fit: its entry in a catalog, the recorded ops run with it, both compared.
+"""Round trip of a fit: simulate the recorded ops with the new catalog entry, and compare.
 
-A run has to take what the fit says, since both count alike; it is compared with the recording too.
+A run must agree with the fit, since both use the same models; it is compared with the recording
+too.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ BAND = 64.0  # from the least to the largest bytes of a line
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """Ops of a recording, as fitted, as simulated with the entry, as measured.
+    """Recorded ops with their fitted, simulated and measured times.
 
     Parameters
     ----------
-    texts : (n,) signatures
-    bytes : (n,) B
-    fitted, simulated, measured : (n,) s
-    own : error of the fit on what it had not seen
+    texts : signature of each op, length n
+    bytes : bytes of each op, shape (n,)
+    fitted, simulated, measured : times in s, shape (n,) each
+    own : held-out error of the fit
     """
 
     texts: tuple[str, ...]
@@ -48,16 +49,21 @@ class RoundTrip:
 
     @property
     def apart(self) -> float:
-        """How much a run differs from its fit at most, relative."""
+        """Largest relative difference between simulation and fit."""
         return float(np.abs(self.simulated / self.fitted - 1).max())
 
     @property
     def bar(self) -> float:
-        """How much it may: the fit's own error, and never more than a percent."""
+        """Limit of that difference: the error of the fit, and at most one percent."""
         return min(max(self.own, LEAST), SAME)
 
     def require_return(self) -> None:
-        """Refuse a fit whose entry does not simulate what was fitted.
+        """Raise an error if the simulation with the new entry differs from the fit.
+
+        Raises
+        ------
+        ScenarioError
+            The difference exceeds the error of the fit, or one percent.
 
         Raises
         ------
@@ -83,7 +89,7 @@ class RoundTrip:
         )
 
     def lines(self) -> list[str]:
-        """What a reader sees: the run against the fit, against the recording, and by size."""
+        """Lines of the report: simulation against fit, against the recording, and by size."""
         errors = PredictionErrors.of(self.simulated, self.measured)
         found = [
             f"{len(self.texts)} ops run with the entry: {three_digits(100 * self.apart)} % from "
@@ -121,10 +127,10 @@ def part_round_trip(
 
     Parameters
     ----------
-    entry : text of a catalog file that has it
-    name : of the entry
-    fitted, measured : (n,) s of each op
-    held_out_error : error of the fit on what it had not seen
+    entry : text of a catalog file with the entry
+    name : name of the entry
+    fitted, measured : times of each op in s, shape (n,) each
+    held_out_error : held-out error of the fit
     """
     with TemporaryDirectory() as folder:
         (Path(folder) / "fitted.yaml").write_text(entry)
@@ -136,12 +142,12 @@ def families_round_trip(
     bench: Bench, ops: Sequence[BenchOp], file: str, parts: Mapping[str, FittedFamily | str],
     measured: Floats,
 ) -> RoundTrip | None:  # fmt: skip
-    """Round trip of a file of families, over the ops of those that were fitted; None for no op.
+    """Round trip of a file of op families, for the ops of fitted families; None if there are none.
 
     Parameters
     ----------
     file : text that the backend ``families`` reads
-    measured : (n,) s of each op
+    measured : time of each op in s, shape (n,)
     """
     mine = {n: f for n, f in parts.items() if isinstance(f, FittedFamily)}
     names = [family(o.text) for o in ops]

@@ -1,1 +1,1 @@
-"""Folders that runs, sweeps and checks leave, and digests of what can change an answer."""
+"""Folders of runs, sweeps and checks, and digests of what can change an answer."""

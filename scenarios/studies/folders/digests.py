@@ -1,4 +1,4 @@
-"""SHA-256 of what can change an answer: our own sources, and the files that a workload reads."""
+"""SHA-256 of what can change an answer: the source code, and the files that a workload reads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..building.jobs import workloads_of
 
 
 def trace_digest(scenario: Scenario) -> str:
-    """SHA-256 of the files that the workload reads; "" where there are none."""
+    """SHA-256 of the files that the workloads read; "" if there are none."""
     names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
     contents = [content_digest(str(path)) for name in names for path in paths(name)]
     return hashlib.sha256("".join(contents).encode()).hexdigest() if names else ""
 
 
 def code_digest() -> str:
-    """SHA-256 of our own sources: another version of the models is another answer.
+    """SHA-256 of the source code, since changed models give another answer.
 
     >>> len(code_digest())
     64

@@ -1,6 +1,6 @@
-"""Output folders: what those of runs, sweeps and checks share.
+"""Output folders: functions shared by runs, sweeps and checks.
 
-A folder is written beside its place and renamed when it is whole.
+A folder is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ ACCURACY = "accuracy.json"  # the summary of a hardware check
 
 
 def require_writable(out: Path, scenario: Scenario) -> None:
-    """Refuse a folder in which nothing can be kept, before hours of work are lost by it.
+    """Raise an error if the output folder cannot be written, before a long run.
 
-    It leaves no folder behind: a scenario may still be refused.
+    Leaves no folder behind, since the scenario may still have errors.
 
     Raises
     ------
     ScenarioError
-        It cannot be made, or not be written.
+        The folder cannot be created or written.
     """
     folder = out / scenario.name
     absent = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -46,19 +46,19 @@ def require_writable(out: Path, scenario: Scenario) -> None:
 
 @contextmanager
 def replaced_folder(target: Path) -> Iterator[Path]:
-    """New folder to fill, which takes the place of ``target`` once it is whole.
+    """Context manager of a new folder that replaces ``target`` once it is complete.
 
     Raises
     ------
     ScenarioError
-        It cannot be written.
+        The folder cannot be written.
     """
     with writing(target.parent), replace_folder_on_success(target) as whole:
         yield whole
 
 
 def write_scenario(folder: Path, scenario: Scenario) -> str:
-    """Write a scenario as given and as resolved; returns the latter's text."""
+    """Write a scenario as given and as resolved; returns the resolved text."""
     resolved = resolved_yaml(scenario.resolved(), scenario.origins)
     source = Path(scenario.file)
     if source.is_file():
@@ -77,18 +77,18 @@ def made_from(scenario: Scenario) -> dict[str, Any]:
 
 
 def package_versions() -> dict[str, str]:
-    """Versions of ourselves, Python, and the packages whose version can change a number."""
+    """Versions of foretrace, Python, and the packages that can change a result."""
     names = ("foretrace", "numpy", "scipy", "numba", "simpy", "pandas", "duckdb")
     return {"python": sys.version.split()[0], **{n: version(n) for n in names}}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write JSON: keys in a fixed order, floats as their shortest text, null for not a number."""
+    """Write JSON with keys in their order, shortest floats, and null for non-finite numbers."""
     path.write_text(json.dumps(with_null_for_nonfinite(value), indent=1, sort_keys=False) + "\n")
 
 
 def with_null_for_nonfinite(value: Any) -> Any:
-    """The same value with null for what is not a finite number.
+    """Copy of nested data with None in place of numbers that are not finite.
 
     >>> with_null_for_nonfinite({"a": (1.5, float("inf"))})
     {'a': [1.5, None]}

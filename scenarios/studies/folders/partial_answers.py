@@ -1,4 +1,4 @@
-"""Answers of devices before a run or a check ended early: kept in a folder of their own."""
+"""Measurements of devices from a run or check that ended early, saved in their own folder."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ KILLED = "killed"
 
 @dataclass
 class PartialAnswers:
-    """What devices answered until now.
+    """Measurements of devices so far.
 
     Parameters
     ----------
     driven : devices that drive a run, by variant
-    measured : by component, its recording until now; why it ends is given
-    log : of what a killed process leaves; None for none
+    measured : function by component that returns its recording so far, given why it ended
+    log : log on disk that survives a killed process; None for none
     """
 
     driven: dict[str, CoupledDevices] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class PartialAnswers:
     log: AnswerLog | None = None
 
     def record_driving_devices(self, variant: str, devices: CoupledDevices) -> None:
-        """From here on these devices drive a variant."""
+        """Register devices that drive a variant from now on."""
         self.driven[variant] = devices
         if self.log is not None:
             self.log.append({"variant": variant})
@@ -50,7 +50,7 @@ class PartialAnswers:
     def record_measurement(
         self, component: str, recording_so_far: Told
     ) -> Callable[[Sample], None]:
-        """Keep the recording of a component; what is given is called with each sample of it."""
+        """Register the recording of a component; returns a function to call per new sample."""
         self.measured[component] = recording_so_far
 
         def noted(sample: Sample) -> None:
@@ -60,7 +60,7 @@ class PartialAnswers:
         return noted
 
     def save(self, scenario: Scenario, out: Path, why: str) -> Path | None:
-        """Write them under ``OUT/NAME/partial-KEY``; returns its folder, None for no answers."""
+        """Write measurements to ``OUT/NAME/partial-KEY``; returns the folder, None for none."""
         journals = {v: d.journal for v, d in self.driven.items() if d.journal}
         recordings = {c: r for c, told in self.measured.items() if (r := told(why)).samples}
         return _save_answers(scenario, out, journals, recordings)
@@ -71,7 +71,7 @@ def _log_entry(log: AnswerLog, variant: str, entry: JournalEntry) -> None:
 
 
 def _read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, Recording]]:
-    """Journals by variant, each as it was begun last, and recordings by component."""
+    """Journals by variant, each since its last start, and recordings by component."""
     lines, recordings = read_log(path)
     journals: dict[str, list[JournalEntry]] = {}
     with name_file_in_errors(path):
@@ -103,14 +103,14 @@ def _save_answers(
 
 @contextmanager
 def keep_partial_answers(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
-    """Context that keeps what devices answered where it ends in an error or is interrupted.
+    """Context manager that saves the measurements of devices on an error or an interrupt.
 
-    Where it was killed the last time, what was answered then is kept now.
+    Measurements of an earlier, killed process are saved when it is entered.
 
     Parameters
     ----------
     out : folder of all runs
-    tell : told where it is
+    tell : called with a message about the saved folder
     """
     folder, key = out / scenario.name, scenario.digest()[:KEY]
     for path in abandoned_logs(folder, key):

@@ -1,4 +1,4 @@
-"""Saved runs and sweeps: which there are, found by name, and taken away."""
+"""Saved runs and sweeps: list, find by name, remove."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class SavedRun:
-    """One run or sweep on disk.
+    """One saved run or sweep.
 
     Parameters
     ----------
     folder : Path
-    manifest : what made it
+    manifest : content of its ``manifest.json``
     """
 
     folder: Path
@@ -31,21 +31,21 @@ class SavedRun:
 
     @property
     def name(self) -> str:
-        """Of the run; the folder above it is the scenario."""
+        """Name of the run; the parent folder has the name of the scenario."""
         return self.folder.name
 
     @property
     def file(self) -> Path:
-        """The scenario file that it was run from, as it was typed."""
+        """Scenario file of the run, as typed."""
         return Path(self.manifest.get("scenario", {}).get("file", ""))
 
     def name_begins_with(self, text: str) -> bool:
-        """With a text: its name, or scenario/name, as ``ls`` prints it."""
+        """True if its name, or ``scenario/name``, begins with a text."""
         own = f"{self.folder.parent.name}/{self.name}" if "/" in text else self.name
         return own.startswith(text)
 
     def facts(self) -> dict[str, Any]:
-        """For tables and ``--json``."""
+        """Plain dictionary for tables and ``--json``."""
         told = self.manifest
         return {
             "run": self.name,
@@ -59,14 +59,14 @@ class SavedRun:
 
 
 def saved_runs(out: Path) -> list[SavedRun]:
-    """Every finished run and sweep below a folder, the newest first."""
+    """All finished runs and sweeps below a folder, newest first."""
     found = [s for file in out.glob(f"*/*/{MANIFEST}") if (s := _read_run(file)) is not None]
     found = [s for s in found if not s.name.startswith(".")]
     return sorted(found, key=lambda s: (s.manifest.get("date", ""), s.name), reverse=True)
 
 
 def _read_run(file: Path) -> SavedRun | None:
-    """A run folder; None for what is none."""
+    """Saved run of a manifest file; None if it cannot be read."""
     try:
         told = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def _read_run(file: Path) -> SavedRun | None:
 
 
 def newest_or_named_run(name: str, out: Path) -> Path:
-    """Folder of a run: the newest of a scenario's name, folder or file, or ``find_run_folder``."""
+    """Folder of the newest run of a scenario (by name, folder or file), or of a run by its name."""
     own = Path(name).resolve()
     for saved in saved_runs(out):  # the newest first
         scenario = saved.folder.parent
@@ -85,18 +85,18 @@ def newest_or_named_run(name: str, out: Path) -> Path:
 
 
 def find_run_folder(name: str, out: Path) -> Path:
-    """The folder of a run: a path, or the beginning of its name.
+    """Folder of a run, by path or by the beginning of its name.
 
     Parameters
     ----------
     name : str
     out : Path
-        Where run folders are kept.
+        Folder of all runs.
 
     Raises
     ------
     ScenarioError
-        No such run, or several.
+        No run matches, or several do.
     """
     if (Path(name) / MANIFEST).is_file():
         return Path(name)
@@ -117,12 +117,12 @@ def find_run_folder(name: str, out: Path) -> Path:
 
 
 def remove_run(folder: Path) -> None:
-    """Take a saved run away, and the folder of its scenario when nothing else is in it.
+    """Remove a saved run, and the folder of its scenario if it is then empty.
 
     Raises
     ------
     ScenarioError
-        Not a saved run, or it cannot be removed.
+        It is not a saved run, or it cannot be removed.
     """
     if not (folder / MANIFEST).is_file():
         raise ScenarioError(f"{folder}: is not a saved run; give a run folder")
@@ -136,12 +136,12 @@ def remove_run(folder: Path) -> None:
 
 
 def sweep_cache_folders(out: Path) -> Iterator[Path]:
-    """Folders in which sweeps keep the outcomes of their points, to resume."""
+    """Folders with outcomes of points, from which sweeps resume."""
     yield from sorted(out.glob(f"*/{POINTS}"))
 
 
 def remove_sweep_caches(out: Path) -> int:
-    """Remove what sweeps keep to resume; returns how many bytes that were."""
+    """Remove the stored outcomes of all sweeps; returns the freed bytes."""
     freed = 0
     for folder in sweep_cache_folders(out):
         freed += folder_size(folder)
@@ -152,5 +152,5 @@ def remove_sweep_caches(out: Path) -> int:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Total bytes of all files below a folder."""
     return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())

@@ -1,1 +1,1 @@
-"""A scenario run: planned, executed, measured and saved."""
+"""Running a scenario: plan, execution, results and run folder."""

@@ -1,4 +1,4 @@
-"""Workloads and runs in the formats of other programs."""
+"""Export of workloads and runs to the formats of other programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SCENARIOS = (".yaml", ".yml")
 
 
 def export_chakra(source: str, out: Path) -> list[Path]:
-    """The graph of a scenario's workload, resized as it says, or that of a trace.
+    """Write the graph of a scenario's workload, or of a trace, as Chakra files.
 
     Raises
     ------
     TraceError
-        Chakra cannot say it.
+        Chakra cannot represent the graph.
     """
     from ....traces.formats import chakra
 
@@ -40,18 +40,18 @@ def _named_graph(source: str) -> tuple[str, Graph]:
 
 
 def _common_prefix(source: str) -> str:
-    """Common prefix of the names of files that a glob or a prefix means."""
+    """Common prefix of the file names that match a glob or a prefix."""
     files = sorted(glob(source)) or [source]
     return Path(files[0]).name.split(".")[0]
 
 
 def export_chrome(source: str, out: Path) -> list[Path]:
-    """The timeline of every variant of a saved run.
+    """Write the timeline of every variant of a saved run as Chrome JSON.
 
     Raises
     ------
     ScenarioError
-        No saved run, or one whose ops were not kept.
+        There is no saved run, or its ops were not stored.
     """
     from ....reports.export.chrome import write_chrome_trace
 

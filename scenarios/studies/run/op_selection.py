@@ -1,4 +1,4 @@
-"""Distinct ops of a scenario that a driver could be asked: for a work list."""
+"""Distinct ops of a scenario or trace, for the work list of a driver."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FORWARD = (
 
 
 def convolution_strides(signatures: Iterable[str]) -> dict[str, int]:
-    """Strides of convolutions, which only the gradient beside them tells.
+    """Stride of each convolution, inferred from the shapes of its gradient.
 
     Parameters
     ----------
-    signatures : of a whole graph
+    signatures : signatures of all ops of a graph
 
     Examples
     --------
@@ -43,11 +43,11 @@ def convolution_strides(signatures: Iterable[str]) -> dict[str, int]:
 
 
 def op_signatures(file: str = "", trace: str = "") -> list[str]:
-    """Every distinct op of a scenario's workload, or of a trace.
+    """Signatures of all distinct ops of a scenario's workload, of a trace, or of both.
 
     Parameters
     ----------
-    file : a scenario, or the name of a bundled one
+    file : scenario file, or name of a bundled one
     trace : files of a trace, or ``foretrace:NAME``
     """
     from ...config.loader import load

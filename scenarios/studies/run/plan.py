@@ -1,6 +1,6 @@
-"""Plan of a run: points, simulations, ops, memory, minutes, devices, chains, assumptions.
+"""Plan of a run: its points, simulations, ops, memory, time, devices and assumptions.
 
-Builds what a run would and asks its models; runs nothing, opens no device.
+Builds what a run builds and asks its models, but simulates nothing and opens no device.
 """
 
 from __future__ import annotations
@@ -54,31 +54,29 @@ SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Rooflin
 
 @dataclass(frozen=True)
 class Plan:
-    """Work that a run or sweep would do.
+    """Estimated work of a run or sweep.
 
     Parameters
     ----------
-    ranks, ops : by variant; None where they are known only while it runs
-    periods, period : how often the workload repeats, and what each time is called; 0 and ""
-        where it does not
-    simulations : of all variants, about
-    process_runs : of each variant with processes, how often they run, about: in each simulation
-    explaining : those of them that explain the answer, with parts faster or wrong
-    defending : those of them that defend it, about: fewer where an error flips it
-    points : of a sweep; 0 for none
-    processes : that a sweep would use
-    op_runs : ops times simulations, in all
-    seconds : about, of wall time; of the sweep where there is one and no answer is to be defended
-    memory : about, bytes of each process
-    untraced : of each job whose recording has steps without a profiler, what is known of them:
-        see ``untraced_steps_summary``
-    rules : what those of ``ops`` change, by variant that has any
+    ranks, ops : numbers by variant; None if known only during the run
+    periods, period : number of repetitions of the workload, and their name; 0 and "" for none
+    simulations : approximate number of simulations of all variants
+    process_runs : approximate number of runs of the processes, by variant with processes
+    explaining : number of simulations for sensitivity and model errors
+    defending : approximate number of simulations that test the answer (``run.defend``)
+    points : points of a sweep; 0 for none
+    processes : worker processes of a sweep
+    op_runs : ops times simulations, in total
+    seconds : approximate wall time in s, of the sweep if there is one
+    memory : approximate memory per process, in B
+    untraced : untraced steps of each job whose recording has some
+    rules : changes by the rules of ``ops``, by variant with rules
     devices : components that are bound to hardware
-    assumed : values that nobody measured, by path
-    chains : of each variant, the share of time that each link of its chains will answer: see
-        ``chain_shares``; empty without chains
-    media : of each variant that names any, the components of each: see ``components_by_medium``
-    too_quick : whether nobody will wait for a rank that happens to be slow, as replicas do
+    assumed : paths of values that nobody measured
+    chains : fraction of time per backend of a chain, by variant: see ``chain_shares``
+    media : components of each medium, by variant: see ``components_by_medium``
+    too_quick : True if recorded times vary but no replicas are drawn, so that the prediction
+        lacks waiting for slow ranks
     """
 
     ranks: dict[str, int | None]
@@ -104,12 +102,12 @@ class Plan:
 
 
 def plan(scenario: Scenario) -> Plan:
-    """Estimate of what a run, and its sweep, would take and assume; nothing is run.
+    """Estimate what a run and its sweep take and assume, without running them.
 
     Raises
     ------
     ScenarioError, TraceError
-        It cannot be run.
+        The scenario cannot be run.
     """
     sizes = {v.variant: known_size(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
@@ -154,9 +152,9 @@ def plan(scenario: Scenario) -> Plan:
 
 
 def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
-    """All variants, built as a run would; of a sweep its first point.
+    """All variants, built as for a run; for a sweep those of its first point.
 
-    No variant where a run would not fit into memory, which is said by the plan's own numbers.
+    Empty if a run would not fit into memory, as the numbers of the plan show.
     """
     from ..variants.variants import build_variants
 
@@ -167,7 +165,7 @@ def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
 
 
 def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]]]:
-    """Files, starts and typical step of each job whose recording has untraced steps."""
+    """Files, number of starts and typical step time of each job with untraced steps."""
     for name, job in scenario.jobs.items():
         if times := process_starts_of(job.workload):
             files, starts = list(times.files), len(times.steps)
@@ -175,7 +173,7 @@ def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]
 
 
 def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -> bool:
-    """Whether recorded times vary, several ranks would wait for the slowest, and none is drawn."""
+    """True if recorded times vary and ranks would wait for the slowest, but no replica is drawn."""
     if not built or scenario.run.replicas >= FEWEST or size is None or size.ranks < 2:
         return False
     varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
@@ -183,7 +181,7 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
 
 
 def _asks_models(scenario: Scenario) -> bool:
-    """Whether a chain may answer, or a backend that may say how wrong it is."""
+    """True if a chain, or a backend with an error interval, may time ops."""
     bound = [one for binding in scenario.backends.values() for one in binding.links_or_self]
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
@@ -193,14 +191,14 @@ def _asks_models(scenario: Scenario) -> bool:
 
 
 def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
-    """Shares of the chains of each variant."""
+    """Fraction of time per backend of a chain, by variant."""
     from ..variants.preflight import chain_shares_of_point
 
     return {p.name: told for p in built if (told := chain_shares_of_point(p))}
 
 
 def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
-    """Simulations that defend the answer, about; 0 where it is not asked for, or devices drive."""
+    """Approximate simulations for ``run.defend``; 0 if it is off or devices drive the run."""
     if not scenario.run.defend or devices_drive_run(scenario) or not built:
         return 0
     return sum(runs_that_defend(built, provenance(scenario)["values"]))
@@ -213,11 +211,11 @@ def _with_time(
     simulations: dict[str, int],
     built: Iterable[Variant],
 ) -> Plan:
-    """Plan with the time that follows from the number of ops.
+    """Plan with its estimated time, from the number of ops.
 
     Parameters
     ----------
-    built : variants, of which some run, or are run again, as templates
+    built : variants; some of them run as templates
     """
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
@@ -248,12 +246,12 @@ def _with_time(
 
 @dataclass(frozen=True)
 class _KnownGraphs:
-    """What a check asks of a scenario's graphs, which are built for it.
+    """Facts about a scenario's graphs for its checks.
 
     Parameters
     ----------
-    size : None with a process
-    whole : whether the only one runs as a template, which is never written out
+    size : total size; None if a job is a process
+    whole : True if the only graph runs as a template, without being expanded
     """
 
     size: Size | None
@@ -261,7 +259,7 @@ class _KnownGraphs:
 
     @classmethod
     def of(cls, scenario: Scenario) -> _KnownGraphs:
-        """What is known of a scenario's graphs, found once; those of traces need not be built."""
+        """Facts about a scenario's graphs, cached; graphs of traces need not be built."""
         if GRAPHS not in scenario.build_cache:
             scenario.build_cache[GRAPHS] = cls._found(scenario)
         known: _KnownGraphs = scenario.build_cache[GRAPHS]
@@ -284,7 +282,7 @@ class _KnownGraphs:
 
 
 def known_size(scenario: Scenario) -> Size | None:
-    """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
+    """Size of a scenario's jobs; None with a process, whose ops are known only during the run."""
     return _KnownGraphs.of(scenario).size
 
 
@@ -295,19 +293,19 @@ def _graph_size(graph: Graph | None) -> Size | None:
 
 
 def known_memory(scenario: Scenario) -> Bytes:
-    """Memory of one simulation, B, as far as its ops are known before the run."""
+    """Estimated memory of one simulation in B, for the ops known before the run."""
     ops = known_op_count(scenario)
     return estimated_memory(0, ops) if _KnownGraphs.of(scenario).whole else estimated_memory(ops)
 
 
 def known_op_count(scenario: Scenario) -> int:
-    """Number of ops as far as they are known before the run."""
+    """Number of ops known before the run."""
     found = known_size(scenario)
     return found.ops if found else 0
 
 
 def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
-    """Simulations of one variant: as recorded, its replicas, and those that explain it."""
+    """Number of simulations of a variant: answer, replicas, sensitivity and model errors."""
     kinds = {
         component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
     } | ALWAYS
@@ -317,20 +315,20 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
 
 
 def runs_processes(scenario: Scenario) -> bool:
-    """Whether a process steers a variant, or makes its ops while it runs."""
+    """True if a variant has processes, or a job whose ops are made during the run."""
     if any(job.processes for job in scenario.jobs.values()):
         return True
     return known_size(scenario) is None
 
 
 def drawn_simulations(scenario: Scenario) -> int:
-    """Simulations of a variant's answer: as recorded, replicas, and one again for its boxes."""
+    """Number of simulations for the answer of a variant, its replicas and time breakdown."""
     replicas = scenario.run.replicas
     return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
 
 
 def _device_components(scenario: Scenario) -> Iterator[str]:
-    """Components that a driver answers for."""
+    """Names of components with a hardware driver."""
     from ...config.settings import known_backends
 
     for glob, binding in scenario.backends.items():
@@ -351,12 +349,12 @@ def _assumed_paths(scenario: Scenario) -> set[str]:
 
 
 def require_run_fits_memory(scenario: Scenario, processes: int = 1) -> None:
-    """Refuse a run that would not fit into memory.
+    """Raise an error if a run would not fit into memory.
 
     Raises
     ------
     ScenarioError
-        It would not.
+        It does not fit.
     """
     what = f"{processes} points at once" if processes > 1 else f"{known_op_count(scenario):,} ops"
     require_memory(known_memory(scenario), processes, scenario.run.memory, what)

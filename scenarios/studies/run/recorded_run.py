@@ -1,4 +1,4 @@
-"""A recording as it is: played on a machine that bounds nothing, without any cluster."""
+"""Replay of a recording without any cluster, on a machine with unlimited resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAID = {"release": "late start", "fabric": "network", "dma": "copies"}
 
 
 def recorded_run(graph: Graph) -> Result:
-    """Run of a graph with the durations, and on as many streams and threads, as recorded.
+    """Replay a graph with its recorded durations, streams and threads.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def recorded_run(graph: Graph) -> Result:
 
 
 def _unbounded_system(ranks: int) -> System:
-    """A host, copy engines and a GPU of each rank's own, whose slots never run out."""
+    """System with a host, copy engines and a GPU per rank, each with unlimited slots."""
     components, parts = [Component("fabric", "fabric")], {}
     for rank in range(ranks):
         names = {role: f"rank{rank}.{role}" for role in ROLES}
@@ -46,7 +46,7 @@ def _unbounded_system(ranks: int) -> System:
 
 
 def _critical_path(result: Result) -> list[dict[str, Any]]:
-    """What the critical path is charged to, and of which rank (None: of no single one), s."""
+    """Seconds of the critical path by charged activity and rank (None: no single rank)."""
     path, rank_of = result.critical_path(), result.ops.rank
     ticks: dict[tuple[str, int | None], int] = {}
     for charge, following in zip(path, [*path[1:], *path[-1:]], strict=True):
@@ -63,7 +63,7 @@ def _critical_path(result: Result) -> list[dict[str, Any]]:
 
 
 def recorded_summary(graph: Graph, result: Result) -> dict[str, Any]:
-    """Summary of a run as recorded, as plain data: time boxes of ranks, waiting, critical path."""
+    """Summary of a replayed recording as plain data: time breakdown, waiting, critical path."""
     boxes, in_use, working = activity(result), seconds_in_use(result), result.utilization()
     waiting = waiting_by_rank(result)
     return {

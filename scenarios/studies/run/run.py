@@ -1,4 +1,4 @@
-"""Study: every variant of a scenario run, measured, explained, compared with the first."""
+"""Study: every variant of a scenario is run, measured, explained and compared with the base."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Study:
 
     Parameters
     ----------
-    measured : results of each variant that was finished
-    prints : what processes printed in the first simulation of each variant, where they did
+    measured : results of each finished variant
+    prints : text printed by processes in the first simulation of each variant
     """
 
     scenario: Scenario
@@ -83,13 +83,13 @@ class Study:
     prints: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """The answer as text, as a session shows it."""
+        """The answer as text."""
         from ....reports.texts.answer import answer_sentences
 
         return "\n".join(answer_sentences(self.summary.to_dict()))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it: the answer, and a row for each variant."""
+        """HTML for notebooks: the answer, and a row for each variant."""
         from html import escape
 
         from ....reports.numbers import format_change, format_quantity
@@ -120,12 +120,12 @@ class Study:
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """Answers of devices, by variant; empty where none drove a run."""
+        """Measurements of real devices by variant; empty if none drove a run."""
         return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
 
     @property
     def results(self) -> dict[str, Result]:
-        """The run of each variant with durations as recorded."""
+        """Result of each variant, with recorded durations."""
         return {m.name: m.result for m in self.measured}
 
 
@@ -137,16 +137,16 @@ def study(
     counted: Counted = lambda done, of: None,
     shown: TextIO | None = None,
 ) -> Study:
-    """Run every variant of a scenario and summarize them.
+    """Run every variant of a scenario and summarize the results.
 
     Parameters
     ----------
-    scenario : as ``load`` gave it, or what ``load`` takes
-    progress : told what is being done, a line each
-    threads : runs under way at once; as many as there are cores unless said
-    partial : keeps what devices answer, also where a run does not end
-    counted : told how many simulations are done, and of about how many, after each
-    shown : also gets what processes print, in every simulation
+    scenario : loaded scenario, or an argument of ``load``
+    progress : called with one line of text for each step
+    threads : number of concurrent runs; by default one per core
+    partial : stores measurements of devices even if the run fails
+    counted : called after each simulation with the number done and the expected total
+    shown : also receives the text that processes print, in every simulation
     """
     if not isinstance(scenario, Scenario):
         from ...config.loader import load
@@ -200,7 +200,7 @@ def study(
 
 
 def _defence_text(values: int, errors: int) -> str:
-    """What is run to defend an answer, by the runs of values and those of parts that are wrong.
+    """Progress text about ``run.defend``, from the numbers of runs for values and errors.
 
     >>> _defence_text(1, 355)
     'defending: each kind of part wrong, about 355 runs'
@@ -213,18 +213,18 @@ def _defence_text(values: int, errors: int) -> str:
 
 
 def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
-    """Whether ``run.defend`` is asked for, and no device drives a point."""
+    """True if ``run.defend`` is on and no device drives a point."""
     return scenario.run.defend and not any(point.coupled for point in points)
 
 
 def _map_function_of_all(executor: Executor, points: Sequence[Variant]) -> MapFunction:
-    """Map function for runs of several points: the builtin, where one's are not independent."""
+    """Map function for runs of several points; builtin ``map`` if runs of one are dependent."""
     return next((own for own in map(executor, points) if own is map), executor(points[0]))
 
 
 @dataclass
 class _StudyInProgress:
-    """Study under way: a variant counts once it is measured and explained."""
+    """Study in progress; a variant counts once it is measured and explained."""
 
     results: list[VariantResults] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -234,7 +234,7 @@ class _StudyInProgress:
     def run_and_explain(
         self, variant: Variant, errors: ErrorSources, map_runs: MapFunction, progress: Progress
     ) -> None:
-        """Run one variant, and say why it takes what it takes."""
+        """Run one variant, and run it again for its model errors."""
         progress(
             f"running {variant.name}: {_size_text(variant)}{_process_runs_text(variant, errors)}"
         )
@@ -252,14 +252,14 @@ class _StudyInProgress:
         self.points[variant.name] = _summarise_variant(tried, self.base, map_runs)
 
     def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of variants that were not finished in time, and ``--defend`` where that was not."""
+        """Names of the variants that did not finish, and ``--defend`` if that did not."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = _may_be_defended(scenario, [m.point for m in self.results])
         return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
 
 
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
-    """Context of devices in points; what talks to them is imported only where there are any."""
+    """Context manager of a function that puts real devices into a point."""
     if not devices_drive_run(scenario):
         return nullcontext(lambda point: point)
     from ..accuracy.coupled_study import devices_driving_points
@@ -314,13 +314,13 @@ def _summarise_variant(
 
 
 def _as_profiled(results: VariantResults) -> dict[str, Any]:
-    """What tables of a profiler say of the run, where that is something else; else {}."""
+    """The run in a profiler's terms, if these differ; else {}."""
     told = as_profiled(results.result, _workload_facts(results.point))
     return {} if told is None else {"as_profiled": told}
 
 
 def _calibration_facts(point: Variant, map_runs: MapFunction) -> Mapping[str, Any]:
-    """What a measured step says, and the answer without it; {} where none was measured."""
+    """Facts about the measured step, and the answer without calibration; {} for none."""
     if point.uncalibrated is None:
         return {}
     blind = point.with_simulation(point.uncalibrated)
@@ -329,7 +329,7 @@ def _calibration_facts(point: Variant, map_runs: MapFunction) -> Mapping[str, An
 
 
 def _size_text(variant: Variant) -> str:
-    """Size of a point as text, as far as it is known."""
+    """Size of a variant as text, as far as it is known."""
     if variant.graph is None:
         return f"{len(variant.workloads)} job{'s' * (len(variant.workloads) != 1)}"
     ranks = f"{variant.graph.ranks} rank{'s' * (variant.graph.ranks != 1)}"
@@ -337,14 +337,14 @@ def _size_text(variant: Variant) -> str:
 
 
 def _process_runs_text(variant: Variant, errors: ErrorSources) -> str:
-    """How often the processes of a point run, as text; "" where it has none."""
+    """Text about how often the processes of a variant run; "" if it has none."""
     if not runs_processes(variant.scenario):
         return ""
     return f"; its processes run about {count_simulations(variant.scenario, errors)} times"
 
 
 def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
-    """Seconds of ops by source; of recorded ones it says that they are those of untraced steps."""
+    """Seconds of ops by the source of their time; recorded times note their untraced steps."""
     facts = _workload_facts(results.point)
     if "untraced_steps" not in facts:
         return results.result.sources
@@ -356,13 +356,13 @@ def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
 
 
 def _workload_facts(point: Variant) -> Mapping[str, object]:
-    """Facts of its only workload, as far as they are known before it runs."""
+    """Facts of the only workload's graph, as far as known before the run."""
     (graph, *others) = point.built.graphs.values()
     return {} if graph is None or others else graph.facts
 
 
 def blame_by_job(results: VariantResults) -> dict[str, Any]:
-    """Blame of each of several jobs, and which others slowed it down."""
+    """Blame of each of several jobs, and the jobs that slowed it down."""
     if len(results.result.jobs) < 2:
         return {}
     jobs = {}
@@ -380,7 +380,7 @@ def blame_by_job(results: VariantResults) -> dict[str, Any]:
 
 
 def reason_without_op_table(result: Result) -> dict[str, str]:
-    """Reason why a result has no table of ops, as an entry of its facts; {} where it has one."""
+    """Entry of the facts that says why there is no table of ops; {} if there is one."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
@@ -393,7 +393,7 @@ def _is_plain_value(value: object) -> bool:
 def _judge_expectations(
     results: VariantResults, metrics: Mapping[str, MetricValue]
 ) -> list[dict[str, Any]]:
-    """Each condition with the value it is about; a metric that the run lacks is not met."""
+    """Each condition with its value and outcome; a metric that the run lacks counts as not met."""
     return [
         {
             "that": e.that.text,
@@ -411,7 +411,7 @@ def _judge_expectations(
 def _shortfall(
     that: Condition, metrics: Mapping[str, MetricValue], answer: StudyAnswer
 ) -> float | None:
-    """The relative change of the answer that would meet a bar of it; None of another number."""
+    """Relative change of the answer that would meet a condition; None for other metrics."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
     value = metrics[that.name].value
@@ -421,11 +421,10 @@ def _shortfall(
 def effect_of_faster_components(
     results: VariantResults, factor: float = 1.1, map_runs: MapFunction = map
 ) -> list[SpeedupEffect]:
-    """Every kind of component 10 % faster, and free: by running again.
+    """Effect of each kind of component being 10 % faster, or taking no time, by running again.
 
-    None where devices drive it, and of a quick run.
-
-    Of a job with periods it says what becomes of the makespan, else of the answer.
+    Empty if devices drive the run, and for a quick run. For a job with periods it is the effect on
+    the makespan, else on the answer.
     """
     point = results.point
     periodic = bool(point.answer.period)
@@ -443,10 +442,10 @@ def effect_of_faster_components(
 
 
 def setting_differences(base: Scenario, other: Scenario) -> dict[str, tuple[str, str]]:
-    """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
+    """Settings that differ between two scenarios: (text in ``base``, text in ``other``) by path.
 
-    A list of plain values is one setting.  The text is empty where a scenario lacks the setting;
-    ``what_if`` is left out.
+    A list of plain values is one setting. The text is empty if a scenario lacks the setting;
+    ``what_if`` is ignored.
     """
     a, b = _values_by_setting(base), _values_by_setting(other)
     paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
@@ -458,7 +457,7 @@ def setting_differences(base: Scenario, other: Scenario) -> dict[str, tuple[str,
 
 
 def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
-    """Texts of every setting by path; the items of a list are one, under the path of the list."""
+    """Texts of each setting by path; the items of a list are combined under the list's path."""
     found: dict[str, list[str]] = {}
     for path, origin in scenario.origins.items():
         above, _, last = path.rpartition(".")
@@ -467,7 +466,7 @@ def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
 
 
 def _list_text(values: Sequence[str]) -> str:
-    """Values as one text; many by their first and last.
+    """Values as one text; a long list is shown by its first and last items.
 
     >>> _list_text(["0"]), _list_text([str(i) for i in range(30)])
     ('0', '0, 1, 2 … 28, 29 (30 values)')

@@ -1,7 +1,7 @@
-"""Run folder: everything that a run leaves, saved and loaded.
+"""Run folder: all files of a run, written and loaded.
 
-Only ``manifest.json`` knows wall time, host and date; all else is the same bytes for the same
-seed and inputs.
+Wall time, host and date are only in ``manifest.json``; all other files have the same bytes for the
+same seed and inputs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ POINT: tuple[str, ...] = (
 
 
 def run_key(scenario: Scenario) -> str:
-    """Key of a run: a hash of all that can change its answer: scenario, trace, version, code."""
+    """Key of a run: hash of all that can change its answer (scenario, trace, version, code)."""
     told = {
         "scenario": scenario.digest(),
         "trace": trace_digest(scenario),
@@ -64,7 +64,7 @@ def run_key(scenario: Scenario) -> str:
 
 
 def existing_run(out: Path, scenario: Scenario) -> Path | None:
-    """A run of the same key that was finished, if there is one."""
+    """Folder of a finished run with the same key; None if there is none."""
     folder = out / scenario.name / run_key(scenario)
     if not (folder / "manifest.json").is_file():
         return None
@@ -72,7 +72,7 @@ def existing_run(out: Path, scenario: Scenario) -> Path | None:
 
 
 def save_run(study: Study, out: Path, started: float, command: str) -> Path:
-    """Write everything a run leaves; returns its folder.
+    """Write all files of a run; returns its folder.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
 
 
 def _write_journals(folder: Path, study: Study) -> None:
-    """Write what devices answered, where they drove the run."""
+    """Write the measurements of real devices that drove the run."""
     for variant, entries in study.journals.items():
         from ....hil.coupling.journal import write_journal
 
@@ -115,7 +115,7 @@ def _write_journals(folder: Path, study: Study) -> None:
 
 
 def _write_tables(folder: Path, study: Study) -> list[str]:
-    """Write ``ops.parquet`` of every variant; returns which were too large."""
+    """Write ``ops.parquet`` of every variant; returns notes about those that were left out."""
     left_out = []
     for measured in study.measured:
         variant, result = measured.name, measured.result
@@ -131,7 +131,7 @@ def _write_tables(folder: Path, study: Study) -> list[str]:
 def run_manifest(
     study: Study, name: str, started: float, command: str, left_out: list[str]
 ) -> dict[str, Any]:
-    """Manifest: what the other files must not depend on (time, host), and what made them."""
+    """Manifest: command, versions, host, date and wall time of a run."""
     scenario = study.scenario
     return {
         "schema": SCHEMA,
@@ -149,17 +149,17 @@ def run_manifest(
 
 
 def summary_with_answer(summary: dict[str, Any]) -> dict[str, Any]:
-    """Summary with its answer; earlier versions knew only that of a trace."""
+    """Summary with its answer; for an old summary, the answer of a trace."""
     return {"answer": usual_trace_answer().to_dict(), **summary}
 
 
 def load_summary(run: Path) -> dict[str, Any]:
-    """The summary of a saved run, by its folder or its ``summary.json``.
+    """Load the summary of a saved run, from its folder or its ``summary.json``.
 
     Raises
     ------
     ScenarioError
-        Not a finished run.
+        It is not a finished run.
     """
     file = run / "summary.json" if run.is_dir() else run
     if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
@@ -181,12 +181,12 @@ def load_summary(run: Path) -> dict[str, Any]:
 
 
 def require_present_keys(summary: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a summary that an older version wrote without something that is told by now.
+    """Raise an error for a summary of an older version that lacks required keys.
 
     Raises
     ------
     ScenarioError
-        With what it lacks.
+        The message lists the missing keys.
     """
     parts = {"provenance": (summary["provenance"], PROVENANCE)}
     parts |= {f"points.{name}": (point, POINT) for name, point in summary["points"].items()}

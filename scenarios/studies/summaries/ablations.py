@@ -1,4 +1,4 @@
-"""Ablations of a scenario, judged: headline in its band, gone without each piece, control flat."""
+"""Verdicts on the ablations of a scenario: the gain, each switched-off part, and the control."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Points = Mapping[str, Mapping[str, Any]]
 
 
 def judged_ablations(scenario: Scenario, points: Points, answer: StudyAnswer) -> dict[str, Any]:
-    """Headline, switches and control of a scenario, each with what was found and whether it holds.
+    """Headline, switches and control of a scenario, each with its value and verdict.
 
-    A gain is how many times better the answer of one variant is than that of another; an error is
-    how far an answer is from what was measured, as a share of that.
+    A gain is how many times better the answer of one variant is than that of another. An error is
+    the relative difference of an answer from its measured value.
 
     Returns
     -------
-    Plain data: ``metric``, ``headline``, ``switches``, ``control`` (None where there is none); {}
-    where the scenario has no ablations, or a variant that they name has not run.
+    Plain data: ``metric``, ``headline``, ``switches``, ``control`` (None for none); {} if the
+    scenario has no ablations, or a variant that they name has not run.
     """
     asked, control = scenario.section("ablations"), scenario.section("control")
     if asked is None:
@@ -46,7 +46,7 @@ def judged_ablations(scenario: Scenario, points: Points, answer: StudyAnswer) ->
 def _judged_gain(
     section: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
 ) -> dict[str, Any]:
-    """A gain against the baseline, and what is left of it without each piece."""
+    """Gain against the baseline, and the remaining gain without each part."""
     headline = section.headline
     against, (low, high) = str(headline.against), headline.gain or ()
     gains = {name: _gain(value, values[against], answer.better) for name, value in values.items()}
@@ -74,7 +74,7 @@ def _judged_gain(
 def _judged_errors(
     section: AblationsSection, values: Mapping[str, float], answer: StudyAnswer
 ) -> dict[str, Any]:
-    """Errors of measured answers, and those without each piece, which are to be larger."""
+    """Errors against measured answers, and the errors without each part, which must be larger."""
     headline = section.headline
     within = float(headline.within or 0.0)
     measured = {name: quantity(text, answer.unit) for name, text in headline.measured.items()}
@@ -118,7 +118,7 @@ def _judged_control(
 
 
 def _gain(value: float, other: float, better: str) -> float:
-    """How many times better one number is than another; 1 where both are the same.
+    """Factor by which one value is better than another; 1 if they are equal.
 
     >>> _gain(2.0, 3.0, "lower"), _gain(2.0, 3.0, "higher"), _gain(0.0, 0.0, "lower")
     (1.5, 0.6666666666666666, 1.0)
@@ -130,7 +130,7 @@ def _gain(value: float, other: float, better: str) -> float:
 
 
 def ablations_met(judged: Mapping[str, Any]) -> bool:
-    """Whether all of it holds; True where there is nothing to judge."""
+    """True if all parts of the ablations hold, or there are none."""
     if not judged:
         return True
     parts = [judged["headline"], *judged["switches"], judged["control"]]

@@ -1,4 +1,4 @@
-"""Facts of the fabric of a variant, as its summary has them: switches, cables, prices."""
+"""Facts about the network of a variant for its summary: switches, cables, prices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ PRICED = ("switch", "cable")
 
 
 def fabric_facts(variant: Variant) -> dict[str, Any]:
-    """Switches and cables by kind, who is joined to whom, and prices in USD a second.
-
-    Nothing where no switch is described.
-    """
+    """Switches and cables by kind, their connections, and prices in USD/s; {} without a switch."""
     router = variant.simulation.system.router
     described = variant.scenario.cluster.fabric.switch
     if described is None or not isinstance(router, MachineRouter):

@@ -1,4 +1,4 @@
-"""Roofs of a variant's GPU, as its summary has them: peaks by element type, and its memory."""
+"""Roofline of a variant's GPU for its summary: peaks by element type, and memory bandwidth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...config.scenario import Scenario
 
 
 def gpu_roofs(scenario: Scenario) -> dict[str, Any]:
-    """Model, peaks in flop/s and bandwidth in B/s of the first GPU; {} where any is unknown."""
+    """Model, peaks in flop/s and bandwidth in B/s of the first GPU; {} if one is unknown."""
     gpu = scenario.cluster.gpu()
     if gpu is None or "bandwidth" not in gpu.settings:
         return {}

@@ -1,4 +1,4 @@
-"""Boxes of ranks' time in one period: they add up to the headline."""
+"""Time breakdown of ranks in one period, which adds up to the headline."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Boxes = dict[str, NDArray[np.float64]]
 def headline_time_breakdown(
     results: VariantResults, headline: Seconds, map_runs: MapFunction = map
 ) -> Boxes:
-    """Seconds of each rank in each box, of the whole run or of one period.
+    """Seconds of each rank by activity, of one period or of the complete run.
 
-    Of periods it is the mean of those that count.  Where the answer is the time of one, they are of
-    the replica nearest to the headline, of its job's ranks where there are several jobs, and scaled
-    so that the boxes of a rank add up to it.
+    For periods it is the mean over the counted ones. If the headline is the time of a period, the
+    breakdown is that of the replica nearest to it, of the ranks of its job, scaled so that the
+    activities of a rank add up to it.
 
     Parameters
     ----------
     headline : value of the deciding metric
-    map_runs : goes over what is run
+    map_runs : map function over runs
     """
     answer, told = results.point.answer, bool(results.point.answer.period)
     (one, *others) = results.point.workloads.values()
@@ -52,7 +52,7 @@ def headline_time_breakdown(
 
 
 def _nearest_run(results: VariantResults, headline: Seconds, map_runs: MapFunction) -> Result:
-    """The replica whose own answer is nearest to the headline; the recorded one of a few."""
+    """Replica with the answer nearest to the headline; the recorded run if there are few."""
     if len(results.replicas) < FEWEST or results.point.coupled is not None:
         return results.result
     answer = results.point.answer
@@ -62,5 +62,5 @@ def _nearest_run(results: VariantResults, headline: Seconds, map_runs: MapFuncti
 
 
 def _with_boxes(result: Result) -> Result:
-    """A result that kept enough to tell its boxes."""
+    """Result with enough detail for the time breakdown."""
     return result if result.keep != "none" else result.detail

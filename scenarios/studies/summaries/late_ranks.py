@@ -1,4 +1,4 @@
-"""Late ranks of a run, as plain data: who is waited for, and what each rank does meanwhile."""
+"""Late ranks of a run as plain data: which ranks others wait for, and what each rank does."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 64  # most ranks listed (those that others wait for most), and most colle
 
 
 def waiting_by_rank(result: Result) -> dict[str, Any] | None:
-    """Waiting by rank; None where nobody waits for a collective, or rows were not kept."""
+    """Waiting of each rank at collectives; None if there is none, or rows were not stored."""
     if result.written is None:
         return None
     found = lateness(result)
@@ -49,7 +49,7 @@ def waiting_by_rank(result: Result) -> dict[str, Any] | None:
 
 
 def _first_starts(result: Result) -> NDArray[np.float64]:
-    """(ranks,) s from the first op of the run to the first of each rank."""
+    """Seconds from the first op of the run to the first op of each rank, shape (ranks,)."""
     first = np.full(result.ranks, np.iinfo(np.int64).max)
     for run in result.runs:
         n = len(run.graph)
@@ -60,10 +60,10 @@ def _first_starts(result: Result) -> NDArray[np.float64]:
 
 
 def _most_waited_for(result: Result, ranks: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Collectives with most waiting, in the order in which they start.
+    """Collectives with most waiting, in the order of their start.
 
-    ``waits`` has a number for each of ``ranks``, s; None for one that takes no part.  ``last`` is
-    the rank that arrived last, the lowest of ``tied`` ones.
+    ``waits`` has the seconds of each of ``ranks``; None for a rank that takes no part. ``last`` is
+    the rank that arrived last, the lowest one if ``tied`` ranks did.
     """
     start = result.start
     rows = [(t, waits, op) for waits in collective_waits(result) for t, op in _time_waited(waits)]
@@ -74,7 +74,7 @@ def _most_waited_for(result: Result, ranks: NDArray[np.int64]) -> list[dict[str,
 
 
 def _time_waited(waits: CollectiveWaits) -> Iterator[tuple[float, int]]:
-    """Those collectives of a graph that may be among the most waited for: (s, row)."""
+    """Waiting time in s and row of the collectives of a graph with most waiting."""
     op, of = np.unique(waits.op, return_inverse=True)
     total = np.bincount(of, waits.wait, len(op))
     most = np.argsort(-total, kind="stable")[:MOST]

@@ -1,4 +1,4 @@
-"""Arithmetic that no GPU does: an answer above the peak is refused, and an op of it named."""
+"""Check that no answer exceeds the peak flop rate of its GPUs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SHARE = "hfu"  # metric: fraction of the peak of all GPUs
 
 
 def require_flops_below_peak(results: VariantResults) -> None:
-    """Refuse ops that compute more than their GPUs can, unless ``ops`` rules made them quicker.
+    """Raise an error if ops compute faster than their GPUs can, unless ``ops`` rules changed them.
 
     Raises
     ------
     BackendError
-        Names the op of the highest rate: what answers for it is wrong.
+        The message names the op with the highest rate, whose time is wrong.
     """
     reached = float(np.median(results.samples.get(SHARE, 0.0)))
     if reached <= 1 or changed_ops_by_rule(results.point.built.graphs):

@@ -1,4 +1,4 @@
-"""Steps of a recorded run as a profiler marks and counts them, where work was under way before."""
+"""Steps of a recorded run as a profiler counts them, if the host runs ahead of the GPU."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MAIN = 0  # stream of the thread that marks steps
 
 
 def as_profiled(result: Result, facts: Mapping[str, object]) -> dict[str, Any] | None:
-    """What tables of a profiler say of the same run; None where nothing was in flight.
+    """Step time and exposed communication as a profiler reports them; None if nothing differs.
 
-    A host that runs ahead marks steps while the GPU still does earlier ones, and such tables
-    count a whole window, what was under way when it began included, and copies as compute.
+    If the host runs ahead, it marks steps while the GPU still executes earlier ones. Such tables
+    count a complete window, including ops in flight at its start, and count copies as compute.
 
     Returns
     -------
     dict or None
-        ``in_flight`` (ops of the GPU), ``step`` (s between marks on the first rank's main thread,
-        mean) and ``exposed_communication`` (s in the window, mean over ranks).
+        ``in_flight`` (GPU ops), ``step`` (mean s between marks on the first rank's main thread) and
+        ``exposed_communication`` (s in the window, mean over ranks).
     """
     count = facts.get("in_flight", 0)
     marks = _end_of_each_step(result) if count and result.written is not None else []
@@ -40,7 +40,7 @@ def as_profiled(result: Result, facts: Mapping[str, object]) -> dict[str, Any] |
 
 
 def _end_of_each_step(result: Result) -> list[int]:
-    """Tick at which the first rank's main thread begins, and those at which it ends each step."""
+    """Ticks at which the first rank's main thread starts, and at which it ends each step."""
     graph = result.runs[0].graph
     ops, first = graph.ops, result.runs[0].first
     start, end = (c[first : first + len(graph)] for c in (result.columns.start, result.columns.end))
@@ -54,7 +54,7 @@ def _end_of_each_step(result: Result) -> list[int]:
 
 
 def _exposed_beside_copies(result: Result) -> float:
-    """Seconds in which neither compute nor a copy runs beside communication, mean over ranks."""
+    """Seconds of communication without compute or copies at the same time, mean over ranks."""
     places = busy_intervals(result)
     copies = places.layer == LAYERS.index("copy")
     counted = places._replace(layer=np.where(copies, LAYERS.index("compute"), places.layer))

@@ -40,9 +40,9 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
 
 
 def calibration_of_run(scenario: Scenario) -> str:
-    """``blind``: nothing was taken from a measurement of what is predicted, end to end.
+    """Calibration of a run as text; ``blind`` if no end-to-end measurement was used.
 
-    A coupled run is no prediction of what its devices answered for.
+    For a coupled run the text says which components were real.
     """
     hil = hil_section(scenario)
     if hil is not None and hil.mode == "coupled":
@@ -52,11 +52,11 @@ def calibration_of_run(scenario: Scenario) -> str:
 
 
 def is_pure_replay(scenario: Scenario, sources: Mapping[str, float]) -> bool:
-    """Whether a run is only what was recorded, on the machine of the recording.
+    """True if a run only replays recorded times on the recording machine.
 
     Parameters
     ----------
-    sources : s of ops by where their times come from
+    sources : seconds of ops by the source of their time
     """
     gpu = scenario.cluster.gpu()
     return (
@@ -70,7 +70,7 @@ def is_pure_replay(scenario: Scenario, sources: Mapping[str, float]) -> bool:
 
 
 def _as_recorded(job: JobSection, model: str) -> bool:
-    """Whether a job is a trace as it was recorded, on a GPU of that model."""
+    """True if a job is an unchanged trace on a GPU of the given model."""
     on = getattr(job.workload, "recorded_on", None)
     device = on.device if on else None
     changed = getattr(job.workload, "scale_to", None) or job.ops or job.processes
@@ -78,7 +78,7 @@ def _as_recorded(job: JobSection, model: str) -> bool:
 
 
 def calibration_of_models(scenario: Scenario) -> str:
-    """Calibration of the models of a scenario, whatever answers in their place."""
+    """Calibration of the models of a scenario as text, without regard to devices."""
     fitted = [
         o for p, o in scenario.origins.items()
         if p.startswith("cluster") and o.source and o.source.kind == "fitted"

@@ -1,4 +1,4 @@
-"""Variation between process starts, and whether intervals made of it hold."""
+"""Variation between process starts, and whether jitter intervals cover it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ UNLIKELY = 0.5  # an interval that begins below this fraction of the fastest ste
 
 
 def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
-    """Whether intervals of the jitter hold for starts that they were not made of, as plain data.
+    """Whether the jitter interval covers process starts that it was not made from, as plain data.
 
-    ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
-    intervals made of the other starts hold about as much of each as they say; else ``unchecked``,
-    or ``not drawn`` with too few replicas for an interval.  One that begins below half of the
-    fastest step that was ever seen is ``unresolved`` too.
+    With several recorded starts, ``state`` is ``held`` or ``unresolved``: intervals made from the
+    other starts must cover about the stated fraction of each start. Otherwise it is ``unchecked``,
+    or ``not drawn`` with too few replicas. An interval that begins below half of the fastest step
+    ever seen is ``unresolved`` too.
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}

@@ -1,7 +1,6 @@
-"""Summary of a run, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+"""Summary of a run as plain data, for ``summary.json``, ``--json`` and reports.
 
-Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
-same bytes.
+Nothing in it depends on clock, host or date: the same seed and inputs give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ FEWEST = 10  # fewest replicas for an interval: the range of fewer holds less th
 
 @dataclass(frozen=True)
 class MetricValue:
-    """One number with what is known of its error.
+    """Value of a metric with its interval.
 
     Parameters
     ----------
-    value : SI, in ``unit``
-    interval : 90 % of the replicas lie in it; None where none is known
-    interval_of : the sources of error that it holds: ``jitter``, ``model``
-    expected, met : the condition on it and whether it holds; None where there is none
+    value : value in SI, in ``unit``
+    interval : 90 % interval; None if unknown
+    interval_of : sources of error in the interval: ``jitter``, ``model``
+    expected, met : the condition on it and whether it holds; None for none
     """
 
     value: float
@@ -45,10 +44,10 @@ class MetricValue:
 
 
 def metric_values(measured: VariantResults) -> dict[str, MetricValue]:
-    """Every statistic of every metric of one point, by ``metric.statistic``.
+    """Every statistic of every metric of a variant, by ``metric.statistic``.
 
-    With enough replicas a value is their median, so that it lies within its interval; else it is
-    that of the run with durations as recorded.
+    With enough replicas a value is their median, so that it lies inside its interval; otherwise it
+    is that of the run with recorded durations.
     """
     by_name: dict[str, MetricValue] = {}
     for name, samples in measured.samples.items():
@@ -76,7 +75,7 @@ def _statistics_of(metric: Metric, name: str) -> tuple[str, ...]:
 
 
 def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
-    """Statistic of every replica; computed together where they have as many samples."""
+    """Statistic of every replica; computed in one array if all have the same number of samples."""
     if len({len(samples) for samples in replicas}) != 1:
         return [statistic_of(samples, statistic) for samples in replicas]
     numbers: list[float] = statistic_along_last_axis(np.stack(replicas), statistic).tolist()
@@ -84,7 +83,7 @@ def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[floa
 
 
 def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
-    """Whether replicas differ, or would where too few were drawn to tell."""
+    """True if replicas differ, or may differ if too few were drawn to tell."""
     return any(
         one.point.may_vary if len(one.replicas) < FEWEST else _replicas_differ(one.replicas)
         for one in results
@@ -99,11 +98,10 @@ def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
 
 
 def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:
-    """Bounds that hold 90 % of the replicas; None for too few of them, or where none differs.
+    """90 % interval of replicas; None for too few of them, or if all are equal.
 
-    Replicas that are all equal show that no distribution is known, not that nothing varies.
-
-    Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
+    Equal replicas show that no distribution is known, not that nothing varies. The k-th smallest of
+    n replicas is the quantile (k - 1/2) / n (Hazen's rule).
 
     >>> replica_interval(range(1, 11)), replica_interval(range(1, 10))
     ((1.0, 10.0), None)
@@ -119,7 +117,7 @@ def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:
 def values_with_conditions(
     known: Mapping[str, MetricValue], conditions: Sequence[Condition]
 ) -> dict[str, MetricValue]:
-    """Values with the conditions on them."""
+    """Metric values with the conditions on them and their outcome."""
     out = dict(known)
     for condition in conditions:
         value = out.get(condition.name)
@@ -140,12 +138,12 @@ class Summary:
 
     Parameters
     ----------
-    name, question : of the scenario
-    points : by variant, ``base`` first: metrics, blame, sources, facts
+    name, question : name and question of the scenario
+    points : metrics, blame, sources and facts by variant, ``base`` first
     provenance : seed, replicas, catalog values and their sources
-    answer : which number decides
-    unfinished : what there was no time for; not told where there was time for all
-    ablations : that the gain is the mechanism's, judged; not told where nothing is asked
+    answer : deciding metric
+    unfinished : variants that did not finish in time; left out if empty
+    ablations : verdicts on the ablations; left out if empty
     """
 
     name: str
@@ -157,7 +155,7 @@ class Summary:
     ablations: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as in ``summary.json``."""
+        """Plain dictionary, as in ``summary.json``."""
         plain = {"schema": SCHEMA, **asdict(self)}
         if self.answer is not None:
             plain["answer"] = self.answer.to_dict()
@@ -165,12 +163,12 @@ class Summary:
         return {k: v for k, v in plain.items() if k not in empty}
 
     def value(self, variant: str, metric: str) -> MetricValue:
-        """One number of one variant.
+        """Value of a metric in a variant.
 
         Raises
         ------
         KeyError
-            No such variant or metric.
+            The variant or the metric is unknown.
         """
         entry = self.points[variant]["metrics"][metric]
         bounds = entry["interval"]

@@ -1,5 +1,5 @@
-"""Many points of one scenario: proposed by a method, run by workers, kept as they come.
+"""Sweeps: many points of one scenario, chosen by a method, run by workers, stored as they finish.
 
-Begin with ``sweeping.py``.  A point is a plain dict, and its key its SHA-256: who runs it,
-and when, cannot change what comes of it.
+Begin with ``sweeping.py``. A point is a plain dict with its SHA-256 as key, so that the worker and
+the time at which it runs cannot change its result.
 """

@@ -1,6 +1,6 @@
-"""Machines of points, built once in a process for all points that differ in their workload alone.
+"""Cache of systems and backends for points that differ in their workload only, one per process.
 
-What the fabric has learnt of a machine stays with it: its routes, and the loads of collectives.
+The fabric keeps what it computed for a system: routes, and the loads of collectives.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _machines: dict[str, Machine] = {}
 
 
 def cached_machine(scenario: Scenario, files: Mapping[str, str]) -> Machine:
-    """Components of a scenario and their backends, kept unless backends are of its workload.
+    """System and backends of a scenario, cached unless backends depend on its workload.
 
-    Those of recordings and of devices are: they are built for each point.
+    Backends of recordings and devices do, so they are built for each point.
 
     Parameters
     ----------
-    files : what is in those that the point names, by setting
+    files : digest of the content of each file that the point names, by setting
     """
     jobs = [job.workload for job in scenario.jobs.values()]
     if scenario.section("hil") or any(hasattr(work, "recorded_on") for work in jobs):

@@ -1,8 +1,7 @@
-"""Methods of a sweep: every combination, random, Sobol, or a search.
+"""Methods that choose the points of a sweep: every combination, random, Sobol, or a search.
 
-A method is asked for a batch, and told what came of it in the order in which it asked; so the
-points are the same for any number of workers, and asking again from the start is how a sweep
-resumes.
+A method returns a batch of points and then receives their outcomes in the same order. So the points
+do not depend on the number of workers, and a sweep resumes by asking again from the start.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ BATCH = 1024  # points that are asked for at once where nothing is learnt from t
 
 
 class Method(Protocol):
-    """A method that chooses points."""
+    """Interface of a method that chooses points."""
 
     name: str
     """Of the sampler and the library it is from, in full."""
 
     def ask(self) -> list[Settings]:
-        """The next points, by key of ``vary``; none when all are asked for."""
+        """Next batch of points, as values by key of ``vary``; empty when done."""
         ...
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """Take the outcomes of the last points, in their order."""
+        """Receive the outcomes of the last batch, in its order."""
         ...
 
 
 class FixedPoints:
-    """Points that are known beforehand: nothing is learnt from outcomes.
+    """Points that are known in advance and do not depend on outcomes.
 
     Parameters
     ----------
-    name : of the sampler
-    points : all of them
+    name : name of the sampler
+    points : iterator over all points
 
     Examples
     --------
@@ -57,15 +56,15 @@ class FixedPoints:
         self.name, self._points = name, points
 
     def ask(self) -> list[Settings]:
-        """The next of them."""
+        """Next batch of points."""
         return list(itertools.islice(self._points, BATCH))
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing is learnt."""
+        """Ignore the outcomes."""
 
 
 def grid_points(vary: dict[str, Vary]) -> Iterator[Settings]:
-    """Every combination, the last setting changing fastest.
+    """Every combination of values; the last setting changes fastest.
 
     >>> list(grid_points({"a": Values((1, 2)), "b": Values(("x",))}))
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
@@ -76,7 +75,7 @@ def grid_points(vary: dict[str, Vary]) -> Iterator[Settings]:
 
 
 def random_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
-    """Independent draws, each value and each part of a range as likely as any other."""
+    """Independent random points, uniform over values and ranges."""
     import numpy as np
 
     draw = np.random.Generator(np.random.PCG64(seed))
@@ -85,7 +84,7 @@ def random_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Sett
 
 
 def sobol_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
-    """A scrambled Sobol sequence: spread more evenly than draws (Owen 1998)."""
+    """Points of a scrambled Sobol sequence, more evenly spread than random ones (Owen 1998)."""
     from scipy.stats import qmc
 
     sequence = qmc.Sobol(len(vary), seed=seed)
@@ -95,18 +94,18 @@ def sobol_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Setti
 
 
 def make_method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
-    """The method that a sweep names.
+    """Construct the method that a sweep names.
 
     Parameters
     ----------
     sweep : Sweep
-    seed : of all that is drawn
-    limits : the conditions that a point must meet; a search keeps to them
+    seed : random seed
+    limits : conditions that a search tries to meet
 
     Raises
     ------
     ScenarioError
-        It needs Optuna, and there is none.
+        The method needs Optuna, which is not installed.
     """
     if sweep.method == "grid":
         return FixedPoints("grid", grid_points(sweep.vary))

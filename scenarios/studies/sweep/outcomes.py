@@ -1,7 +1,7 @@
-"""Outcomes of points on disk, one line each, appended as they come.
+"""Outcomes of points on disk, one JSON line each, appended as they finish.
 
-Every process that writes has a file of its own, so nothing is locked and a torn line can only be
-the last of a file.
+Every writing process has its own file, so no lock is needed, and only the last line of a file can
+be incomplete.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ SCHEMA = 1
 
 
 class OutcomeStore:
-    """The outcomes of the points of one scenario.
+    """Store of the outcomes of one scenario's points.
 
     Parameters
     ----------
     folder : Path
-        Of all sweeps of that scenario; made when something is written.
+        Folder for all sweeps of the scenario; created at the first write.
     """
 
     def __init__(self, folder: Path):
@@ -33,7 +33,7 @@ class OutcomeStore:
         self._file: IO[str] | None = None
 
     def outcomes(self) -> Iterator[Outcome]:
-        """All that was written, in no particular order; lines that are not whole are left out."""
+        """All stored outcomes in no particular order; incomplete lines are skipped."""
         for file in sorted(self.folder.glob("*.jsonl")):
             with file.open(encoding="utf-8", errors="replace") as lines:
                 for line in lines:
@@ -41,12 +41,12 @@ class OutcomeStore:
                         yield found
 
     def other_folders(self) -> list[Path]:
-        """Folders of outcomes that are not taken: of another machine, other traces or sources."""
+        """Folders with outcomes that cannot be reused: of another machine, trace or source code."""
         beside = self.folder.parent.glob("*/")
         return [] if self.folder.exists() else sorted(f for f in beside if any(f.glob("*.jsonl")))
 
     def write(self, outcome: Mapping[str, Any]) -> None:
-        """Keep one outcome; when this returns it is on the disk.
+        """Store one outcome; it is on disk when this returns.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class OutcomeStore:
 
 
 def _read_outcome(line: str) -> Outcome | None:
-    """One outcome; None for a line that was torn, or that another version wrote."""
+    """Parse one outcome; None for an incomplete line or one of another version."""
     try:
         found = json.loads(line)
     except ValueError:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 
 def pareto_front(points: Sequence[tuple[float, ...]]) -> list[int]:
-    """Rows that no other row dominates, all numbers being better when smaller.
+    """Indices of the rows that no other row dominates; lower numbers are better.
 
-    A row dominates another that it equals or betters in every number, and betters in one; equal
-    rows are all on the front.
+    A row dominates another if it is at least as good in every number and better in one; equal rows
+    are all on the front.
 
     Examples
     --------

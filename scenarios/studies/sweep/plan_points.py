@@ -1,4 +1,4 @@
-"""Points of a search over parallel plans: every plan of a workload, at every combination."""
+"""Points of a search over parallel plans: every plan at every combination of settings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HEAD = "workload."
 
 
 def plan_points(scenario: Scenario) -> list[Settings]:
-    """Every plan of the only workload on all its GPUs, at every combination of what varies.
+    """Every parallel plan of the only workload, at every combination of the varied settings.
 
-    What ``vary`` names of the workload is taken from there.
+    Workload settings in ``vary`` are taken from there, not from the plan.
 
     Raises
     ------
     ScenarioError
-        There are several jobs, no plan, or more plans than points.
+        There are several jobs, no possible plan, or too many plans.
     """
     section: Sweep = scenario.section("sweep")
     if scenario.section("workload") is None:
@@ -64,6 +64,6 @@ def _plans_at(
 
 
 def wanted_points(scenario: Scenario) -> int:
-    """How many points a sweep tries."""
+    """Number of points of a sweep."""
     section: Sweep = scenario.section("sweep")
     return len(plan_points(scenario)) if section.method == "plans" else section.wanted

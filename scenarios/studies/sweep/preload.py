@@ -1,4 +1,4 @@
-"""Modules that a new worker has imported already: all that running a point needs."""
+"""Modules that a new worker process has already imported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Ranking of the best points, and how sure each place is: differences run again in pairs.
+"""Ranking of the best points, with an interval for each difference, from paired runs.
 
-Each source of model error is taken to both its ends in all of them alike, as between variants: a
-network that is predicted too quick is so for every plan.
+Each source of model error is set to both its ends in all points alike, as between variants: a
+network that is predicted too fast is so for every plan.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .task import variant_of_point
 
 
 def rank_points(points: Sequence[Task], objective: Objective) -> list[dict[str, Any]]:
-    """Differences of points from the one before and from the first, best first.
+    """Differences of each ranked point from the one before it and from the best one.
 
     Parameters
     ----------
     points : tasks of the best points, in their order
-    objective : what they are ranked by
+    objective : objective that they are ranked by
 
     Returns
     -------
     list of dict
-        A point each, but the first: ``behind`` the one before, and the ``best``; each a relative
-        ``change`` of the metric with its ``interval``, which is None where nobody knows one, and
-        whether it is ``sure``: nothing of the interval is on the other side of nothing.
+        One entry per point except the first: ``behind`` (the one before) and ``best``, each with
+        the relative ``change`` of the metric, its ``interval`` (None if unknown), and ``sure``:
+        True if the interval excludes zero.
     """
     built = [variant_of_point(point, {"answer": objective.to_dict()}) for point in points]
     errors = error_sources([one.scenario for one in built], built)

@@ -1,4 +1,4 @@
-"""Searches that learn from what they tried, by Optuna: TPE and NSGA-II."""
+"""Searches that learn from earlier points, by Optuna: TPE and NSGA-II."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class SweepSearch:
     Parameters
     ----------
     sweep : Sweep
-    seed : of all that is drawn
-    limits : conditions to keep to
+    seed : random seed
+    limits : conditions that the search tries to meet
 
     Raises
     ------
     ScenarioError
-        Optuna is not installed, or nothing says what to search for.
+        Optuna is not installed, or there is no objective.
     """
 
     def __init__(self, sweep: Sweep, seed: int, limits: Sequence[Condition]):
@@ -53,7 +53,7 @@ class SweepSearch:
         self.trials: list[Any] = []
 
     def ask(self) -> list[Settings]:
-        """The next points."""
+        """Next batch of points."""
         count = min(self.batch, self.left)
         self.left -= count
         with _without_warnings():
@@ -76,7 +76,7 @@ class SweepSearch:
 
 
 def relative_miss(condition: Condition, value: float | None) -> float:
-    """Miss of a condition, relative to its limit; 0 where it holds.
+    """Relative distance of a value from a condition's limit; 0 if the condition holds.
 
     >>> from foretrace.scenarios.config.condition import read_condition
     >>> at_most, above = map(read_condition, ("makespan <= 10 s", "makespan > 1 s"))
@@ -103,7 +103,7 @@ def _import_optuna(method: str) -> Any:
 
 
 def _make_sampler(optuna: Any, method: str, seed: int, population: int, constrained: bool) -> Any:
-    """The sampler, always by name: defaults change between versions."""
+    """Optuna sampler of a method, named explicitly since defaults change between versions."""
     seed %= 2**32
     limits = (lambda trial: trial.user_attrs.get(MISSED, [1.0])) if constrained else None
     with _without_warnings():
@@ -117,7 +117,7 @@ def _make_sampler(optuna: Any, method: str, seed: int, population: int, constrai
 
 
 def _population_size(points: int) -> int:
-    """Size of a generation: an eighth of all, so that there are some generations."""
+    """Size of an NSGA-II generation: an eighth of all points, to have several generations."""
     return max(2, min(100, max(POPULATION, points // 8), points))
 
 
@@ -136,7 +136,7 @@ def _suggest_value(trial: Any, path: str, vary: Vary) -> Any:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Context without Optuna's warnings of experimental interfaces."""
+    """Context manager that hides Optuna's warnings about experimental interfaces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,4 +1,4 @@
-"""A sweep from Python: a scenario in, every point out."""
+"""Sweeps from Python: a scenario in, the results of all points out."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ def sweep(
     out: str | os.PathLike[str] = "runs",
     progress: Progress = lambda _: None,
 ) -> Swept:
-    """Try every point of a scenario's ``sweep``; finished points are kept, and found again.
+    """Run every point of a scenario's ``sweep``; finished points are stored and reused.
 
-    A program that calls this keeps its own work under ``if __name__ == "__main__":``, since
-    processes import it again.
+    A program that calls this needs ``if __name__ == "__main__":``, since worker processes import
+    it.
 
     Parameters
     ----------
     scenario : Scenario
         With a ``sweep``.
     workers : str or None
-        ``local``, ``local:4``, ``dask://…``; as the scenario or ``FORETRACE_WORKERS`` says.
+        ``local``, ``local:4``, ``dask://…``; by default ``FORETRACE_WORKERS`` or the scenario's
+        setting.
     out : folder
-        Where outcomes are kept.
-    progress : told of every point that is known
+        Folder of all runs; outcomes are stored below it.
+    progress : called with each finished point
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Folder of a sweep: manifest, resolved scenario, summary, a table of all points, a report."""
+"""Folder of a sweep: manifest, resolved scenario, summary, table of all points, report."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SCHEMA = 1
 
 
 def outcome_store(out: Path, scenario: Scenario) -> OutcomeStore:
-    """Store of the outcomes of a scenario's points, for all its sweeps."""
+    """Store for the outcomes of a scenario's points, shared by all its sweeps."""
     return OutcomeStore(
         out / scenario.name / ".points" / digest_of(shared_task_part(scenario))[:KEY]
     )
 
 
 def sweep_name(scenario: Scenario) -> str:
-    """Name of a sweep: a hash of all that can change its summary."""
+    """Name of a sweep: hash of everything that can change its summary."""
     kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
     kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
     return f"sweep-{digest_of({**shared_task_part(scenario), 'whole': kept})[:KEY]}"
@@ -41,15 +41,15 @@ def sweep_name(scenario: Scenario) -> str:
 def save_sweep(
     swept: Swept, store: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
 ) -> Path:
-    """Write the folder of a sweep that is done; returns it.
+    """Write the folder of a finished sweep; returns it.
 
     Parameters
     ----------
     swept : Swept
-    store : where the outcomes of its points are
-    out : of all run folders
-    facts : for the manifest: command, workers
-    started : by the monotonic clock, s
+    store : store with the outcomes of its points
+    out : folder of all runs
+    facts : further entries of the manifest: command, workers
+    started : start time by the monotonic clock, in s
 
     Raises
     ------
@@ -100,9 +100,9 @@ def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]
 
 
 def write_table(path: Path, swept: Swept, store: OutcomeStore) -> None:
-    """Write one row per point, in the order of the summary: settings as text, every metric (SI).
+    """Write a parquet table with one row per point: settings as text, every metric in SI.
 
-    Points that failed have no metrics and their ``error``.
+    Points that failed have no metrics, but an ``error``.
     """
     import duckdb
     import numpy as np
@@ -125,7 +125,7 @@ def write_table(path: Path, swept: Swept, store: OutcomeStore) -> None:
 
 
 def _metric_columns(row: Mapping[str, int], store: OutcomeStore) -> dict[str, Any]:
-    """Every metric as a column, by name."""
+    """Column of each metric, by name."""
     import numpy as np
 
     found: dict[str, Any] = {}

@@ -1,6 +1,7 @@
-"""Summary of a sweep, as plain data: ``summary.json``, ``--json``, and what its report shows.
+"""Summary of a sweep as plain data, for ``summary.json``, ``--json`` and the report.
 
-The same points give the same bytes, whoever ran them, and however often they were interrupted.
+The same points give the same bytes, whichever workers ran them and however often they were
+interrupted.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ Ranking = tuple[tuple[SweepTrial, Mapping[str, Any]], ...]
 
 @dataclass(frozen=True)
 class Swept:
-    """Trials of a sweep.
+    """Results of a sweep.
 
     Parameters
     ----------
     scenario : Scenario
-    sampler : who chose the points, in full
-    base : the scenario as it stands
-    trials : each point once, in the order in which it was asked for
-    asked : how many were, some of them more than once
-    ranking : the best of them, where they are to be ranked
+    sampler : full name of the sampler that chose the points
+    base : the scenario without changes
+    trials : each distinct point once, in the order of the method
+    asked : number of points that the method returned, including repeated ones
+    ranking : best points in order, if they are to be ranked
     """
 
     scenario: Scenario
@@ -46,7 +47,7 @@ class Swept:
     ranking: Ranking = ()
 
     def summary(self) -> dict[str, Any]:
-        """As plain data: what ``foretrace sweep --json`` prints."""
+        """Summary as plain data, as ``foretrace sweep --json`` prints it."""
         return sweep_summary(self)
 
     def frame(self) -> Any:
@@ -67,7 +68,7 @@ class Swept:
         return Plots("sweep", SweepShown(self.summary(), run))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """HTML for notebooks."""
         from html import escape
 
         from ....reports.sweep.sweep_answer import answer_sentences
@@ -77,18 +78,18 @@ class Swept:
 
     @property
     def failed(self) -> tuple[SweepTrial, ...]:
-        """Points that did not finish, but for plans that were refused."""
+        """Points that failed, without parallel plans that were rejected."""
         return tuple(t for t in self.trials if t.error is not None and not t.refused)
 
     @property
     def wanted(self) -> tuple[Objective, ...]:
-        """Objectives; the answer where the sweep names none."""
+        """Objectives of the sweep; by default the deciding metric."""
         section: Sweep = self.scenario.section("sweep")
         return section.optimize or (default_objective(answer_of(self.scenario)),)
 
 
 def sweep_summary(swept: Swept) -> dict[str, Any]:
-    """Summary as plain data, points in the order in which they were asked for."""
+    """Summary of a sweep as plain data, with points in the order of the method."""
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
@@ -125,7 +126,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
 
 
 def best_trials(swept: Swept) -> list[SweepTrial]:
-    """Trials that meet what is expected, by the first objective, the best first."""
+    """Points that meet all conditions, sorted by the first objective, best first."""
     first = swept.wanted[0]
     strict = [e.that for e in swept.scenario.expect if e.otherwise == "fail"]
     fit = [
@@ -137,13 +138,13 @@ def best_trials(swept: Swept) -> list[SweepTrial]:
 
 
 def _ranking_rows(swept: Swept) -> list[dict[str, Any]]:
-    """The best points with their place among all, and how far each is behind."""
+    """Ranked points with their index among all points, and their differences."""
     place = {t.key: i for i, t in enumerate(swept.trials)}
     return [{"point": place[t.key], **found} for t, found in swept.ranking]
 
 
 def _tried_values(section: Sweep, trials: Sequence[SweepTrial]) -> dict[str, Any]:
-    """Values by setting: those that vary, and those that the method chose."""
+    """Values of each setting: those in ``vary``, and those that the method chose."""
     said = {
         paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
         for paths, v in section.vary.items()
@@ -157,12 +158,12 @@ def _tried_values(section: Sweep, trials: Sequence[SweepTrial]) -> dict[str, Any
 
 
 def _in_order(values: list[Any]) -> list[Any]:
-    """Numbers by size, words as they came."""
+    """Numbers sorted, other values in their order."""
     return sorted(values) if all(isinstance(v, int | float) for v in values) else values
 
 
 def default_objective(answer: StudyAnswer) -> Objective:
-    """Objective where the sweep names none: the answer."""
+    """Objective of a sweep that names none: the deciding metric."""
     return Objective(answer.metric, answer.unit, answer.sign)
 
 
@@ -188,7 +189,7 @@ NAN = float("nan")
 
 
 def _is_straddled(that: Condition, trial: SweepTrial) -> bool:
-    """True where the limit of a condition lies within the interval of its metric."""
+    """True if the limit of a condition lies inside the interval of its metric."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
@@ -196,7 +197,7 @@ def _is_straddled(that: Condition, trial: SweepTrial) -> bool:
 def _best_rows(
     trials: Sequence[SweepTrial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
 ) -> list[int]:
-    """Rows of the Pareto front among the points that meet all conditions."""
+    """Indices of the Pareto front among the points that meet all conditions."""
     fit = [
         i
         for i, (t, r) in enumerate(zip(trials, rows, strict=True))
@@ -210,7 +211,7 @@ LEAST = 5e-4  # smallest relative change that counts
 
 
 def settings_without_effect(trials: Sequence[SweepTrial], wanted: Sequence[Objective]) -> list[str]:
-    """Settings that changed no objective, wherever only they differed.
+    """Settings that changed no objective between points that differ in this setting only.
 
     A setting that never differed alone, as in a search, is not judged.
 
@@ -230,7 +231,7 @@ def settings_without_effect(trials: Sequence[SweepTrial], wanted: Sequence[Objec
 
 
 def _changes_by_setting(trials: Sequence[SweepTrial], setting: str, metric: str) -> list[float]:
-    """Relative spreads of a metric within groups of points that differ in one setting only."""
+    """Relative range of a metric within groups of points that differ in one setting only."""
     alike: dict[str, list[float]] = {}
     for t in trials:
         if metric in t.values:

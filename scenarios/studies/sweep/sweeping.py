@@ -1,4 +1,4 @@
-"""Sweep under way: points are asked for, run where they are not known yet, kept and reported."""
+"""A sweep in progress: points are chosen, run unless known, stored and reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = (  # metrics shown for every point, besides objectives and conditions
 
 @dataclass(frozen=True)
 class Shard:
-    """Part of a sweep: every ``count``-th point, from the ``number``-th on; 1 of 1 is all."""
+    """Part of a sweep: every ``count``-th point from the ``number``-th on; 1 of 1 is all."""
 
     number: int = 1
     count: int = 1
@@ -45,16 +45,16 @@ ALL = Shard()
 
 @dataclass
 class SweepInProgress:
-    """A sweep under way: what all its batches share.
+    """A sweep in progress.
 
     Parameters
     ----------
     scenario : Scenario
-    store : where outcomes are kept
-    workers : who runs points
-    progress : told of every point that is known
-    shard : which points are ours to run
-    resume : take what is kept; else run everything again
+    store : store of outcomes
+    workers : pool that runs points
+    progress : called with each finished point
+    shard : part of the points to run
+    resume : True to reuse stored outcomes
     """
 
     scenario: Scenario
@@ -86,11 +86,11 @@ class SweepInProgress:
 
     @property
     def limits(self) -> tuple[Condition, ...]:
-        """Conditions on metrics, from ``expect``, that the run of a point must meet."""
+        """Conditions of ``expect``."""
         return tuple(e.that for e in self.scenario.expect)
 
     def try_all_points(self) -> Swept:
-        """Try every point; of a shard, those that are its own."""
+        """Run every point, or those of the shard."""
         found = self.try_points([{}])
         chooser = self._method()
         start = found[0] if found else SweepTrial({}, "")
@@ -112,7 +112,7 @@ class SweepInProgress:
         return make_method(self.section, self.scenario.run.seed, strict)
 
     def _ranking(self, done: Swept) -> Ranking:
-        """The best points, in order, and how sure it is."""
+        """Best points in order, with the intervals of their differences."""
         best = best_trials(done)[: self.section.ranked]
         if len(best) < 2:
             return ()
@@ -120,7 +120,7 @@ class SweepInProgress:
         return tuple(zip(best, [{}, *found], strict=True))
 
     def try_points(self, points: Iterable[Settings]) -> list[SweepTrial]:
-        """Trials of some points, in their order; those that are not known are run."""
+        """Outcomes of points in their order; unknown ones are run."""
         tasks = [(_shown_settings(settings), self._make_task(settings)) for settings in points]
         keys = [point_key(t) for _, t in tasks]
         self.tasks |= {k: task for k, (_, task) in zip(keys, tasks, strict=True)}
@@ -137,7 +137,7 @@ class SweepInProgress:
         return [found[k] for k in keys if k in found]
 
     def _own_shard(self, keys: list[str]) -> list[str]:
-        """Keys of the points of our shard; points are dealt out like cards."""
+        """Keys of the points of this shard; points are assigned in turn."""
         first, self.asked = self.asked, self.asked + len(keys)
         count, number = self.shard.count, self.shard.number
         return [k for i, k in enumerate(keys, first) if i % count + 1 == number]
@@ -174,7 +174,7 @@ class SweepInProgress:
 
 
 def _shown_settings(settings: Settings) -> Settings:
-    """Settings as tables show them: values that settings take together are one text."""
+    """Settings as tables show them: values of settings that vary together are one text."""
     return {
         paths: ", ".join(map(str, v)) if isinstance(v, list | tuple) else v
         for paths, v in settings.items()

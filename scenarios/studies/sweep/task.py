@@ -1,4 +1,4 @@
-"""A point as a plain dict, and the one function that runs it, wherever it is."""
+"""A point as a plain dict, and the function that runs it on any worker."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ UNHEARD = ("workers", "time_limit", "memory")  # settings of ``run`` that change
 
 
 def shared_task_part(scenario: Scenario) -> Task:
-    """Shared part of all points of a scenario: all that can change their answer.
+    """Part of the task that all points of a scenario share: all that can change their results.
 
     Parameters
     ----------
-    scenario : any variant is left out; what its conditions are is no matter of a point
+    scenario : scenario; its variants and conditions are ignored
     """
     from importlib.metadata import version
 
@@ -59,9 +59,9 @@ def make_task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ..
 
     Parameters
     ----------
-    shared : from ``shared_task_part``
-    settings : by dotted path
-    wanted : metrics of single components to keep; those of kinds are kept anyway
+    shared : result of ``shared_task_part``
+    settings : values by dotted path
+    wanted : metrics of single components to keep; those of kinds are always kept
     """
     named = {
         k: content_digest(v)
@@ -73,7 +73,7 @@ def make_task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ..
 
 
 def point_key(point: Task) -> str:
-    """Key of a point: a hash of all that can change its answer.
+    """Key of a point: hash of all that can change its result.
 
     >>> point_key({"set": {"a": 1, "b": 2}}) == point_key({"set": {"b": 2, "a": 1}})
     True
@@ -88,11 +88,11 @@ def digest_of(value: Plain) -> str:
 
 
 def evaluate_point(point: Task) -> Outcome:
-    """Run one point; an error in it becomes its outcome.
+    """Run one point; an error becomes part of its outcome.
 
     Parameters
     ----------
-    point : from ``make_task``; a plain dict, so that it can be sent anywhere
+    point : task from ``make_task``, a plain dict that can be sent to any worker
 
     Returns
     -------
@@ -110,7 +110,7 @@ def evaluate_point(point: Task) -> Outcome:
 
 
 def poison_outcome(point: Task) -> Outcome:
-    """The outcome of a point that killed every worker that it was given to.
+    """Outcome of a point that killed every worker that ran it.
 
     >>> poison_outcome({"set": {"a": 1}})["error"]["kind"]
     'Poisonous'
@@ -148,11 +148,11 @@ def _outcome_of_point(point: Task) -> Outcome:
 
 
 def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -> Variant:
-    """Variant of a point; what points have in common is built once in a process.
+    """Variant of a point; parts that points have in common are cached in each process.
 
     Parameters
     ----------
-    settings : more of them, laid over those of the point
+    settings : further settings, which override those of the point
     """
     from ...config.loader import with_overrides
     from ..variants.variants import build_variant
@@ -165,7 +165,7 @@ def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -
 
 
 def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
-    """Results without the metrics of single components, unless they are asked for."""
+    """Results without the metrics of single components, except wanted ones."""
     from dataclasses import replace
 
     parts = {c.name for c in done.point.simulation.system.components}
@@ -188,17 +188,17 @@ _works: dict[str, BuiltGraphs] = {}
 
 
 def cached_graphs(scenario: Scenario, system: System, files: Mapping[str, str]) -> BuiltGraphs:
-    """The graphs of a scenario and how their ops vary, built and read once in a process.
+    """Graphs of a scenario with their variation, built and read once per process.
 
     Parameters
     ----------
-    system : its machine
-    files : what is in those that the point names, by setting
+    system : system of the scenario
+    files : digest of the content of each file that the point names, by setting
 
     Raises
     ------
     ScenarioError
-        The files are not those that the point was made of.
+        A file differs from the one of the point.
     """
     from ..building.jobs import files_of, graph_inputs
     from ..variants.variant import BuiltGraphs

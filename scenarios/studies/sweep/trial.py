@@ -1,4 +1,4 @@
-"""One point that was tried."""
+"""One point of a sweep with its outcome."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .task import Settings
 
 @dataclass(frozen=True)
 class SweepTrial:
-    """One point that was tried, with as much of its outcome as is shown.
+    """One point of a sweep, with the shown part of its outcome.
 
     Parameters
     ----------
-    settings : by key of ``vary``; empty for the scenario as it stands
-    key : of the point
-    values : SI, by metric and statistic
-    intervals : of those that have one
+    settings : values by key of ``vary``; empty for the scenario itself
+    key : key of the point
+    values : metric values in SI, by metric and statistic
+    intervals : intervals of the metrics that have one
     error : kind and message; None for a point that finished
-    cached : was it known before
-    varies : may its replicas differ
+    cached : True if the outcome was known before
+    varies : True if its replicas may differ
     """
 
     settings: Settings
@@ -35,5 +35,5 @@ class SweepTrial:
 
     @property
     def refused(self) -> bool:
-        """Whether it is a parallel plan that breaks a rule or does not fit."""
+        """True if the point is a parallel plan that breaks a rule or does not fit into memory."""
         return self.error is not None and self.error["kind"] == PlanError.__name__

@@ -1,4 +1,4 @@
-"""The number that decides: which it is, whose, and its value in a run."""
+"""The deciding metric of a study: which one it is, and its value in a run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class StudyAnswer:
 
     Parameters
     ----------
-    job : whose it is; "" of the whole run
-    metric : as the tables of a run name it: ``iteration_time.p50``, ``a.ttft.p99``
-    unit : of it, SI
+    job : job that it belongs to; "" for the complete run
+    metric : name with statistic, such as ``iteration_time.p50`` or ``a.ttft.p99``
+    unit : SI unit
     better : ``lower`` or ``higher``
-    period : what the job calls one of its repetitions, if the answer is the time of one; else ""
+    period : name of a repetition of the job, if the metric is the time of one; else ""
     """
 
     job: str
@@ -44,36 +44,36 @@ class StudyAnswer:
     period: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """Plain data, as in ``summary.json``."""
+        """Plain dictionary, as in ``summary.json``."""
         return {k: v for k, v in asdict(self).items() if v or k != "period"}
 
     @property
     def sign(self) -> int:
-        """1 where lower is better, -1 where higher is."""
+        """1 if lower is better, -1 if higher is better."""
         return -1 if self.better == "higher" else 1
 
     @property
     def sample(self) -> str:
-        """Name of the samples that it is a statistic of."""
+        """Name of the samples from which the metric is computed."""
         return self.metric.removesuffix(f".{self.statistic}")
 
     @property
     def statistic(self) -> str:
-        """Its statistic; "" of a single number."""
+        """Statistic of the metric; "" for a single value."""
         return statistic_of_metric(self.metric)
 
     @property
     def needs_rows(self) -> bool:
-        """Whether it is of windows over the run, which are told from one row per op."""
+        """True if the metric is computed over time windows, which needs one row per op."""
         return self.sample.rpartition(".")[2] in OF_WINDOWS
 
     def of(self, samples: Mapping[str, Samples]) -> float:
-        """Value in a run.
+        """Value of the metric in a run.
 
         Raises
         ------
         ScenarioError
-            The run has no such number.
+            The run has no samples of it.
         """
         if self.metric in samples:
             return statistic_of(samples[self.metric], "")
@@ -87,7 +87,7 @@ class StudyAnswer:
 
 
 def statistic_of_metric(metric: str) -> str:
-    """The statistic that a metric's full name ends in; "" for none.
+    """Statistic at the end of a metric name; "" for none.
 
     >>> statistic_of_metric("a.ttft.p99.9"), statistic_of_metric("makespan")
     ('p99.9', '')
@@ -98,12 +98,12 @@ def statistic_of_metric(metric: str) -> str:
 
 
 def answer_of(scenario: Scenario) -> StudyAnswer:
-    """Number that ``answer`` names, else the headline of the first job.
+    """Deciding metric of a scenario: that of ``answer``, else the headline of the first job.
 
     Raises
     ------
     ScenarioError
-        No job has such a metric, or its direction is unknown.
+        No job has the metric, or its direction is unknown.
     """
     works = workloads_of(scenario)
     said: Any = scenario.section("answer")
@@ -115,7 +115,7 @@ def answer_of(scenario: Scenario) -> StudyAnswer:
 
 
 def usual_trace_answer() -> StudyAnswer:
-    """Answer of a trace.
+    """Default deciding metric of a trace.
 
     >>> usual_trace_answer().metric
     'iteration_time.p50'
@@ -156,7 +156,7 @@ def _study_answer(works: Mapping[str, Workload], metric: str, better: str) -> St
 
 
 def _jobs_with_metric(works: Mapping[str, Workload], metric: str) -> str:
-    """Jobs that have a metric, where it was asked of none of them."""
+    """Hint that names a job with the metric, for a metric without a job; "" for none."""
     names = metric, metric.rpartition(".")[0]
     having = [job for job, w in works.items() if any(m.fits(n) for m in w.metrics for n in names)]
     return f"; name the job: {having[0]}.{metric}" if having and len(works) > 1 else ""

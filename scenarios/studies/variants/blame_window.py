@@ -1,7 +1,7 @@
-"""The window of a job without periods in which it is said who is to blame.
+"""Time window to which blame is limited, for a job without periods.
 
-By default it lies around the slowest percent of its headline: from when each of those began to be
-late, which for a time is the time itself before it was told.
+It covers the slowest percent of the headline's samples: each from the moment it became late, which
+for a time is its value before the moment it was emitted.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SLOWEST = 1.0  # percentage of the answer's samples that the window covers
 
 @dataclass(frozen=True)
 class BlameWindow:
-    """Disjoint spans of a run (ticks), ascending, to which blame and timeline are limited.
+    """Disjoint, ascending time spans of a run to which blame and timeline are limited.
 
     Parameters
     ----------
-    spans : (first tick, last tick)
-    samples : of the answer that lie in it
-    worst : number of the span that holds the slowest
+    spans : (first tick, last tick) of each span
+    samples : number of samples of the answer inside
+    worst : index of the span with the slowest sample
     """
 
     spans: tuple[tuple[int, int], ...]
@@ -35,7 +35,7 @@ class BlameWindow:
     worst: int = 0
 
     def blame(self, whole: Blame) -> dict[str, float]:
-        """Seconds of the critical path inside the window by component charged, largest first."""
+        """Seconds of the critical path inside the window by component, largest first."""
         found: dict[str, int] = {}
         for c in whole.path:
             ticks = sum(max(0, min(b, c.end) - max(a, c.start)) for a, b in self.spans)
@@ -45,14 +45,14 @@ class BlameWindow:
         return {who: float(seconds(ticks, whole.tick)) for who, ticks in ordered}
 
     def to_dict(self, tick: Seconds) -> dict[str, Any]:
-        """Plain data, as in ``summary.json``, s."""
+        """Plain dictionary with times in s, as in ``summary.json``."""
         first, last = (float(seconds(t, tick)) for t in self.spans[self.worst])
         total = float(seconds(sum(b - a for a, b in self.spans), tick))
         return {"first": first, "last": last, "samples": self.samples, "length": total}
 
 
 def blame_window(point: Variant, result: Result) -> BlameWindow | None:
-    """The window of a point's answer; None where its job has periods, or it was not emitted."""
+    """Window of a variant's answer; None for a job with periods, or if it was not emitted."""
     answer = point.answer
     if answer.period or answer.job not in result.jobs or len(result.jobs) > 1:
         return None
@@ -74,7 +74,7 @@ def blame_window(point: Variant, result: Result) -> BlameWindow | None:
 
 
 def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Spans that meet as one.
+    """Merge overlapping spans.
 
     >>> _join_spans([(5, 9), (0, 3), (2, 4)])
     ((0, 4), (5, 9))

@@ -1,4 +1,4 @@
-"""One variant of a scenario, built from what is described alone."""
+"""One variant of a scenario, built from its description only, without a measured step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Machine = tuple[System, Mapping[str, Backend]]
 
 
 def build_machine(scenario: Scenario) -> Machine:
-    """The machine of a scenario."""
+    """System of a scenario, and its backends by component name."""
     made = build_system(scenario)
     return made, build_backends(scenario, made)
 
@@ -33,12 +33,12 @@ def build_machine(scenario: Scenario) -> Machine:
 def build_blind_variant(
     scenario: Scenario, built: BuiltGraphs | None = None, machine: Machine | None = None
 ) -> Variant:
-    """Build one variant, without what a measured step says of it.
+    """Build one variant without calibration on a measured step.
 
     Parameters
     ----------
-    built : its graphs, where they were built before
-    machine : its components and their backends, likewise
+    built : its graphs, if built already
+    machine : its system and backends, if built already
     """
     price_per_second(scenario)  # before anything runs: it may lack a size or a switch
     made, bound = build_machine(scenario) if machine is None else machine
@@ -63,14 +63,14 @@ def build_blind_variant(
 
 
 def _only_job_holds_memory(scenario: Scenario, system: System) -> bool:
-    """Whether its only job holds of the memory of its GPUs, and so is no graph alone."""
+    """True if a job holds GPU memory, so that its graph alone is not enough to run it."""
     kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
     counted = any(part.capacity is not None and part.role == "memory" for part in system.components)
     return counted and any(kind.holds is not Workload.holds for kind in kinds)
 
 
 def _memory_left(scenario: Scenario, built: BuiltGraphs, steered: bool) -> Bytes | None:
-    """Memory for what processes submit, beside the run itself; of no process, for all of it."""
+    """Memory in B for graphs that processes submit; without processes, for the complete run."""
     most = usable_memory(scenario.run.memory)
     if not steered:
         return most

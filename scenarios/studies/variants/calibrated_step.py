@@ -1,4 +1,4 @@
-"""A calibrated step: what was measured, and the one factor on GPU times that it asks for."""
+"""Calibration on a measured step: one factor on all op times on GPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepCalibration:
-    """A measured step, and the factor on the times of ops on GPUs that it asks for.
+    """A measured step, and the factor on GPU op times that reproduces it.
 
     Parameters
     ----------
-    measured, blind : s of the step, as measured and as predicted without the factor
-    where : on what it was measured, as text
-    factor : on the times of all ops on GPUs
-    reference : the run that the measurement is of, calibrated
+    measured, blind : step time in s, as measured and as predicted without the factor
+    where : description of the measurement setup
+    factor : factor on the times of all ops on GPUs
+    reference : calibrated variant with the settings of the measurement
     """
 
     measured: float
@@ -31,11 +31,11 @@ class StepCalibration:
     reference: Variant
 
     def apply_to(self, simulation: Simulation) -> Simulation:
-        """Simulation with the factor on its GPUs."""
+        """Simulation with the factor applied to its GPUs."""
         return with_scaled_gpu_times(simulation, self.factor)
 
     def text(self) -> str:
-        """Where the one constant comes from, as text."""
+        """Description of the factor and its origin."""
         return (
             f"times of all ops on GPUs x {self.factor:.3g}, one constant, from one measured step "
             f"({self.measured:.4g} s, {self.where}; blind it was {self.blind:.4g} s)"
@@ -43,7 +43,7 @@ class StepCalibration:
 
 
 def with_scaled_gpu_times(simulation: Simulation, factor: float) -> Simulation:
-    """Simulation whose GPUs take so many times as long."""
+    """Simulation in which ops on GPUs take ``factor`` times as long."""
     system = simulation.system
     gpus = [system.number(name) for name in system.gpus]
     return scale_components(simulation, gpus, 1 / factor)

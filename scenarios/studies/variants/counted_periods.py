@@ -1,4 +1,4 @@
-"""Periods of a graph, and whether any is left to count, before anything runs."""
+"""Number of periods of a graph, and a check that some remain after the warm-up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def number_of_periods(graph: Graph) -> int:
-    """Number of periods that ops of a graph are in; 0 where they are in none.
+    """Number of different periods of the ops of a graph; 0 for none.
 
     >>> from foretrace.sim.facts.graph import Builder
     >>> from foretrace.sim.facts.ops import Kind

@@ -1,4 +1,4 @@
-"""Threads for runs side by side: kernels and NumPy release the interpreter while they work."""
+"""Threads for concurrent runs; kernels and NumPy release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Executor = Callable[["Variant"], MapFunction]
 
 @contextmanager
 def point_map_function(threads: int | None = None) -> Iterator[Executor]:
-    """Context with the map function of a point: a thread pool's where its runs are independent.
+    """Context manager of each point's map function: a thread pool's if its runs are independent.
 
     Parameters
     ----------
-    threads : as many as there are cores unless said
+    threads : number of threads; by default one per core
 
     Examples
     --------
@@ -41,7 +41,7 @@ def point_map_function(threads: int | None = None) -> Iterator[Executor]:
 
 @contextmanager
 def load_engine_in_background(engine: str) -> Iterator[None]:
-    """Context that loads the compiled engine meanwhile, which takes as long as reading a trace."""
+    """Context manager that loads the compiled engine in a thread, while a trace is read."""
     with ThreadPoolExecutor(1) as pool:
         if engine == "core":
             pool.submit(_run_tiny_simulation)
@@ -58,7 +58,7 @@ def _run_tiny_simulation() -> None:
 
 
 def runs_may_overlap(point: Variant, threads: int) -> bool:
-    """True where runs of a point may go on at once: none asks a device, and memory suffices."""
+    """True if runs of a point may be concurrent: no device is used, and memory suffices."""
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()
     )

@@ -1,4 +1,4 @@
-"""Protocol of ``map``: the builtin, or that of a pool of threads; and one that counts."""
+"""Protocol of ``map``-like functions, and a counter of the simulations that they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MapFunction(Protocol):
     """Function like ``map``, possibly parallel: applies a function to items, results in order."""
 
     def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
-        """The answer for each item."""
+        """Apply a function to each item."""
 
 
 Counted = Callable[[int, int], None]
@@ -22,12 +22,12 @@ Counted = Callable[[int, int], None]
 
 
 class SimulationCounter:
-    """Counter of the simulations that map functions have done.
+    """Counter of the simulations run by map functions.
 
     Parameters
     ----------
-    expected : about how many there will be
-    counted : told after each
+    expected : approximate total number
+    counted : called after each simulation with the number done and the expected total
 
     Examples
     --------
@@ -45,11 +45,11 @@ class SimulationCounter:
         self._lock = Lock()  # threads count, each its own
 
     def expect(self, more: int) -> None:
-        """Expect so many more than are done: a search knows what is left of it."""
+        """Set the number of further simulations to expect."""
         self.expected = self.done + more
 
     def over(self, map_function: MapFunction) -> MapFunction:
-        """A map function that counts each answer."""
+        """Wrap a map function so that each call of its function is counted."""
 
         def counting(do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
             def done(item: A) -> B:

@@ -1,7 +1,6 @@
-"""Preflight: ops that a model would refuse, all of them, before anything is simulated.
+"""Preflight check: all ops that a model cannot time, found before anything is simulated.
 
-An op without flop cannot be answered by a roofline; which ops a trace has, and what is known of
-each, is only seen when it is read.
+For example, a roofline cannot time an op without a flop count.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def unanswerable_op_problems(point: Variant) -> Iterator[Problem]:
 
 
 def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
-    """Shares of the links of a variant's chains, by kind of component; empty without chains."""
+    """Fraction of time per backend of a variant's chains, by kind of component; {} for none."""
     if devices_drive_run(point.scenario) or not any(
         map(has_chain, point.simulation.distinct_backends)
     ):
@@ -56,7 +55,7 @@ def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
 
 
 def known_graphs(point: Variant) -> list[Graph]:
-    """Graphs of a point that are known before it runs, placed, its backends opened."""
+    """Placed graphs of a variant that are known before the run; also opens its backends."""
     _open_backends(point)
     return _known_placed_graphs(point)
 
@@ -68,12 +67,12 @@ def _open_backends(point: Variant) -> None:
 
 
 def _known_placed_graphs(point: Variant) -> list[Graph]:
-    """Graphs that are known before the run, placed."""
+    """Placed graphs that are known before the run."""
     return [point.graph] if point.graph is not None else _placed_graphs(point)
 
 
 def _placed_graphs(point: Variant) -> list[Graph]:
-    """The graphs of several jobs, each on components that it could have."""
+    """Graphs of several jobs, each placed on components that it could get."""
     system, found = point.simulation.system, []
     pools = pools_of(point.scenario, system)
     for name, graph in point.built.graphs.items():
@@ -86,7 +85,7 @@ def _placed_graphs(point: Variant) -> list[Graph]:
 
 
 def _split_message(why: str) -> tuple[str, str]:
-    """The op of a message, and what is wrong with it.
+    """Split a message into the op that it names and the cause.
 
     >>> _split_message("op 3 (compute:mm): flop are unknown")
     ('op 3 (compute:mm)', ': flop are unknown')

@@ -1,4 +1,4 @@
-"""Jobs of a scenario as a run takes them: prepared, steered, waiting for components."""
+"""Jobs of a scenario prepared for a run: with processes, waiting for components."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class PreparedWorkload(Workload):
-    """Workload of a scenario whose graph is cached, joined with the processes that steer it.
+    """Workload with a cached graph, combined with the processes of its job.
 
     Parameters
     ----------
     of : Workload
     graph : Graph or None
-        That it starts; None where it is a process.
+        Graph that it starts; None for a process.
     steering : sequence of Choice
-        Processes beside it.
+        Processes that run next to it.
     edit : function or None
-        What becomes of each graph that it submits.
+        Function applied to each graph that it submits.
     ranks : names of components, or None
-        Of each rank, where they are not those of its pool in order.
+        Component of each rank; None for those of its pool in order.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class PreparedWorkload(Workload):
 
     @property
     def needs(self) -> Needs:
-        """Needs of the workload."""
+        """Needs of the wrapped workload."""
         return self.of.needs
 
     def start(self, job: Job) -> Graph | Process:
-        """Its graph, or its process with those that steer it."""
+        """Its graph or process, combined with the processes of the job."""
         found = self.of.start(job) if self.graph is None else self.graph
         if not self.steering:
             return found
@@ -73,14 +73,14 @@ class PreparedWorkload(Workload):
         return steered
 
     def holds(self, job: Job, system: System) -> Mapping[str, int]:
-        """Amounts of capacities that the workload holds, where its ranks are."""
+        """Capacity that the workload holds, by component name."""
         if self.ranks is not None:
             pool = next(iter(self.needs.pools))
             job = Job(job.name, self.of, {**job.on, pool: self.ranks})
         return self.of.holds(job, system)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
-        """Samples by metric, as the workload measures them."""
+        """Samples by metric, measured by the wrapped workload."""
         return self.of.measure(result)
 
 
@@ -90,8 +90,8 @@ class WaitingJob:
 
     Parameters
     ----------
-    job : its workload and when it arrives
-    pools : names of components, or how many, by pool
+    job : job with its workload and arrival time
+    pools : component names, or a count, by pool
     """
 
     job: Job
@@ -100,19 +100,19 @@ class WaitingJob:
 
 @dataclass(frozen=True)
 class JobDispatcher:
-    """A process that starts jobs when what they wait for is free: first come, first served.
+    """Process that starts waiting jobs when their components are free, first come, first served.
 
     Parameters
     ----------
-    waiting : jobs, in the order of the file
-    taken : components that other jobs have by name, which it does not hand out
+    waiting : jobs in file order
+    taken : components that other jobs have by name and that are never assigned
     """
 
     waiting: Sequence[WaitingJob]
     taken: frozenset[str] = frozenset()
 
     def __call__(self, sim: Running) -> Steps:
-        """Start each job when it fits, and hand on what it had when it is done."""
+        """Start each job when it fits, and release its components when it ends."""
         kinds = sorted({kind for one in self.waiting for _, kind, _ in _counted_pools(one)})
         stores = {kind: Allocator(sim, self._pool_components(kind, sim.system)) for kind in kinds}
         order = sorted(self.waiting, key=lambda one: one.job.arrives)
@@ -138,6 +138,6 @@ class JobDispatcher:
 
 
 def _counted_pools(waiting: WaitingJob) -> list[tuple[str, str, int]]:
-    """Pools of which a number is asked: name, kind and number."""
+    """Name, kind and count of each pool that is given as a count."""
     needs = waiting.job.workload.needs.pools
     return [(pool, needs[pool].kind, n) for pool, n in waiting.pools.items() if isinstance(n, int)]

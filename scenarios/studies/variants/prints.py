@@ -1,6 +1,7 @@
-"""Prints of processes, apart from the answer: those of a variant's first simulation are kept.
+"""Prints of processes, kept separate from the answer.
 
-A process runs in every simulation of a variant, some 17 times, and would print as often.
+A process runs in every simulation of a variant (about 17 times); only the prints of the first
+simulation are kept.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import TextIO
 
 
 class CapturedPrints(io.TextIOBase):
-    """Standard output of a study: what simulations print goes elsewhere, all else through.
+    """Standard output that captures the prints of simulations and passes on all other text.
 
     Parameters
     ----------
-    through : what is printed outside of simulations
-    shown : every simulation's prints too; None for nowhere
+    through : stream for text printed outside of simulations
+    shown : stream that also receives the prints of every simulation; None for none
 
     Examples
     --------
@@ -39,12 +40,12 @@ class CapturedPrints(io.TextIOBase):
 
     @property
     def texts(self) -> Mapping[str, str]:
-        """What the first simulation of each variant printed, where it did."""
+        """Text printed by the first simulation of each variant, by variant, if any."""
         return {name: text for name, kept in self._first.items() if (text := kept.getvalue())}
 
     @contextmanager
     def of_simulation(self, variant: str) -> Iterator[None]:
-        """Context of one simulation of a variant, on its thread; the first is kept."""
+        """Context manager for a simulation of a variant on this thread; captures the first."""
         first = variant not in self._first
         kept = [self._first.setdefault(variant, io.StringIO())] if first else []
         self._thread.outputs = [*kept, *([] if self._shown is None else [self._shown])]
@@ -54,19 +55,19 @@ class CapturedPrints(io.TextIOBase):
             del self._thread.outputs
 
     def write(self, text: str) -> int:
-        """Write to where the prints of this thread go."""
+        """Write to the stream that the current thread prints to."""
         for output in getattr(self._thread, "outputs", (self._through,)):
             output.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush what is behind it."""
+        """Flush the underlying stream."""
         self._through.flush()
 
 
 @contextmanager
 def capture_prints(shown: TextIO | None = None) -> Iterator[CapturedPrints]:
-    """Context in which what simulations print is kept apart; a run that fails shows it on stderr.
+    """Context manager that captures the prints of simulations; a failed run shows them on stderr.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def capture_prints(shown: TextIO | None = None) -> Iterator[CapturedPrints]:
 
 @contextmanager
 def prints_of_simulation(variant: str) -> Iterator[None]:
-    """Context of one simulation, whose prints are kept apart within a study."""
+    """Context manager for one simulation, whose prints are captured within a study."""
     if not isinstance(sys.stdout, CapturedPrints):
         yield
         return

@@ -1,4 +1,4 @@
-"""Processes before a run: each is made, and what it may touch is looked up in the machine."""
+"""Check of processes before a run: each is constructed, and its components are looked up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a profiler added to recorded times: told, or asked for, where they predict something else.
+"""Profiler overhead in recorded times: it must be declared if the times predict something else.
 
-Times under a profiler are others than those that a planned machine will have (up to 6 % longer in
-the recordings that come along), so that a prediction from them is wrong by as much.
+Times under a profiler are up to 6 % longer in the bundled recordings; a prediction from them is
+wrong by as much.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ CURE = (
 
 
 def require_declared_overhead(points: Iterable[Variant]) -> None:
-    """Warn of predictions from times under a profiler of which nobody says what it added.
+    """Warn about predictions from profiled times without a declared profiler overhead.
 
     Raises
     ------
     InvalidScenarioError
-        They are held against what was measured (``ablations.headline.measured``).
+        The predictions are compared with measurements (``ablations.headline.measured``).
     """
     told: set[str] = set()
     for point in points:
@@ -46,13 +46,13 @@ def require_declared_overhead(points: Iterable[Variant]) -> None:
 
 
 def _claims_accuracy(point: Variant) -> bool:
-    """Whether its scenario holds answers against what was measured."""
+    """True if the scenario compares its answer with a measurement."""
     said = point.scenario.section("ablations")
     return said is not None and bool(said.headline.measured)
 
 
 def _undeclared(point: Variant) -> Iterator[tuple[str, str]]:
-    """Jobs whose recorded times predict something else, as a profiler left them; what is said."""
+    """Job and message for each job that predicts from profiled times without an overhead."""
     for name, job in point.scenario.jobs.items():
         graph = point.built.graphs.get(name)
         if graph is None or job.workload.type != "trace" or not graph.facts.get("timed", True):
@@ -65,7 +65,7 @@ def _undeclared(point: Variant) -> Iterator[tuple[str, str]]:
 
 
 def _predicts(point: Variant, section: WorkloadSection) -> str:
-    """What a recording is used for beside its own replay; "" for nothing."""
+    """What a recording predicts other than its own replay; "" for nothing."""
     if getattr(section, "scale_to", None) is not None:
         return "another plan"
     recorded = getattr(getattr(section, "recorded_on", None), "device", None)

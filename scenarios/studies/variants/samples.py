@@ -1,4 +1,4 @@
-"""Samples of every metric of one run, and what each metric is."""
+"""Samples of all metrics of one run, and the declaration of each metric."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def headline_value(point: Variant, result: Result) -> float:
 
 
 def answer_of_run(point: Variant) -> float:
-    """Value of the deciding metric in one more run, of which nothing else is needed."""
+    """Run a variant once more and return the value of the deciding metric."""
     return headline_value(point, point.run_for_answer())
 
 
 def deciding_samples(point: Variant, result: Result) -> Mapping[str, Samples]:
-    """Samples of the deciding metric (and those computed together with it), for replicas."""
+    """Samples of the deciding metric, and of metrics computed with it; for replicas."""
     answer, several = point.answer, len(point.workloads) > 1
     workload = point.workloads.get(answer.job)
     if workload is not None and not answer.sample.endswith("makespan"):
@@ -52,12 +52,12 @@ def deciding_samples(point: Variant, result: Result) -> Mapping[str, Samples]:
 
 
 def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
-    """Samples of every metric: of each of several jobs by its name and the metric's.
+    """Samples of every metric by name; with several jobs, names begin with the job.
 
     Raises
     ------
     ScenarioError
-        No period is left to count.
+        No period is left after the warm-up.
     """
     samples: dict[str, Samples] = {}
     several = len(point.workloads) > 1
@@ -88,7 +88,7 @@ PLAIN = "1"  # unit of a metric that was emitted without a unit: a number, not a
 def metric_declarations(
     point: Variant, result: Result, samples: Mapping[str, Samples]
 ) -> dict[str, Metric]:
-    """Declaration of each metric; of an undeclared one, the unit with which it was emitted."""
+    """Declaration of each metric; an undeclared one has the unit with which it was emitted."""
     metrics = {}
     for name in samples:
         job, _, own = name.partition(".")
@@ -102,7 +102,7 @@ def metric_declarations(
 
 
 def _result_of_job(result: Result, job: str) -> Result:
-    """The result of a job; the whole where it was the only one."""
+    """Result of a job; the complete result if it was the only job."""
     return result.of(job) if job in result.jobs else result
 
 
@@ -111,7 +111,7 @@ def _with_job_name(samples: Mapping[str, Samples], job: str) -> dict[str, Sample
 
 
 def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
-    """Samples that every run has, over the periods that count where there are any."""
+    """Samples of the built-in metrics, over the counted periods if there are any."""
     if not isinstance(workload, Periodic):
         return built_in_samples(result)
     try:
@@ -121,7 +121,7 @@ def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
-    """Samples that the workload measures of its job."""
+    """Samples of the metrics that the workload declares."""
     try:
         return dict(workload.measure(result))
     except ValueError as error:
@@ -141,7 +141,7 @@ def _completion_samples(point: Variant, job: str, result: Result) -> Samples:
 
 
 def _gpu_share(point: Variant, job: str) -> float:
-    """Share of the GPUs that a job has."""
+    """Fraction of the cluster's GPUs that a job has."""
     system = point.simulation.system
     needs, pools = point.workloads[job].needs.pools, pools_of(point.scenario, system)[job]
     every = len(system.gpus)
@@ -155,7 +155,7 @@ def _gpu_share(point: Variant, job: str) -> float:
 
 
 def _job_costs(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str, Samples]:
-    """Cost of one of several jobs: its share of the machine for as long as it goes on."""
+    """Cost of one of several jobs: its share of the machines for its makespan."""
     if point.price is None:
         return {}
     rate = point.price * _gpu_share(point, job)
@@ -168,7 +168,7 @@ def _job_costs(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str
 def _token_costs(
     own: Mapping[str, Samples], gpus: float, rate: MoneyRate | None
 ) -> Iterator[tuple[str, Samples]]:
-    """GPU time and cost of a million tokens, where tokens are counted."""
+    """GPU time and cost of a million tokens, if tokens are counted."""
     if "tokens_per_second" in own:
         each = float((1 / own["tokens_per_second"]).mean())
         yield "gpu_time_per_million_tokens", np.array([gpus * each * 1e6])
@@ -177,7 +177,7 @@ def _token_costs(
 
 
 def _machine_samples(point: Variant, samples: Mapping[str, Samples]) -> dict[str, Samples]:
-    """Samples of the machine: prices, power and memory."""
+    """Samples of the machine metrics: price, power and energy."""
     gpus, rate = len(point.simulation.system.gpus), point.price
     more: dict[str, Samples] = {}
     if rate is not None:
@@ -192,7 +192,7 @@ def _machine_samples(point: Variant, samples: Mapping[str, Samples]) -> dict[str
 
 
 def _full_load_watts(scenario: Scenario) -> Watts | None:
-    """Power of all GPUs at full load, W; None where it is unknown of one of them."""
+    """Power of all GPUs at full load in W; None if it is unknown for one of them."""
     cards = [(m.count, p) for m in scenario.cluster.machines() if (p := m.node.part("gpu"))]
     watts = [p.settings["power"] * (n * p.count) for n, p in cards if "power" in p.settings]
     return sum(watts) if watts and len(watts) == len(cards) else None

@@ -9,7 +9,7 @@ from ....sim.run.workload import Samples
 
 
 def statistic_of(samples: Samples, statistic: str) -> float:
-    """A statistic of samples; a single number is itself.
+    """Statistic of samples; "" returns the maximum, which is the value itself for a single sample.
 
     >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
     (2.0, 4.0)
@@ -18,7 +18,7 @@ def statistic_of(samples: Samples, statistic: str) -> float:
 
 
 def statistic_along_last_axis(samples: Samples, statistic: str) -> Samples:
-    """A statistic along the last axis."""
+    """Statistic of samples along the last axis of an array."""
     percentile = PERCENTILE.fullmatch(statistic)
     if percentile:
         return np.asarray(np.percentile(samples, float(percentile[1]), axis=-1))

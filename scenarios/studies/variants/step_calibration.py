@@ -1,7 +1,7 @@
-"""Calibration on one's own measured step: one factor on the times of all ops on GPUs.
+"""Calibration on your own measured step: one factor on the times of all ops on GPUs.
 
-The factor is that with which the run, with the settings of the measurement, takes what was
-measured.  It is one constant: what the network and the plan add is predicted as before.
+The factor is chosen so that a run with the settings of the measurement takes the measured time.
+Effects of the network and of the parallel plan are predicted as before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PLACE = "workload.measured"
 
 
 def measured_step(scenario: Scenario) -> MeasuredStep | None:
-    """The measured step of a scenario; None for none.
+    """Measured step of a scenario; None for none.
 
     Raises
     ------
@@ -55,17 +55,17 @@ def measured_step(scenario: Scenario) -> MeasuredStep | None:
 
 
 def calibration_of(scenario: Scenario, base: Scenario | None = None) -> StepCalibration | None:
-    """Calibration of a scenario; None where no step was measured.
+    """Calibration of a scenario; None if no step was measured.
 
     Parameters
     ----------
-    base : over which the settings of the measurement are laid; the scenario itself, without what a
-        sweep set, unless said
+    base : scenario to which the settings of the measurement are applied; by default the scenario
+        itself without the settings of a sweep
 
     Raises
     ------
     ScenarioError
-        The factor is of other GPUs, or of none: no time on them gives what was measured.
+        The measurement is of other GPUs, or no factor reproduces the measured time.
     """
     step = measured_step(scenario)
     if step is None:
@@ -79,7 +79,7 @@ def calibration_of(scenario: Scenario, base: Scenario | None = None) -> StepCali
 
 
 def _require_same_gpus(scenario: Scenario, reference: Scenario) -> None:
-    """Refuse a factor that was found on other GPUs, or of what another backend answers."""
+    """Raise an error if the factor was found on other GPUs or with other backends."""
     gpu, measured = scenario.cluster.gpu(), reference.cluster.gpu()
     for what, same in (
         (
@@ -108,12 +108,12 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
 
 
 def _factor(reference: Variant, measured: float) -> tuple[float, float]:
-    """Factor on the times of ops on GPUs with which a run takes so long, and its time without.
+    """Factor on GPU op times that gives the measured step time, and the step time without it.
 
     Raises
     ------
     ScenarioError
-        What is not on GPUs takes as long alone, or GPUs matter too little.
+        The time without GPU ops is too long, or GPU ops matter too little.
     """
 
     def step_time(factor: float) -> float:
@@ -142,18 +142,18 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
 
 
 def _headline(point: Variant) -> float:
-    """Headline of a run's only job: what was measured."""
+    """Headline value of a run's only job, which is the measured quantity."""
     (workload,) = point.workloads.values()
     name, _, statistic = workload.headline.rpartition(".")
     return float(statistic_of(samples_of(point, point.run_for_answer())[name], statistic))
 
 
 def calibration_facts(point: Variant, blind: float) -> Mapping[str, Any]:
-    """What a calibration is, and the answer without it, as plain data.
+    """Facts about a calibration, and the answer without it, as plain data.
 
     Parameters
     ----------
-    blind : the answer without it
+    blind : answer without calibration
     """
     found = point.calibration
     if found is None:

@@ -59,12 +59,12 @@ LARGE = 50_000  # ops of a template from which timing op by op costs 0.1 s of ev
 
 @dataclass(frozen=True)
 class StepVariation:
-    """Variation of recorded ops from step to step; variants share it.
+    """Variation of recorded op durations from step to step; shared by variants.
 
     Parameters
     ----------
-    ops : with the durations of the recording; None of a template without any, which varies in none
-    starts : of each process start that was recorded beside it, (n,) s of its steps
+    ops : ops with recorded durations; None for a template without recorded durations
+    starts : step times in s of each recorded process start, shape (n,) each
     """
 
     ops: Ops | None
@@ -72,53 +72,53 @@ class StepVariation:
 
     @classmethod
     def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
-        """Variation of a workload's graph and the process starts of its recording."""
+        """Variation of a workload's graph, with the process starts of its recording."""
         starts = process_starts_of(section)
         own = None if _is_template_without_durations(graph) else graph.ops
         return cls(own, tuple(starts.steps) if starts else ())
 
     def with_typical_durations(self, graph: Graph) -> Graph:
-        """The graph with every op as long as it typically is."""
+        """Graph in which every op has its typical duration."""
         if self.ops is None:
             return graph
         return graph.with_ops(graph.ops.replace(duration=self.typical))
 
     @cached_property
     def typical(self) -> NDArray[np.float64]:
-        """(n,) s: how long each op typically is."""
+        """Typical duration of each op in s, shape (n,)."""
         return np.empty(0) if self.ops is None else typical_durations(self.ops)
 
     @property
     def known(self) -> bool:
-        """Whether there is any variation."""
+        """True if the recording shows any variation."""
         return self.ops is not None and jitter_recorded(self.ops)
 
     @cached_property
     def spread(self) -> Spread | None:
-        """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
+        """Quantiles of recorded over typical durations; None with fewer than two steps."""
         return None if self.ops is None else jitter_spread(self.ops, self.starts)
 
 
 def runs_as_template(graph: Graph, scenario: Scenario) -> bool:
-    """Whether a scenario asks for a graph's run as a template, not written out."""
+    """True if a scenario runs a graph as a template, without expanding it."""
     steered = any(job.processes for job in scenario.jobs.values())
     return scenario.run.engine == "core" and not steered and runs_as_spmd(graph, scenario.run.keep)
 
 
 def _is_template_without_durations(graph: Graph) -> bool:
-    """Whether a graph is a template of which nothing was recorded: it is never written out."""
+    """True if a graph is a template without recorded durations, which is never expanded."""
     of = graph.template
     return of is not None and all(np.isnan(p.ops.duration).all() for p in of.programs)
 
 
 @dataclass(frozen=True)
 class BuiltGraphs:
-    """The graphs of a variant, as far as they are known before it runs, by job.
+    """Graphs of a variant that are known before the run, by job.
 
     Parameters
     ----------
-    graphs : None of a process
-    variations : of those that are known
+    graphs : graph of each job; None for a process
+    variations : variation of each known graph
     """
 
     graphs: Mapping[str, Graph | None]
@@ -126,7 +126,7 @@ class BuiltGraphs:
 
     @classmethod
     def of(cls, scenario: Scenario, system: System | None = None) -> BuiltGraphs:
-        """Graphs of a scenario."""
+        """Build the graphs of a scenario."""
         graphs = graphs_of(scenario, system)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
         return cls(
@@ -143,19 +143,18 @@ class Variant:
     ----------
     scenario : Scenario
     graph : Graph or None
-        Of the only job, with the durations of the recording, placed on the machine; None where it
-        is a process, or there are several.
+        Placed graph of the only job with recorded durations; None for a process or several jobs.
     simulation : Simulation
     built : BuiltGraphs
         Graphs of all jobs.
     answer : Answer
-        The number that decides.
+        Deciding metric.
     coupled : Coupled or None
-        The devices that drive it, if any do.
+        Real devices that drive it; None for none.
     calibration : StepCalibration or None
-        What a measured step says of its GPUs, which is in ``simulation``.
+        Calibration on a measured step, already applied to ``simulation``.
     uncalibrated : Simulation or None
-        The simulation without that, where there is a calibration.
+        Simulation without the calibration, if there is one.
     """
 
     scenario: Scenario
@@ -174,12 +173,12 @@ class Variant:
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
-        """Workload of each job."""
+        """Workload of each job, by job name."""
         return workloads_of(self.scenario)
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """Processes of the run: parts that are down from the start, devices, and those named."""
+        """Processes of the run: failed components, real devices, and those of the scenario."""
         down = components_down_at_start(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
         named = (
@@ -190,7 +189,7 @@ class Variant:
 
     @cached_property
     def price(self) -> MoneyRate | None:
-        """USD a second for all machines; None where nothing says what things cost."""
+        """Price of all machines in USD/s; None if there are no prices."""
         return price_per_second(self.scenario)
 
     @property
@@ -200,7 +199,7 @@ class Variant:
         Raises
         ------
         ScenarioError
-            There is none before it runs.
+            There is no graph before the run.
         """
         if self.graph is None:
             raise ScenarioError(
@@ -210,31 +209,31 @@ class Variant:
         return self.graph
 
     def calibrated(self, calibration: StepCalibration | None) -> Variant:
-        """Variant with the factor of a measured step on its GPUs; itself where there is none."""
+        """Variant with a calibration applied to its GPUs; unchanged for None."""
         if calibration is None:
             return self
         made = self.with_simulation(calibration.apply_to(self.simulation))
         return replace(made, calibration=calibration, uncalibrated=self.simulation)
 
     def with_simulation(self, simulation: Simulation) -> Variant:
-        """Variant with another simulation of the same components (for sensitivity runs)."""
+        """Variant with another simulation of the same components, for sensitivity runs."""
         graph = self.graph
         if graph is not None and graph.system is not simulation.system:
             graph = replace(graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 
     def run(self, replica: int | None = None) -> Result:
-        """Run once: as recorded, or one seeded draw around typical durations."""
+        """Run once: with recorded durations, or as one seeded draw around typical durations."""
         if replica is not None:
             return self.draw(replica)
         with self._simulating():
             return self._run_simulation(self.simulation, self.graph)
 
     def run_for_answer(self) -> Result:
-        """Run once as recorded, for the number that decides and what ranks do; to the same ticks.
+        """Run once for the deciding metric only; it has the same value as in a full run.
 
-        A large template stays one: its backends are asked about each class of ranks, not about each
-        op.  Any other run keeps its rows, which cost less than adding them up.
+        A large template is not expanded: its backends time each class of ranks, not each op. Any
+        other run keeps its rows, which is cheaper than aggregating them.
         """
         keep = "ranks" if self.answered_as_template else None
         with self._simulating():
@@ -242,9 +241,9 @@ class Variant:
 
     @property
     def answered_as_template(self) -> bool:
-        """Whether a run for its answer leaves a graph a template whose rows a run keeps.
+        """True if ``run_for_answer`` keeps the graph as a template although a full run expands it.
 
-        Not of a workload of a plug-in, which may read rows.
+        False for workloads of plug-ins, which may read rows.
         """
         graph = self.graph
         if graph is None or graph.template is None or len(graph) < LARGE or self.processes:
@@ -255,7 +254,7 @@ class Variant:
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
-        """Context of one simulation: errors in words of the scenario, prints apart."""
+        """Context manager for one simulation: errors in terms of the scenario, prints captured."""
         with (
             rewording_errors(self.scenario, self.simulation.system.gpus),
             prints_of_simulation(self.name),
@@ -284,7 +283,7 @@ class Variant:
     def _jobs_and_starter(
         self, typical: bool, rules: Mapping[str, SubmissionRules]
     ) -> tuple[list[Job], list[Process]]:
-        """Jobs of a run, and the process that starts those that wait for components."""
+        """Jobs of a run, and the process that starts the jobs which wait for components."""
         system, jobs, waiting = self.simulation.system, [], []
         pools = pools_of(self.scenario, system)
         for name, section in self.scenario.jobs.items():
@@ -306,7 +305,7 @@ class Variant:
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
-        """Function that runs one seeded draw; only devices are asked again for each of them."""
+        """Function that runs one seeded draw; only real devices are measured for each draw."""
         keep, graph = self.scenario.run.keep, self._typical_graph
         varied = replace(self.simulation, backends=self._varying_backends)
         draws: Callable[[int], Result] = (
@@ -323,7 +322,7 @@ class Variant:
 
     @cached_property
     def _typical_graph(self) -> Graph | None:
-        """Graph with every op as long as it typically is."""
+        """Graph in which every op has its typical duration."""
         if self.graph is None:
             return None
         (only,) = self.built.variations.values()
@@ -331,14 +330,14 @@ class Variant:
 
     @cached_property
     def _varying_backends(self) -> Mapping[str, Backend]:
-        """Recorded durations that vary as the recordings do."""
+        """Backends whose recorded durations vary as in the recording."""
         return map_backends(
             self.simulation.backends, lambda b: _backend_with_variation(b, self._recorded_spread)
         )
 
     @property
     def may_vary(self) -> bool:
-        """Whether draws may differ; False where nothing that answers knows a distribution."""
+        """True if replicas may differ; False if no backend in use knows a distribution."""
         scenario, backends = self.scenario, self.simulation.backends.values()
         steered = scenario.processes or any(job.processes for job in scenario.jobs.values())
         if self.coupled or steered or None in self.built.graphs.values():
@@ -350,12 +349,12 @@ class Variant:
 
     @property
     def _recorded_spread(self) -> Spread | None:
-        """Variation of recorded durations, of all jobs alike.
+        """Distribution of recorded durations, the same for all jobs.
 
         Raises
         ------
         ScenarioError
-            Two jobs are of different recordings.
+            Two jobs use different recordings.
         """
         jobs = self.scenario.jobs
         read = {name: self.workloads[name].needs.files for name in self.built.variations}
@@ -371,7 +370,7 @@ class Variant:
 
 
 def _answers_recorded(backend: Backend) -> bool:
-    """Whether a backend, or one that it asks, answers recorded durations."""
+    """True if a backend, or one inside it, returns recorded durations."""
     if isinstance(backend, ScaledBackend):
         return _answers_recorded(backend.inner)
     if isinstance(backend, Chain):
@@ -380,7 +379,7 @@ def _answers_recorded(backend: Backend) -> bool:
 
 
 def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:
-    """Recorded durations with their variation, also where a part is slower than recorded."""
+    """Backend whose recorded durations vary, also inside a chain or a slowed-down component."""
     made = copy(backend)
     if isinstance(made, Recorded):
         made.spread = varies
@@ -395,17 +394,17 @@ def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:
 
 @dataclass(frozen=True)
 class ComponentsDown:
-    """Components that are out of order from the start."""
+    """Process that fails components at the start of a run."""
 
     names: tuple[str, ...]
 
     @property
     def touches(self) -> tuple[str, ...]:
-        """Components that it alters."""
+        """Names of the components that it changes."""
         return self.names
 
     def __call__(self, sim: Running) -> Steps:
-        """Fail them before anything begins."""
+        """Fail the components before anything starts."""
         for name in self.names:
             sim.fail(name)
         return

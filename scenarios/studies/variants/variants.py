@@ -1,4 +1,4 @@
-"""Variants of a scenario: built from it, checked, run and measured."""
+"""Variants of a scenario: built, checked, run and measured."""
 
 from __future__ import annotations
 
@@ -39,22 +39,15 @@ def build_variant(
 
     Parameters
     ----------
-    built : its graphs, where they were built before
-    machine : its components and their backends, likewise
-    base : of which the measured step is, if it has one; see ``calibration_of``
+    built : its graphs, if built already
+    machine : its system and backends, if built already
+    base : scenario of the measured step; see ``calibration_of``
     """
     return build_blind_variant(scenario, built, machine).calibrated(calibration_of(scenario, base))
 
 
 def build_variants(scenario: Scenario) -> list[Variant]:
-    """Every variant, before any of them runs; those whose graphs would be the same share them.
-
-    Raises
-    ------
-    InvalidScenarioError
-        Of any variant warm-up leaves nothing to count, a process cannot do what it is for, a model
-        cannot answer an op, or nobody says what a profiler added to times that are judged.
-    """
+    """Build and check all variants of a scenario; variants with equal graphs share them."""
     built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
@@ -73,16 +66,16 @@ def build_variants(scenario: Scenario) -> list[Variant]:
 
 @dataclass(frozen=True)
 class VariantResults:
-    """Results of one variant: its run, its replicas, and their samples.
+    """Results of one variant: its run, its replicas, and the samples of all metrics.
 
     Parameters
     ----------
     point : Point
     result : Result
-        Of the run with the durations as recorded.
-    samples : of every metric of that run
-    replicas : the same of each seeded draw
-    metrics : what each of them is
+        Result of the run with recorded durations.
+    samples : samples of every metric of that run
+    replicas : samples of the metrics in each seeded draw
+    metrics : declaration of each metric
     """
 
     point: Variant
@@ -98,11 +91,11 @@ class VariantResults:
 
 
 def run_with_replicas(point: Variant, map_runs: MapFunction = map) -> VariantResults:
-    """Run a point, and its replicas.
+    """Run a variant, and its replicas.
 
     Parameters
     ----------
-    map_runs : goes over the replicas
+    map_runs : map function over the replicas
     """
     wanted = point.scenario.run.replicas
     recorded = map_runs(lambda _: point.run(), (None,))  # under way already, where there is a pool

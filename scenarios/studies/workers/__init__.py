@@ -1,4 +1,4 @@
-"""Workers that run the points of a sweep: processes of this machine, or a Dask cluster.
+"""Workers that run the points of a sweep: local processes, or a Dask cluster.
 
-What a point says depends on nothing but the point, so the choice changes no byte of the answer.
+A result depends only on its point, so the choice of workers does not change the answer.
 """

@@ -1,4 +1,4 @@
-"""A Dask cluster: one made here, or one that runs already."""
+"""Worker pool on a Dask cluster: a local one that is created, or an existing one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PATIENCE = 20  # s, timeout to reach a scheduler
 
 
 class DaskCluster:
-    """Workers of Dask.
+    """Worker pool on a Dask cluster.
 
     Parameters
     ----------
     address : str or None
-        ``HOST:PORT`` of a scheduler; None makes a cluster of this machine.
+        ``HOST:PORT`` of a scheduler; None creates a local cluster.
     count : int
-        Processes of a cluster made here.
+        Number of processes of a local cluster.
 
     Raises
     ------
     ScenarioError
-        Dask is not installed, nothing answers, or the workers run another version.
+        Dask is not installed, no scheduler answers, or the workers run another version.
     """
 
     def __init__(self, address: str | None, count: int):
@@ -55,7 +55,7 @@ class DaskCluster:
         self._completed = distributed.as_completed
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
-        """Each task with its outcome, in the order in which they end; None if it is poisonous."""
+        """Yield each task with its outcome as they finish; None if workers died."""
         todo = iter(tasks)
         given = {self._submit_task(work, t): t for t in itertools.islice(todo, self._ahead)}
         coming = self._completed(list(given), loop=self._client.loop)
@@ -71,7 +71,7 @@ class DaskCluster:
         return self._client.submit(work, task, pure=False)
 
     def _outcome_of(self, future: Any) -> Outcome | None:
-        """Outcome of a task; None after its workers died as often as Dask tries."""
+        """Outcome of a task; None if its workers died more often than Dask retries."""
         try:
             outcome: Outcome = future.result()
         except self._killed:
@@ -79,7 +79,7 @@ class DaskCluster:
         return outcome
 
     def close(self, *, kill: bool = False) -> None:
-        """Let the workers go; those of others only lose our tasks."""
+        """Release the workers; those of an existing cluster only drop the tasks."""
         patience = 1 if kill else 10
         with suppress(TimeoutError):  # all outcomes are received; late workers end with us
             self._client.close(timeout=patience)
@@ -113,7 +113,7 @@ def _make_client(distributed: Any, where: Any) -> Any:
 
 
 def code_identity() -> dict[str, str]:
-    """Versions that must be the same on every worker."""
+    """Versions that must be equal on every worker."""
     from ..folders.digests import code_digest
 
     names = ("foretrace", "numpy", "numba", "simpy")
@@ -122,7 +122,7 @@ def code_identity() -> dict[str, str]:
 
 
 def _refuse_other_versions(client: Any, address: str) -> None:
-    """Refuse workers that would answer something else."""
+    """Raise an error if a worker runs another version."""
     try:
         found: dict[str, dict[str, str]] = client.run(code_identity)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Processes of this machine: one executor for each, so that a death is known by its task."""
+"""Worker pool of local processes, with one executor each, so that a dead worker's task is known."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .worker_pool import RETRIES, Outcome, Task, Work
 
 
 class ProcessPool:
-    """A number of processes, each forked from a server that has imported us.
+    """Pool of local processes, forked from a server that has imported foretrace.
 
     Parameters
     ----------
     count : int
-        Processes.
+        Number of processes.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class ProcessPool:
         self._busy: dict[Future[Outcome], tuple[ProcessPoolExecutor, Task, int]] = {}
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
-        """Each task with its outcome, in the order in which they end; None if it is poisonous."""
+        """Yield each task with its outcome as they finish; None if workers died."""
         waiting = ((task, RETRIES) for task in tasks)
         while True:
             for task, left in itertools.islice(waiting, self._count - len(self._busy)):
@@ -61,7 +61,7 @@ class ProcessPool:
                 yield task, outcome
 
     def close(self, *, kill: bool = False) -> None:
-        """Let the processes go."""
+        """Stop the processes."""
         executors = [*self._free, *(e for e, _, _ in self._busy.values())]
         if kill:
             for process in (p for e in executors for p in _worker_processes(e)):
@@ -90,13 +90,13 @@ def _worker_processes(executor: ProcessPoolExecutor) -> list[Any]:
 
 
 def _begin_worker() -> None:
-    """Set up a new worker: it ignores interrupts, which are the parent's, and ends with it."""
+    """Set up a new worker, which ignores interrupts and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End this worker with its parent; it would wait for ever."""
+    """End this worker when its parent ends; otherwise it would wait forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         multiprocessing.connection.wait([parent.sentinel])

@@ -1,4 +1,4 @@
-"""The protocol of workers: run tasks, yield their outcomes as they come."""
+"""Interface of worker pools: run tasks and yield their outcomes as they finish."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ class WorkerPool(Protocol):
     """For people."""
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
-        """Each task with its outcome, in the order in which they end.
+        """Yield each task with its outcome, in the order in which they finish.
 
-        A task whose worker dies is tried again; one that kills worker after worker is poisonous
-        and has no outcome: None.
+        A task whose worker dies is retried; after several deaths its outcome is None.
         """
         ...
 
     def close(self, *, kill: bool = False) -> None:
-        """Let the workers go; at once if ``kill``, whatever they do."""
+        """Stop the workers; with ``kill`` at once."""
         ...
 
 

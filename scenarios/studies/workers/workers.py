@@ -1,4 +1,4 @@
-"""Workers by their description: which is meant, and how many processes it makes."""
+"""Worker pools from a text such as ``local:4`` or ``dask://HOST:PORT``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ VARIABLE = "FORETRACE_WORKERS"
 
 
 def workers_option(option: str | None, scenario: str) -> str:
-    """Description of the workers: the option, else ``FORETRACE_WORKERS``, else the scenario.
+    """Text that selects the workers: the option, else ``FORETRACE_WORKERS``, else the scenario.
 
     Raises
     ------
     ScenarioError
-        No such workers.
+        The text has an unknown form.
     """
     asked = (("--workers", option), (VARIABLE, os.environ.get(VARIABLE)), ("", scenario))
     place, text = next((place, text) for place, text in asked if text)
@@ -28,12 +28,12 @@ def workers_option(option: str | None, scenario: str) -> str:
 
 
 def make_workers(text: str) -> WorkerPool:
-    """The workers of a description.
+    """Create the worker pool that a text selects.
 
     Raises
     ------
     ScenarioError
-        They need an extra, cannot be reached, or run another version.
+        A package is missing, no scheduler answers, or the workers run another version.
     """
     if not text.startswith("dask://"):
         from .process_pool import ProcessPool
@@ -48,7 +48,7 @@ def make_workers(text: str) -> WorkerPool:
 
 
 def local_process_count(text: str) -> int:
-    """Processes that a description makes on this machine.
+    """Number of local processes that a text selects.
 
     >>> local_process_count("local:3"), local_process_count("dask://local:2")
     (3, 2)
@@ -58,7 +58,7 @@ def local_process_count(text: str) -> int:
 
 
 def usable_cores() -> int:
-    """Processors that this process may use.
+    """Number of cores that this process may use.
 
     >>> usable_cores() >= 1
     True

@@ -1,1 +1,1 @@
-"""Memory of the core: layout of its state, growth, lists and queues over arrays."""
+"""Memory of the compiled engine: state layout, growth, and lists and queues inside arrays."""

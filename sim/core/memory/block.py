@@ -1,4 +1,4 @@
-"""Copy of a prepared graph as it lies in memory, ready to be pasted into a run."""
+"""Memory image of a prepared graph, copied into a run at each submission."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 class GraphBlock:
     """Memory image of one prepared graph at tick 0, copied into a run at each submission.
 
-    All that names a place there counts from 0: cells, links, collectives, flows, uses, holders,
-    claims.
+    All indices in the block (cells, links, collectives, flows, uses, holders, claims) count from 0.
 
     Parameters
     ----------
-    parts : ComponentTable
+    parts : table of the system's components, one row each
     lowered : EngineGraph
-        The graph, checked.
+        The graph, already checked.
     """
 
     def __init__(self, parts: ComponentTable, lowered: EngineGraph):
@@ -50,7 +49,7 @@ class GraphBlock:
         self._put: Callable[..., None] | None = None
 
     def copy_into(self, memory: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
-        """Copy the block into a memory that has room, with these numbers."""
+        """Copy the block into a run's memory, which has room, with new durations and amounts."""
         _, flows, uses, _ = memory.sharing.state
         what = (
             (memory.rows, memory.times, memory.links, memory.world, flows, uses),
@@ -83,14 +82,16 @@ def copy_block(
     numbers: tuple[Array, ...],
     at: tuple[Int, ...],
 ) -> None:
-    """Copy a block behind the last row that a memory holds.
+    """Append a block to the tables of a run, shifting its indices and filling in new numbers.
 
     Parameters
     ----------
-    state, block : rows, times, links, world or collectives, flows, uses
-    holding : holders, claims
-    numbers : fixed, high and low half of the work, limit, amount of each claim
-    at : first cell, link, graph, collective, flow, use, holder and claim, and the tick
+    state, block : tuples of arrays: rows, times, links, world (of the run) or collectives (of the
+        block), flows, uses
+    holding : tables of holders and claims
+    numbers : fixed times, high and low half of the work, limits, and the amount of each claim
+    at : index of the first new cell, link, graph, collective, flow, use, holder and claim; then the
+        tick
     """
     rows, times, links, world, flows, uses = state
     cells, arrivals, after, collectives, own_flows, own_uses = block
@@ -155,7 +156,7 @@ def copy_block(
 def copy_claim_rows(
     world: Array, holding: tuple[Array, Array], amount: Array, base: Int, holder: Int, claim: Int
 ) -> None:
-    """Copy the rows of holders and claims of a block."""
+    """Copy the holder and claim rows of a block into a run."""
     holders, claims = holding
     for i in range(len(holders)):
         row = world[lay.HOLDERS] + (holder + i) * lay.HOLDER

@@ -1,4 +1,4 @@
-"""Tables of holders and claims of one graph, built when it joins a run."""
+"""Tables of the holders and claims of one graph, built when the graph joins a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ops = NDArray[np.int32]
 
 
 def holder_rows(claims: Claims) -> Ops:
-    """Rows of ops that hold amounts, or until whose end others hold them, ascending.
+    """Rows of ops that hold amounts, or until whose end other ops hold them, ascending.
 
     >>> row = np.array([1, 1, 4], np.int32)
     >>> holder_rows(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
@@ -25,9 +25,9 @@ def holder_rows(claims: Claims) -> Ops:
 def collectives_and_holders(
     wide: Ops, at: Array, places: Array, ops: Ops
 ) -> tuple[Ops, Array, Array]:
-    """Collectives and holders together: row, first further place, and number of those.
+    """Merge collectives and holders into one table: row, first further participant, their count.
 
-    A holder without further places has itself in the place of the first.
+    For a holder with a single participant the count is 0 and the first is its own row.
     """
     every = np.union1d(wide, ops)
     first, count = every.astype(np.int64), np.zeros(len(every), np.int64)
@@ -43,10 +43,10 @@ def holder_and_claim_tables(
 
     Parameters
     ----------
-    ops : of the holders
-    places : how many each has
-    base : the graph's first cell
-    first : the number of its first claim
+    ops : rows of the ops that are holders
+    places : number of participants of each holder
+    base : number of the graph's first cell
+    first : number of the graph's first claim
     """
     holding = np.full((len(ops), lay.HOLDER), NONE, np.int64)
     begin, end = (np.searchsorted(claims.op, ops, side) for side in ("left", "right"))

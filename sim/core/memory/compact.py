@@ -1,4 +1,4 @@
-"""Compaction of the memory of a run: graphs that are over go, the others move up in order."""
+"""Compaction of a run's memory: finished graphs are removed, the others move up in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .state_layout import NONE, Array, Links, Rows
 
 @jit_without_refcounts
 def mark_newly_ended(rows: Rows, fresh: NDArray[np.uint8]) -> None:
-    """Mark ops that ended since the last report."""
+    """Mark the ops that ended since the last call."""
     for c in range(len(fresh)):
         flags = rows[c]["flags"]
         if rows[c]["state"] == lay.ENDED and not flags & (lay.COUNTED | lay.FURTHER):
@@ -30,14 +30,14 @@ def compact(
     slot_components: Array,
     new_number: Links,
 ) -> None:
-    """Move the cells, links and collectives of graphs that stay to the beginning of memory.
+    """Move the cells, links and collectives of the remaining graphs to the start of memory.
 
     Parameters
     ----------
-    graphs : (g, 8) of each that stays: first cell, link and collective, as they are and as they
-        will be; how many cells and collectives
-    slot_components : components with slots, whose lines are of cells
-    new_number : (cells + 1,) where each cell goes, NONE for those that go; is filled here
+    graphs : (g, 8) for each remaining graph: old first cell, link and collective, new first cell,
+        link and collective, number of cells, number of collectives
+    slot_components : components with slots, whose queues contain cell numbers
+    new_number : (cells + 1,) output: new number of each cell, NONE for removed cells
     """
     for c in range(len(new_number)):
         new_number[c] = NONE
@@ -86,7 +86,7 @@ def compact(
 
 @jit_without_refcounts
 def renumber_cell(world: Array, at: Int, new_number: Links) -> None:
-    """Replace a cell number stored at ``world[at]`` by the cell's number after compaction."""
+    """Replace the cell number stored at ``world[at]`` by its number after compaction."""
     c = world[at]
     if c != NONE:
         world[at] = new_number[c] if c < len(new_number) else NONE
@@ -104,7 +104,10 @@ def renumber_list(rows: Rows, c: Int, new_number: Links) -> None:
 
 @jit_without_refcounts
 def renumber_claims(world: Array, claims: Int, count: Int, new_number: Links) -> None:
-    """Renumber the ops of claims: those that hold, and those until whose end they do."""
+    """Update the op numbers in the claims after compaction.
+
+    A claim stores the op that holds it and the op until whose end it lasts.
+    """
     for claim in range(claims, claims + count * lay.CLAIM, lay.CLAIM):
         renumber_cell(world, claim + lay.HELD_BY, new_number)
         renumber_cell(world, claim + lay.UNTIL, new_number)
@@ -112,6 +115,6 @@ def renumber_claims(world: Array, claims: Int, count: Int, new_number: Links) ->
 
 @jit_without_refcounts
 def renumber_owners(world: Array, owners: Int, count: Int, new_number: Links) -> None:
-    """Renumber the owner of each flow; NONE where its op is gone."""
+    """Update the op that owns each flow after compaction; NONE if the op was removed."""
     for f in range(owners, owners + count):
         renumber_cell(world, f, new_number)

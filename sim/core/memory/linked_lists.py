@@ -1,7 +1,7 @@
-"""Linked lists through the cells: insertion, removal, sorting.
+"""Linked lists of cells: insertion, removal, sorting.
 
-Cells that may leave before it is their turn (events, lines for slots, who is barred) know what is
-before them: a cell there waits for nothing, so that ``unmet`` is free for it.
+In doubly linked lists (events, slot queues, barred ops) the cell before is stored in ``unmet``.
+That field is free: a cell in such a list has no unmet dependencies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .state_layout import BINS, FURTHER, NONE, Array, Rows
 
 @jit_without_refcounts
 def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """Put a cell at the end of the list ``world[head]`` whose last is ``world[head + 1]``."""
+    """Append a cell to the list with head ``world[head]`` and tail ``world[head + 1]``."""
     rows[c]["next"] = NONE
     if world[head] == NONE:
         world[head] = c
@@ -25,7 +25,7 @@ def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @jit_without_refcounts
 def append_doubly_linked(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """Append to a doubly linked list: one from which any cell may be taken out."""
+    """Append a cell to a doubly linked list, from which any cell can be removed."""
     before = world[head + 1] if world[head] != NONE else NONE
     append(rows, world, head, c)
     rows[c]["unmet"] = before
@@ -33,7 +33,7 @@ def append_doubly_linked(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @jit_without_refcounts
 def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
-    """Put a cell at the front of a doubly linked list."""
+    """Insert a cell at the front of a doubly linked list."""
     after = world[head]
     rows[c]["next"] = after
     rows[c]["unmet"] = NONE
@@ -44,7 +44,7 @@ def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
 
 @jit_without_refcounts
 def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
-    """Take a cell out of the doubly linked list at ``world[head]``; returns the cell before it."""
+    """Remove a cell from the doubly linked list at ``world[head]``; returns the cell before it."""
     before, after = np.int64(rows[c]["unmet"]), np.int64(rows[c]["next"])
     if before == NONE:
         world[head] = after
@@ -58,7 +58,7 @@ def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
 
 @jit_without_refcounts
 def is_place_before(rows: Rows, a: Int, b: Int) -> bool:
-    """Order of places within a round: by op, then by place."""
+    """True if cell ``a`` is served before cell ``b`` in a round: by op, then by participant."""
     op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
     op_b = rows[b]["link"] if rows[b]["flags"] & FURTHER else b
     return bool(op_a < op_b or (op_a == op_b and a < b))
@@ -81,7 +81,7 @@ def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
 
 @jit_without_refcounts
 def sort_list(rows: Rows, world: Array, head: Int) -> Int:
-    """Merge sort of a list, by op and place."""
+    """Merge sort of a list of cells, by op and participant."""
     if head == NONE or rows[head]["next"] == NONE:
         return head
     for b in range(BINS, BINS + 32):

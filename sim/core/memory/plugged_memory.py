@@ -1,4 +1,4 @@
-"""Medium that is plugged into a run: its arrays, and its kernels as the executor is given them."""
+"""Memory and kernels of a medium that is plugged into a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Plugged = tuple[Own, Any, Any]  # the arrays of a medium, and its settle and adv
 
 @jit_without_refcounts
 def is_plugged(world: Array, s: State, f: Int) -> bool:
-    """Whether a flow is in the plugged medium, as all that it uses is."""
+    """True if a flow belongs to the plugged-in medium: all components that it uses do."""
     _, flows, uses, _ = s
     if not world[PLUGGED] or not flows[f, COUNT]:
         return False
@@ -27,12 +27,12 @@ def is_plugged(world: Array, s: State, f: Int) -> bool:
 
 
 class PluggedMemory:
-    """Arrays of the plugged medium of one run.
+    """Arrays of the plugged-in medium of one run.
 
     Parameters
     ----------
-    medium : Medium
-    parts : ComponentTable
+    medium : the plugged-in medium, with its kernels
+    parts : table of the system's components, one row each
     """
 
     def __init__(self, medium: Medium, parts: ComponentTable):
@@ -43,14 +43,17 @@ class PluggedMemory:
         self._passed: tuple[object, object] | None = None
 
     def own(self, s: State) -> Own:
-        """Arrays of the medium, with a row for every row of flows."""
+        """Arrays of the medium, grown to one row per flow."""
         if len(self._transfers) < len(s[1]):
             more = np.zeros((len(s[1]) - len(self._transfers), self._transfers.shape[1]), np.int64)
             self._transfers = np.concatenate([self._transfers, more])
         return self._ports, self._transfers
 
     def kernel_argument(self, s: State) -> Plugged:
-        """The medium as an argument of the executor; again where the tables of flows are new."""
+        """Arrays and kernels of the medium as one argument of the main loop.
+
+        It must be fetched again after the tables of flows have been replaced.
+        """
         own = self.own(s)
         if self._passed is None:
             like = s, own, np.zeros(1, np.int64), 1
@@ -60,7 +63,7 @@ class PluggedMemory:
         return own, *self._passed
 
     def stop(self, s: State, f: int, now: int) -> None:
-        """Take a flow out of the medium."""
+        """Remove a flow from the medium."""
         self.kernels.stop(s, self.own(s), f, now)
 
     def change(self, s: State, component: int, rate: int, now: int) -> None:
@@ -68,10 +71,10 @@ class PluggedMemory:
         self.kernels.change(s, self.own(s), component, rate, now)
 
     def rate(self, s: State, f: int, component: int) -> int:
-        """Rate of a flow on a component, as the last turn left it."""
+        """Current rate of a flow on a component, as of the last turn."""
         return int(self.kernels.rate(s, self.own(s), f, component))
 
 
 def plugged_memory(parts: ComponentTable) -> PluggedMemory | None:
-    """Memory of the medium that is plugged into a run; None for none."""
+    """Create the memory of the plugged-in medium; None if the run has none."""
     return None if parts.medium is None else PluggedMemory(parts.medium, parts)

@@ -1,9 +1,9 @@
 """Event queue: a radix heap of ticks, with buckets linked through the cells.
 
-Ticks only grow, so a tick goes to the bucket of the highest bit in which it differs from a base
-that is never behind the earliest.  When the lowest bucket that is not empty has to be opened,
-its earliest tick becomes the base and its cells move to lower buckets: each moves at most 63
-times, mostly three to five, and memory is the link in the cell.
+Event times only grow. A tick is stored in the bucket of the highest bit in which it differs from a
+base, which is never later than the earliest tick. When the lowest non-empty bucket is opened, its
+earliest tick becomes the base and its cells move to lower buckets. A cell moves at most 63 times,
+typically three to five. The only memory is the link in the cell.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ONE = np.int64(1)
 
 @jit_without_refcounts
 def bucket_of_tick(tick: Int, base: Int) -> Int:
-    """Number of the highest bit in which two ticks differ, from 1; 0 for equal ticks.
+    """Number of the highest bit (from 1) in which two ticks differ; 0 if they are equal.
 
     >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
     >>> tuple(int(bucket_of_tick(x[a], x[b])) for a, b in ((2, 2), (3, 2), (1, 0)))
@@ -36,7 +36,7 @@ def bucket_of_tick(tick: Int, base: Int) -> Int:
 
 @jit_without_refcounts
 def due_tick(rows: Rows, times: Array, c: Int) -> Int:
-    """Due tick of a cell in the event queue: the end of a fixed time, or a release."""
+    """Tick at which a cell in the event queue is due: the end of its fixed time, or its release."""
     if rows[c]["at"] == COMING:
         return -1 - times[c, ARRIVED]
     return rows[c]["left"]
@@ -44,7 +44,7 @@ def due_tick(rows: Rows, times: Array, c: Int) -> Int:
 
 @jit_without_refcounts
 def lowest_set_bit(bits: Int) -> Int:
-    """Number of the lowest bit that is set.
+    """Index of the lowest bit that is set.
 
     >>> [int(lowest_set_bit(np.int64(x))) for x in (1, 12, 2**62, -(2**62))]
     [0, 2, 62, 62]
@@ -54,14 +54,14 @@ def lowest_set_bit(bits: Int) -> Int:
 
 @jit_without_refcounts
 def put_in_bucket(rows: Rows, world: Array, c: Int, b: Int) -> None:
-    """Put a cell into a bucket."""
+    """Insert a cell into a bucket."""
     prepend(rows, world, BUCKETS + b, c)
     world[OCCUPIED] |= ONE << b
 
 
 @jit_without_refcounts
 def schedule_cell(rows: Rows, world: Array, c: Int, tick: Int) -> None:
-    """Schedule a cell at a tick, not before the last tick that was taken."""
+    """Insert a cell into the event queue at a tick, which must not be in the past."""
     put_in_bucket(rows, world, c, bucket_of_tick(tick, world[BASE]))
     if tick < world[SOONEST]:  # NONE is below all ticks
         world[SOONEST] = tick
@@ -69,7 +69,7 @@ def schedule_cell(rows: Rows, world: Array, c: Int, tick: Int) -> None:
 
 @jit_without_refcounts
 def earliest_tick(rows: Rows, times: Array, world: Array) -> Int:
-    """Earliest tick in the queue, NONE for an empty one."""
+    """Earliest tick in the event queue, NONE if it is empty."""
     tick = world[SOONEST]
     if tick == NONE and world[OCCUPIED] != 0:
         c = world[BUCKETS + lowest_set_bit(world[OCCUPIED])]
@@ -84,7 +84,7 @@ def earliest_tick(rows: Rows, times: Array, world: Array) -> Int:
 
 @jit_without_refcounts
 def take_due_cells(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
-    """List of all cells that are due at the earliest tick; they are removed."""
+    """Remove all cells that are due at the earliest tick; returns them as a linked list."""
     b = lowest_set_bit(world[OCCUPIED])
     c = world[BUCKETS + b]
     world[BUCKETS + b] = NONE
@@ -108,7 +108,7 @@ def take_due_cells(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
 
 @jit_without_refcounts
 def remove_cell(rows: Rows, times: Array, world: Array, c: Int) -> None:
-    """Remove one cell from the queue, whatever its tick."""
+    """Remove one cell from the event queue, at whatever tick it is scheduled."""
     tick = due_tick(rows, times, c)
     b = bucket_of_tick(tick, world[BASE])
     unlink(rows, world, BUCKETS + b, c)

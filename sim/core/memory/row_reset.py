@@ -1,4 +1,4 @@
-"""Initialisation of the cells of a graph in one pass."""
+"""Initialisation of the cells of a new graph in one pass."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .state_layout import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 def reset_graph_rows(
     rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int
 ) -> None:
-    """Reset the rows of a new graph at the end of the tables, and count unmet dependencies.
+    """Initialise the rows of a new graph at the end of the tables, and count unmet dependencies.
 
     Parameters
     ----------
-    fixed : (n,) ticks that each op takes besides its work
-    base : row of the graph's first place; the last of the rows is the end mark behind it
+    fixed : (n,) fixed time of each op in ticks
+    base : row of the graph's first cell; the last row of the tables is an end mark
     edges : index in ``links`` of the graph's first link; the field ``first`` counts from it
     """
     for c in range(base, len(rows) - 1):

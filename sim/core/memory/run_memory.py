@@ -1,4 +1,4 @@
-"""Memory of a run: the arrays that kernels work on, allocated and grown."""
+"""Memory of a run: allocation and growth of the arrays that kernels work on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LISTS = (
 
 
 class GraphOffsets(NamedTuple):
-    """Offsets of one graph's rows in the tables of a run."""
+    """Offset and count of one graph's rows in each table of a run."""
 
     cell: int
     cells: int
@@ -43,11 +43,11 @@ class GraphOffsets(NamedTuple):
 
 
 class RunMemory:
-    """Arrays of one run: rows, times, links, and the world that holds all other numbers.
+    """Arrays of one run: rows, times, links, and ``world``, which holds all other numbers.
 
     Parameters
     ----------
-    parts : ComponentTable
+    parts : table of the system's components, one row each
     """
 
     def __init__(self, parts: ComponentTable):
@@ -72,12 +72,12 @@ class RunMemory:
         self._allocate_world()
 
     def _refresh_field_views(self) -> None:
-        """Views of single fields of the rows, which are faster to read and write."""
+        """Recreate the views of single fields of the rows, which are faster to read and write."""
         self.next, self.flags = self.rows["next"], self.rows["flags"]
         self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
     def _allocate_world(self) -> None:
-        """Allocate the world with room for all tables."""
+        """Allocate ``world`` with room for all tables, and copy the old content."""
         sizes = {
             lay.PARTS: len(self.parts) * lay.PART,
             lay.GRAPHS: self.room[lay.GRAPHS] * lay.GRAPH,
@@ -124,29 +124,29 @@ class RunMemory:
 
     @property
     def part_table(self) -> Array:
-        """(components, fields) view of the world."""
+        """Table of components inside ``world``, shape (components, fields)."""
         at = int(self.world[lay.PARTS])
         return self.world[at : at + len(self.parts) * lay.PART].reshape(-1, lay.PART)
 
     @property
     def graph_table(self) -> Array:
-        """(graphs, fields) view of the world."""
+        """Table of graphs inside ``world``, shape (graphs, fields)."""
         at = int(self.world[lay.GRAPHS])
         return self.world[at : at + self.graphs * lay.GRAPH].reshape(-1, lay.GRAPH)
 
     @property
     def owners(self) -> Array:
-        """(flows,) first cell of the op of each flow."""
+        """(flows,) cell number of the op that owns each flow."""
         at = int(self.world[lay.OWNERS])
         return self.world[at : at + int(self.world[lay.FLOW_COUNT])]
 
     def collective_row(self, c: int) -> Array:
-        """Row, in the table of ops with several places, of the op with first cell ``c``."""
+        """Row of an op in the table of ops with several participants, from its first cell ``c``."""
         at = int(self.world[lay.COLLECTIVES]) + int(self.rows[c]["link"]) * lay.COLLECTIVE
         return self.world[at : at + lay.COLLECTIVE]
 
     def _make_room(self, **more: int) -> None:
-        """Grow the world for more graphs, collectives, flows, holders and claims."""
+        """Grow ``world`` for more graphs, collectives, flows, holders and claims."""
         have = {
             lay.GRAPHS: self.graphs,
             lay.COLLECTIVES: self.collectives,
@@ -171,7 +171,7 @@ class RunMemory:
             self._allocate_world()
 
     def add_flow(self, c: int, flow: int) -> None:
-        """Note the op of a new flow."""
+        """Record the op that owns a new flow."""
         self._grow_flow_owners()
         self.owners[flow] = c
         if self.rows[c]["flags"] & lay.WIDE:
@@ -180,27 +180,27 @@ class RunMemory:
             self.rows[c]["link"] = flow
 
     def _grow_flow_owners(self) -> None:
-        """Grow the owners of flows to the number of flows."""
+        """Grow the array of flow owners to the number of flows."""
         have, need = self.world.item(lay.FLOW_COUNT), len(self.sharing)
         if need > have:
             self._make_room(flows=need - have)
             self.world[lay.FLOW_COUNT] = need
 
     def drop_flow(self, c: int) -> None:
-        """Take the flow from an op."""
+        """Detach the flow from an op."""
         if self.rows[c]["flags"] & lay.WIDE:
             self.collective_row(c)[lay.WIDE_FLOW] = NONE
         else:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
-        """Flow of an op, -1 for none."""
+        """Flow of an op, or -1."""
         if self.flags.item(c) & lay.WIDE:
             return int(self.collective_row(c)[lay.WIDE_FLOW])
         return int(self.link.item(c))
 
     def places(self, c: int) -> list[int]:
-        """Cells of an op."""
+        """Cells of all participants of an op."""
         if not self.rows[c]["flags"] & lay.WIDE:
             return [c]
         first = last = int(self.collective_row(c)[lay.FURTHER_CELL])
@@ -209,7 +209,7 @@ class RunMemory:
         return [c, *range(first, last)]
 
     def add(self, graph: EngineGraph, now: int) -> GraphOffsets:
-        """Add a graph."""
+        """Add a graph to the memory of the run at tick ``now``."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
         at, ops = at + n, graph.claims.op
@@ -243,7 +243,7 @@ class RunMemory:
         )  # fmt: skip
 
     def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> GraphOffsets:
-        """Add a prepared graph with these numbers."""
+        """Add a prepared graph with the given durations and amounts at tick ``now``."""
         if self.graphs >= self.room[lay.GRAPHS] or (
             self.collectives + len(block.collectives) > self.room[lay.COLLECTIVES]
         ):
@@ -269,7 +269,7 @@ class RunMemory:
         )  # fmt: skip
 
     def newly_ended_ops(self) -> NDArray[np.uint8]:
-        """(cells,) 1 for ops that ended since the last call."""
+        """(cells,) 1 for ops that ended since the last call, else 0."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
         mark_newly_ended(self.rows, fresh)
         return fresh
@@ -277,12 +277,12 @@ class RunMemory:
     def keep_graphs(
         self, graphs: Sequence[int], offsets: Sequence[GraphOffsets]
     ) -> list[GraphOffsets]:
-        """Drop all graphs but some, compact memory, and return where those lie then.
+        """Remove all other graphs, compact the memory, and return the new offsets of those kept.
 
         Parameters
         ----------
-        graphs : their rows in the table of graphs
-        offsets : where they lie
+        graphs : rows of the kept graphs in the table of graphs
+        offsets : current offsets of the kept graphs
         """
         table = np.zeros((len(offsets), 8), np.int64)
         cell = link = collective = 0
@@ -323,7 +323,10 @@ class RunMemory:
             self._refresh_field_views()
 
     def _add_links(self, successors: Links) -> int:
-        """Offset of the links of a new graph; a single graph's array is used without a copy."""
+        """Append the dependency links of a new graph; returns their offset.
+
+        The array of a single graph is used without a copy.
+        """
         first, more = self.edges, len(successors)
         if self.graphs == 0 and self.cells == 0 and not len(self.links):
             self.links, self.edges = np.require(successors, np.int32, ["C", "A", "W"]), more
@@ -363,7 +366,7 @@ class RunMemory:
         self.collectives += len(wide)
 
     def _take(self, holders: int, claims: int) -> tuple[int, int]:
-        """First of newly taken rows for holders, and for claims."""
+        """Reserve rows for holders and claims; returns the first row of each."""
         holder, claim = self.holder_rows.take(holders), self.claim_rows.take(claims)
         more = self.holder_rows.top - self.holders, self.claim_rows.top - self.claims
         if any(more):
@@ -372,7 +375,7 @@ class RunMemory:
         return holder, claim
 
     def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> tuple[int, int]:
-        """First rows of holders and claims, added for the ops of a graph."""
+        """Add the holders and claims of a graph; returns the first row of each."""
         if not len(ops):
             return 0, 0
         claims, n = graph.claims, len(graph)
@@ -392,24 +395,24 @@ class RunMemory:
 
     @property
     def holder_table(self) -> Array:
-        """(holders, fields) view of the world."""
+        """Table of holders inside ``world``, shape (holders, fields)."""
         at = int(self.world[lay.HOLDERS])
         return self.world[at : at + self.holders * lay.HOLDER].reshape(-1, lay.HOLDER)
 
     @property
     def claim_table(self) -> Array:
-        """(claims, fields) view of the table of claims inside :attr:`world`."""
+        """Table of claims inside ``world``, shape (claims, fields)."""
         at = int(self.world[lay.CLAIMS])
         return self.world[at : at + self.claims * lay.CLAIM].reshape(-1, lay.CLAIM)
 
     def claims_of(self, c: int) -> Array:
-        """Claims of an op that holds amounts."""
+        """Rows of the claims of an op that holds amounts."""
         of = int(self.world[lay.HOLDERS]) + int(self.collective_row(c)[lay.HOLDING]) * lay.HOLDER
         first, count = self.world[of + lay.FIRST_CLAIM], self.world[of + lay.CLAIM_COUNT]
         return self.claim_table[first : first + count]
 
     def add_claim(self, component: int, amount: int) -> int:
-        """Number of a new claim, of a process."""
+        """Add a claim of a process on a capacity; returns its number."""
         _, number = self._take(0, 1)
         claim = self.claim_table[number]
         claim[[lay.OF, lay.AMOUNT]], claim[[lay.HELD_BY, lay.UNTIL, lay.ALSO]] = (
@@ -419,7 +422,7 @@ class RunMemory:
         return number
 
     def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
-        """First rows of flows and of uses, added for a graph."""
+        """Add the flows of a graph to the medium; returns the first rows of flows and of uses."""
         op = graph.flows.op
         if not len(op):
             return 0, 0
@@ -448,6 +451,6 @@ class RunMemory:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """(c,) whether each component has failed."""
+        """(components,) True if the component has failed."""
         found: NDArray[np.bool_] = self.part_table[:, lay.FAILED] != 0
         return found

@@ -1,11 +1,12 @@
-"""Layout of the engine's state: one record per place, and one array of numbers for all else.
+"""Layout of the compiled engine's state: one record per participant of an op, and ``world``.
 
-A *cell* is a place of an op.  The first place of an op stands for the op too: cell ``c`` with
-``link`` as its flow or, for a collective, its row in the table of collectives.  The cells of a
-graph are its first places by row, then the further places; later graphs come behind.
+A *cell* is the record of one participant: an op on one of its ranks. The first cell of an op also
+represents the op. Its field ``link`` is the op's flow or, for a collective, its row in the table of
+collectives. A graph's cells are the first participants in row order, then the further ones. Later
+graphs follow behind.
 
-A cell is in at most one list at a time (a bucket of the event queue, the line for a slot, or a
-list of this round), so that one ``next`` serves them all and no list needs memory of its own.
+A cell is in at most one list at a time (a bucket of the event queue, a slot queue, or a list of
+the current round). So one field ``next`` serves all lists, and no list needs memory of its own.
 """
 
 from __future__ import annotations

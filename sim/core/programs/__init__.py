@@ -1,1 +1,1 @@
-"""Executors of SPMD programs: one program for each class of ranks, run without writing it out."""
+"""Executors of SPMD graphs: they run one program per class of ranks without expanding the graph."""

@@ -1,4 +1,7 @@
-"""Upper bound of the ops of one rank that run at once: chains of ops that wait for each other."""
+"""Upper bound of the number of ops of one rank that run at once, from a cover by chains.
+
+In a chain, each op depends on the one before it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ NOBODY = 3  # of these: what takes no slot
 
 
 def count_chains_by_role(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(4,) number of chains that hold an op of each role, in a cover of the program by chains.
+    """Number of chains with an op of each role, shape (4,), in a cover of the program by chains.
 
-    Ops of one chain never run together, so no more than that many ops of a role do.  A chain goes
-    on with an op of its role where there is one, else on its stream: what computes goes on behind
-    a message that it waits for.
+    Ops of one chain never overlap, so at most that many ops of a role run at once. A chain
+    continues with an op of the same role if possible, else with one of the same stream. So compute
+    that waits for a message stays in the chain of the compute before it.
 
     Examples
     --------

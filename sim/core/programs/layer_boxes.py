@@ -1,4 +1,7 @@
-"""Boxes of a rank's time by the layers that are busy, as tables of kernels: see `activity.py`."""
+"""Tables for kernels that map the set of busy layers to a category of the time breakdown.
+
+The categories (boxes) are defined in `activity.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
 
 
 def _box_of_layers(busy: int) -> int:
-    """Box of a stretch, from one bit per layer that is busy in it."""
+    """Category of a time interval, from a bit mask of the layers that are busy in it."""
     compute, network, copy, waiting, host = ((busy >> i) & 1 for i in range(LAYERS))
     if compute:
         return 1 if network else 0

@@ -1,9 +1,9 @@
-"""Execution of an SPMD graph without writing it out: a rank is a cursor in its program.
+"""Executor of SPMD graphs without shared rates: each rank is a cursor in its program.
 
-No queue is needed: where nothing is contended, the end of an op is the latest end of what it
-waits for plus its own ticks, in whatever order that is computed.  A rank runs ahead until it
-meets a collective that others have not reached, or hears a message that was not sent; whoever
-completes it sets the others going again.
+Without contention no event queue is needed. The end of an op is the latest end of its dependencies
+plus its own duration, in whatever order ends are computed. A rank runs ahead until it meets a
+collective that other ranks have not reached, or waits for a message that has not been sent. The
+rank that completes the collective, or sends the message, wakes the others.
 """
 
 from __future__ import annotations
@@ -52,17 +52,18 @@ PAUSE = 1 << 22  # ops
 
 @dataclass(frozen=True)
 class TimedPrograms:
-    """Programs of an SPMD graph with ticks for each op, in the form that kernels read.
+    """Rank programs of an SPMD graph with the duration of each op, as arrays for kernels.
 
     Parameters
     ----------
-    words : (w,) uint32 of all programs
-    begin, length : (programs,) first word, and ops, of each
-    answer : (t, 2) ticks; and number of the spread + 1, column of the tally << 8
-    answer_at : (programs,) where a program's answers begin
-    step : (s,) iteration of each op, of one program after the other; (0,) where all are 0
-    step_at : (programs,) where a program's steps begin
-    registers : int
+    words : (w,) uint32 encoded ops of all programs
+    begin, length : (programs,) index of the first word, and number of ops, of each program
+    answer : (t, 2) timing of each query: ticks; distribution number + 1 (low 8 bits) and tally
+        column (<< 8)
+    answer_at : (programs,) index in ``answer`` of the first timing of each program
+    step : (s,) iteration of each op, program after program; shape (0,) if all are 0
+    step_at : (programs,) index in ``step`` of the first op of each program
+    registers : Number of registers that a rank needs to store ends of ops.
     """
 
     words: NDArray[np.uint32]
@@ -78,11 +79,11 @@ class TimedPrograms:
     def from_answers(
         cls, template: SpmdGraph, answers: Sequence[NDArray[np.int64]]
     ) -> TimedPrograms:
-        """Timed programs from the backends' answers, in ticks; equal programs are stored once.
+        """Combine programs with their timings in ticks; equal programs are stored once.
 
         Parameters
         ----------
-        answers : of each program, (q, 2) as ``answer``
+        answers : for each program, an array of shape (q, 2) in the form of ``answer``
         """
         encoded = [p.encoded for p in template.programs]
         once = {id(e): e for e in encoded}
@@ -103,7 +104,7 @@ class TimedPrograms:
 
     @property
     def programs(self) -> Arrays:
-        """Arrays of the programs, as all kernels take them."""
+        """Arrays of the programs, in the order that kernels expect."""
         return self.words, self.begin, self.length, self.answer, self.answer_at
 
 
@@ -113,16 +114,17 @@ def _starts(sizes: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class ProgramTimes:
-    """Ticks of all ranks after a run of an SPMD graph.
+    """Times in ticks of all ranks, after a run of an SPMD graph.
 
     Parameters
     ----------
-    start, end : (iterations, ranks) first start and last end of each step; -1 where it has none
-    tally : (ranks, 32) time of its ops by column
-    waiting : (ranks,) time held at collectives whose other members were late
-    ops : number of ops that ran, collectives once a member
-    collective_times : (collectives, 2) start and end of each; (0, 2) where nobody asks
-    message_times : ends of sends, as :class:`Rendezvous` lays them out
+    start, end : (iterations, ranks) first start and last end of each iteration; -1 if it has no op
+    tally : (ranks, 32) total duration of ops by column (kind of op and role)
+    waiting : (ranks,) time spent at collectives waiting for late members
+    ops : number of ops that ran; a collective counts once per member
+    collective_times : (collectives, 2) start and end of each collective; (0, 2) if they were not
+        kept
+    message_times : end of each send, in the mailbox layout of :class:`Rendezvous`
     """
 
     start: NDArray[np.int64]
@@ -207,12 +209,12 @@ def run_programs(
     breakdown: RunningBreakdown | None = None,
     keep_collective_times: bool = False,
 ) -> ProgramTimes:
-    """Run every rank of an SPMD graph.
+    """Run all ranks of an SPMD graph without shared rates.
 
     Parameters
     ----------
-    breakdown : gets the time breakdown of a run whose ops are all of one step
-    keep_collective_times : whether starts and ends of collectives are kept
+    breakdown : is filled with the time breakdown; only for graphs of a single iteration
+    keep_collective_times : True to keep start and end of every collective
 
     Raises
     ------
@@ -258,7 +260,14 @@ def _initial_state(
     breakdown: RunningBreakdown | None,
     keep_collective_times: bool,
 ) -> ProgramRun:
-    """State of a run before its first op."""
+    """Arrays with the state of a run before its first op.
+
+    In this order: registers (per block, the ends of all its members), cursors of blocks (op, word,
+    own op), where each block is parked (1: at a collective, 2 + family: at a mailbox), the number
+    of its members at an incomplete collective, arrival ticks, the stack of runnable blocks,
+    collectives in progress, messages sent, messages received, and scratch rows for the members of
+    one block.
+    """
     ranks, count = template.ranks, len(blocks.at) - 1
     joint = len(template) - int(template.bases[ranks])
     start = np.full((ranks, 1 + int(timed_programs.step.max(initial=0))), -1, np.int64)
@@ -302,9 +311,9 @@ def _initial_state(
 
 
 def _split_into_single_ranks(run: ProgramRun, single_ranks: RankBlocks) -> ProgramRun:
-    """Each rank as a block of its own, in the state in which its block is stuck.
+    """Split stuck blocks into blocks of one rank; returns them, their state and how many can run.
 
-    A rank whose meeting has been goes on behind it, one at a mailbox looks again.
+    A rank whose collective is complete continues after it. A rank at a mailbox checks it again.
     """
     ranks = len(run.program)
     each, kept, block_at = len(run.register) // ranks, run.register.copy(), run.block_at
@@ -332,7 +341,11 @@ def _split_into_single_ranks(run: ProgramRun, single_ranks: RankBlocks) -> Progr
 
 @jit
 def _run_until_blocked(run: ProgramRun) -> None:
-    """Run blocks until all are done or parked, or for some millions of ops."""
+    """Run blocks until all are finished or parked, or until some million ops have run.
+
+    The pause lets Python handle signals. ``counts`` contains the number of blocks on the stack, of
+    ops that ran, and of ops that end beyond the range of ticks.
+    """
     words, length, answer, answer_at = run.words, run.length, run.answer, run.answer_at
     program, steps, step_at, bases = run.program, run.steps, run.step_at, run.bases
     block_at, member_of, whole, member = run.block_at, run.member_of, run.whole, run.member
@@ -399,7 +412,7 @@ def _run_until_blocked(run: ProgramRun) -> None:
 
 @jit_without_refcounts
 def _read_ready_ticks(run: ProgramRun, w: Int, base: Int, n: Int) -> None:
-    """Read when each member of a block could begin the op at a word, behind what it waits for."""
+    """Tick at which an op's dependencies have ended, for each member of a block."""
     words, member = run.words, run.member
     for m in range(n):
         member[ARRIVES, m] = 0
@@ -414,7 +427,7 @@ def _read_ready_ticks(run: ProgramRun, w: Int, base: Int, n: Int) -> None:
 def _note_ends(
     run: ProgramRun, first: Int, n: Int, kept: Int, gate: Int, column: Int, step: Int
 ) -> None:
-    """Note the ends of an op, or of a run of ops of one kind, of all members of a block."""
+    """Record the end of an op, or of consecutive ops of one kind, for all members of a block."""
     member, tally = run.member, run.tally
     for m in range(n):
         r = run.member_of[first + m]
@@ -430,11 +443,13 @@ def _note_ends(
 def _add_durations(
     run: ProgramRun, n: Int, duration: Int, spread: Int, own: Int, first: Int, step: Int
 ) -> Int:
-    """Add the ticks of one op to the ends of all members of a block; how many are beyond the range.
+    """Add the duration of one op to the ends of all members of a block.
+
+    Returns how many ends are beyond the range of ticks.
 
     Parameters
     ----------
-    own : which of the ops that a rank has for itself
+    own : index of the op among the non-collective ops of a rank
     """
     member, draws, beyond = run.member, run.draws, 0
     at = draws[1]
@@ -458,7 +473,7 @@ def _add_durations(
 
 @jit_without_refcounts
 def _are_all_sent(run: ProgramRun, first: Int, n: Int, f: Int) -> bool:
-    """Whether the next message to each member of a block was sent."""
+    """True if the next message to each member of a block has been sent."""
     for m in range(n):
         r = run.member_of[first + m]
         if run.message_times[run.mailbox_at[f * len(run.member_of) + r] + run.heard[f, r]] < 0:
@@ -468,7 +483,7 @@ def _are_all_sent(run: ProgramRun, first: Int, n: Int, f: Int) -> bool:
 
 @jit_without_refcounts
 def _receive_messages(run: ProgramRun, first: Int, n: Int, f: Int) -> None:
-    """Take the next message to each member of a block, which cannot begin before it is there."""
+    """Receive each block member's next message; its op cannot start before that arrives."""
     member = run.member
     for m in range(n):
         r = run.member_of[first + m]
@@ -479,7 +494,7 @@ def _receive_messages(run: ProgramRun, first: Int, n: Int, f: Int) -> None:
 
 @jit_without_refcounts
 def _send_messages(run: ProgramRun, first: Int, n: Int, f: Int, top: Int) -> Int:
-    """Send the messages of all members of a block, and push on the stack who waits for them."""
+    """Send the messages of a block's members, and push blocks that wait for them."""
     sent = run.sent
     for m in range(n):
         q = run.peer[f, run.member_of[first + m]]
@@ -499,7 +514,7 @@ def _send_messages(run: ProgramRun, first: Int, n: Int, f: Int, top: Int) -> Int
 def _run_block_collective(
     run: ProgramRun, first: Int, n: Int, f: Int, duration: Int, meta: Int, step: Int
 ) -> Int:
-    """Run a collective whose group is the block; whether it ends beyond the range."""
+    """Run a collective whose group is exactly the block; returns 1 if it ends beyond the range."""
     meeting, member, collective_times = run.meeting, run.member, run.collective_times
     g = run.group_of[f, run.member_of[first]]
     row = run.group_row[g] + meeting[g, CALL]
@@ -523,10 +538,10 @@ def _run_block_collective(
 def _join_collectives(
     run: ProgramRun, b: Int, f: Int, w: Int, duration: Int, meta: Int, step: Int, top: Int
 ) -> tuple[Int, Int, Int]:
-    """Let the members of a block arrive at their collectives, and run those that are complete.
+    """Let the members of a block arrive at their collectives, and run those that are now complete.
 
-    Returns how many end beyond the range, how many ops of other blocks ended, and the height of the
-    stack.
+    Returns the number of collectives that end beyond the range, the number of ops of other blocks
+    that ended, and the height of the stack.
     """
     block_at, member_at, arrived, meeting = run.block_at, run.member_at, run.arrived, run.meeting
     beyond, woken = 0, 0
@@ -553,9 +568,9 @@ def _join_collectives(
 
 @jit_without_refcounts
 def _run_collective(run: ProgramRun, g: Int, b: Int, w: Int, top: Int) -> tuple[Int, Int]:
-    """Run collective ``g``, whose last member, of block ``b``, arrived, and push blocks that go on.
+    """Run collective ``g``, completed by a member of block ``b``; push blocks that can continue.
 
-    Returns how many ops of other blocks ended, and the height of the stack of blocks that go on.
+    Returns the number of ops of other blocks that ended, and the height of the stack.
     """
     words, program, block_at, register = run.words, run.program, run.block_at, run.register
     cursor, pending, arrived, meeting = run.cursor, run.pending, run.arrived, run.meeting
@@ -592,7 +607,7 @@ def _run_collective(run: ProgramRun, g: Int, b: Int, w: Int, top: Int) -> tuple[
 
 @jit_without_refcounts
 def extend_step_span(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
-    """Extend the first start and last end of a step of a rank by one op."""
+    """Extend the first start and last end of a rank's iteration by one op."""
     if first[r, step] < 0 or begin < first[r, step]:
         first[r, step] = begin
     last[r, step] = max(last[r, step], finish)

@@ -1,7 +1,7 @@
-"""Threads of a rank program: chains of ops that wait for each other, each run by one cursor.
+"""Threads of a rank program: chains of dependent ops, each executed by one cursor.
 
-A program of one stream is one thread.  What an op waits for in another thread is a *cell*: its
-source writes its end there.
+A program with a single stream is one thread. If an op depends on an op of another thread, that
+other op writes its end tick to a *cell*, which the waiting thread reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOES_ON = -2  # no cell; the next op of the thread is local, of equal kind, and 
 
 
 class ThreadQuestions(NamedTuple):
-    """Pairs of a thread and a question that it asks: by how many ops, and of which kind."""
+    """Pairs of a thread and a timing query: number and kind of the ops that use it."""
 
     thread: Numbers
     question: Numbers
@@ -41,15 +41,15 @@ class ThreadQuestions(NamedTuple):
 
 @dataclass(frozen=True)
 class ProgramThreads:
-    """Program of a rank, thread after thread.
+    """Program of one rank, divided into threads.
 
     Parameters
     ----------
-    op : (n + 1, 9) int32; the last is no op
-    begin : (threads + 1,) first op of each thread
-    wait : (w,) int32 cells that ops wait for
-    cells : int
-    pairs : of each thread, the questions that its ops ask
+    op : (n + 1, 9) int32 table of ops, thread after thread; the last row is an end mark
+    begin : (threads + 1,) index of the first op of each thread
+    wait : (w,) int32 cells that ops wait for, op after op
+    cells : number of cells
+    pairs : timing queries of each thread
 
     Examples
     --------
@@ -72,7 +72,7 @@ class ProgramThreads:
 
     @classmethod
     def of(cls, program: RankProgram, question: Numbers) -> ProgramThreads:
-        """Threads of a program whose ops ask these questions."""
+        """Divide a program into threads; ``question`` is the timing query of each op."""
         n, after = len(program), program.successors
         if program.is_chain:
             thread = np.zeros(n, np.int64)
@@ -111,7 +111,7 @@ class ProgramThreads:
 
 
 def _numbers_in_family(program: RankProgram) -> Numbers:
-    """(n,) number of each collective, send and recv among those of its family; 0 of other ops."""
+    """(n,) index of each collective, send or recv among those of its family; 0 for other ops."""
     found = np.zeros(len(program), np.int64)
     for kind in (Kind.COLLECTIVE, Kind.SEND, Kind.RECV):
         for family in range(int(program.family.max(initial=-1)) + 1):
@@ -122,7 +122,7 @@ def _numbers_in_family(program: RankProgram) -> Numbers:
 
 @jit
 def _cover_by_threads(indptr: Any, after: Any, stream: Any) -> Any:
-    """Thread of each op: it goes on with an op of its own stream, else with the nearest."""
+    """Thread of each op; a thread continues with an op of the same stream if possible."""
     n = len(stream)
     thread, followed = np.full(n, -1, np.int64), np.zeros(n, np.bool_)
     used = 0

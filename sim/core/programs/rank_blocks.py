@@ -1,8 +1,9 @@
-"""Blocks of ranks that go through their program side by side: each op is read once for all.
+"""Blocks of ranks that execute their common program together: each op is decoded once per block.
 
-Members of a group meet again and again, so they may as well go from meeting to meeting together.
-A block waits where any of its ranks waits.  That is right in whatever order ops are computed; where
-ranks of a block wait for each other's later ops it would wait for ever, and is taken apart.
+Members of a communication group meet often, so they can advance from collective to collective
+together. A block waits when any of its ranks waits. Ends do not depend on the order of execution,
+so this gives correct times. If ranks of one block wait for later ops of each other, the block
+would wait forever; then it is split.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ MOST = 16  # ranks of a block
 
 @dataclass(frozen=True)
 class RankBlocks:
-    """Partition of ranks into blocks of one program.
+    """Partition of the ranks into blocks; all ranks of a block have the same program.
 
     Parameters
     ----------
-    at : (blocks + 1,) where the members of each begin
-    member : (ranks,) ranks, one block after the other
-    block_of, index_in_block : (ranks,) block of each, and which of its members it is
-    is_group : (families, blocks) whether the members are one group of that family
+    at : (blocks + 1,) index in ``member`` of the first rank of each block
+    member : (ranks,) ranks, block after block
+    block_of, index_in_block : (ranks,) block of each rank, and index of the rank within the block
+    is_group : (families, blocks) True if the block is exactly one group of that family
     """
 
     at: NDArray[np.int64]
@@ -40,7 +41,9 @@ class RankBlocks:
 
     @classmethod
     def of_template(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
-        """Blocks of ranks of one program in one group of the family that meets most often.
+        """Form blocks of ranks with the same program in the same group.
+
+        Groups are taken from the family with the most collectives.
 
         Examples
         --------
@@ -66,7 +69,7 @@ class RankBlocks:
 
     @classmethod
     def single_ranks(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
-        """Each rank a block of its own."""
+        """Partition in which each rank is its own block."""
         own = np.arange(template.ranks)
         return cls._of_order(own, np.ones(len(own), bool), rendezvous)
 
@@ -74,7 +77,7 @@ class RankBlocks:
     def _of_order(
         cls, order: NDArray[np.int64], new: NDArray[np.bool_], rendezvous: Rendezvous
     ) -> RankBlocks:
-        """Blocks of ranks in order, one beginning wherever one is new."""
+        """Blocks of an ordered list of ranks; ``new`` marks the first rank of each block."""
         at = np.append(np.flatnonzero(new), len(order)).astype(np.int64)
         of = np.empty(len(order), np.int64)
         of[order] = np.cumsum(new) - 1
@@ -90,5 +93,5 @@ class RankBlocks:
 
     @property
     def tables(self) -> Arrays:
-        """Arrays as kernels take them."""
+        """Arrays of the blocks, in the order that kernels expect."""
         return self.at, self.member, self.block_of, self.index_in_block, self.is_group

@@ -1,4 +1,4 @@
-"""Partners of an SPMD graph: groups of collectives, and mailboxes of messages."""
+"""Communication partners in an SPMD graph: groups of collectives, and mailboxes of messages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ...facts.spmd.spmd_graph import SpmdGraph
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Groups and mailboxes of an SPMD graph, numbered over all families.
+    """Groups and mailboxes of an SPMD graph, numbered across all families.
 
     Parameters
     ----------
-    group : (families, ranks) number of the group, over all families
-    member_at, member : members of each group, ascending
-    lead : (groups,) the rank whose program says how long the collectives of a group take
-    row : (groups,) row of the first collective of each group
-    peer : (families', ranks) whom a rank sends to
-    mailbox_at : (families' x ranks + 1,) where each rank's mailbox of each family begins
+    group : (families, ranks) number of each rank's group, unique across families
+    member_at, member : members of each group, ascending, as offsets and values
+    lead : (groups,) rank whose program gives the durations of the group's collectives
+    row : (groups,) graph row of the first collective of each group
+    peer : (message families, ranks) rank that each rank sends to
+    mailbox_at : (message families x ranks + 1,) offset of each rank's mailbox, family after family
     """
 
     group: NDArray[np.int64]
@@ -34,7 +34,7 @@ class Rendezvous:
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Rendezvous:
-        """Groups and mailboxes of an SPMD graph."""
+        """Number the groups and mailboxes of an SPMD graph."""
         ranks = template.ranks
         group = np.zeros((len(template.groups), ranks), np.int64)
         counts, members, rows = [np.zeros(1, np.int64)], [], []
@@ -59,7 +59,7 @@ class Rendezvous:
 
 
 def _mailbox_starts(template: SpmdGraph) -> NDArray[np.int64]:
-    """Start of each rank's mailbox, family by family, and the end of the last."""
+    """Offset of each rank's mailbox, family after family, and the total size."""
     found = [np.zeros(1, np.int64)]
     for f, sender in enumerate(template.senders):
         sends = template.sends[f][template.program]

@@ -1,4 +1,4 @@
-"""Random factors of one replica, drawn inside kernels: the numbers of ``sampling.py``."""
+"""Random factors of one replica, drawn inside kernels; they equal those of ``sampling.py``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ Arrays = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class ReplicaDraws:
-    """Spreads of durations as integer tables for the kernels.
+    """Distributions of durations in one replica, as integer tables for kernels.
 
     Parameters
     ----------
-    prefix : (2,) uint64 hash of what all draws of ranks, and of ops, have in common
-    at : (2 x spreads + 1,) where the quantiles of each spread begin: of steps, then of ops
-    quantiles : int64 in 2^-20
+    prefix : (2,) uint64 common hash prefix of the draws per rank and iteration, and of the draws
+        per op
+    at : (2 x spreads + 1,) offset of each distribution's quantiles: per iteration, then per op
+    quantiles : factors as int64 in units of 2^-20
     """
 
     prefix: NDArray[np.uint64]
@@ -41,7 +42,7 @@ class ReplicaDraws:
 
     @classmethod
     def of(cls, spreads: Sequence[Spread], name: str, seed: int, replica: int) -> ReplicaDraws:
-        """The draws of one replica of a graph."""
+        """Tables of the distributions for one replica of a named graph."""
         graph = zlib.crc32(name.encode())
         prefix = np.concatenate(
             [random_bits(seed, replica, 1), random_bits(seed, replica, 2, graph)]
@@ -52,13 +53,13 @@ class ReplicaDraws:
 
     @classmethod
     def none(cls) -> ReplicaDraws:
-        """Tables without spreads: every op takes its typical duration."""
+        """Tables without distributions: every op takes its typical duration."""
         empty = np.empty(0, np.int64)
         return cls(np.zeros(2, np.uint64), np.zeros(1, np.int64), empty)
 
     @property
     def tables(self) -> Arrays:
-        """Arrays of the draws, as kernels take them."""
+        """Arrays of the draws, in the order that kernels expect."""
         return self.prefix, self.at, self.quantiles
 
 
@@ -75,7 +76,10 @@ def _draw(prefix: Any, key: Any) -> Any:
 
 @jit_without_refcounts
 def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
-    """`sampling.factors_from_quantiles` of one number, from ``q`` quantiles."""
+    """Factor from a table of ``q`` quantiles and a random number.
+
+    Scalar form of `sampling.factors_from_quantiles`.
+    """
     if q == 1:
         return table[first]
     at = np.int64(random >> np.uint64(32)) * q - (1 << 31)
@@ -88,7 +92,7 @@ def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
 
 @jit_without_refcounts
 def draw_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, draws: Arrays) -> Any:
-    """Duration of one op in this replica, in ticks; spread 0 is none."""
+    """Random duration of one op in this replica, in ticks; ``spread`` 0 means no randomness."""
     prefix, at, table = draws
     if spread:
         k = 2 * spread - 2
@@ -101,7 +105,7 @@ def draw_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, draws: Ar
 
 @jit_without_refcounts
 def draw_ticks_of_op(base: Any, spread: Any, row: Any, draws: Arrays) -> Any:
-    """The same as far as the op itself is drawn, of a spread that is not 0."""
+    """Apply only the random factor of the op itself to a duration; ``spread`` must not be 0."""
     prefix, at, table = draws
     k = 2 * spread - 1
     if at[k] < at[k + 1]:

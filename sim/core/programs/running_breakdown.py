@@ -1,9 +1,9 @@
-"""Compiled time breakdown of a template while it runs, for a run that has one window.
+"""Time breakdown of an SPMD graph, computed during the run; for runs with a single window.
 
-A *gate* is an op behind whose end all later ops of its rank begin (``program_encoding.py``).  What
-is busy before that end is known when it is reached, and is added up there; intervals that go on
-behind it are *open*.  A rank has few of them: what would be too many is left to
-``time_breakdown.py``, which follows each rank once more.
+A *gate* is an op after whose end all later ops of its rank begin (``program_encoding.py``). When a
+gate ends, all activity before it is known and can be summed. Intervals that extend beyond the gate
+stay *open*. If a rank has too many open intervals, ``time_breakdown.py`` replays its program after
+the run instead.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MOST = 32  # open intervals per rank
 
 @dataclass(frozen=True)
 class RunningBreakdown:
-    """Boxes of all ranks during a run.
+    """Time per category of all ranks, updated during a run.
 
     Parameters
     ----------
-    ledger : (ranks, 8) boxes and where each rank is; (0, 8) where nobody asks
-    open : (ranks, MOST, 3) intervals that are open
+    ledger : (ranks, 8) ticks per category, tick summed so far, open intervals; (0, 8) if not wanted
+    open : (ranks, MOST, 3) open intervals: first and last tick, and the layer
     """
 
     ledger: NDArray[np.int64]
@@ -44,24 +44,24 @@ class RunningBreakdown:
 
     @classmethod
     def of(cls, ranks: int) -> RunningBreakdown:
-        """Breakdown of so many ranks before their first op."""
+        """Empty breakdown for the given number of ranks."""
         return cls(
             np.zeros((ranks, COLUMNS), np.int64), np.zeros((ranks, MOST, INTERVAL), np.int64)
         )
 
     @property
     def tables(self) -> Arrays:
-        """Arrays as kernels take them."""
+        """Arrays of the breakdown, in the order that kernels expect."""
         return LAYER, BOX, self.ledger, self.open
 
     def boxes(self, last: int) -> NDArray[np.int64] | None:
-        """(7, 2, ranks) ticks in each box, before a step that begins at 0 and in it.
+        """Ticks per category, (7, 2, ranks), before and during an iteration that begins at 0.
 
-        None where more intervals were open than there is room for.
+        None if a rank had too many open intervals.
 
         Parameters
         ----------
-        last : tick at which the step ends
+        last : tick at which the iteration ends
         """
         if (self.ledger[:, OPEN] > MOST).any():
             return None
@@ -76,9 +76,9 @@ class RunningBreakdown:
 def note_op(
     breakdown: Arrays, r: Int, column: Int, arrived: Int, start: Int, end: Int, gate: Int
 ) -> None:
-    """Note an op of a rank, or a run of ops of one kind, by its column in a tally.
+    """Record an op of a rank, or consecutive ops of one kind; ``column`` gives their layer.
 
-    A rank waits in the network from the arrival of an op to its start.
+    The rank counts as waiting from the arrival of a network op to its start.
     """
     layer_of, box, ledger, intervals = breakdown
     if not len(ledger):
@@ -103,7 +103,7 @@ def note_op(
 def _open_interval(
     ledger: Array, intervals: Array, r: Int, layer: Int, begin: Int, end: Int
 ) -> None:
-    """Add an interval to those of a rank that are open; one that touches another of its layer."""
+    """Add a busy interval to a rank's open intervals, or extend one that it touches."""
     n, busy = ledger[r, OPEN], np.int64(1) << layer
     if end <= begin or n > MOST:
         return
@@ -119,7 +119,7 @@ def _open_interval(
 
 @jit_without_refcounts
 def _add_to_boxes(ledger: Array, intervals: Array, box: Array, r: Int, until: Int) -> None:
-    """Add up the boxes of a rank to a tick, behind which all begins that is not open."""
+    """Sum a rank's open intervals by category up to a tick; all later activity begins after it."""
     now, n = ledger[r, NOW], ledger[r, OPEN]
     if n > MOST:
         return

@@ -1,4 +1,4 @@
-"""Compiled random factors of a prepared graph: the same numbers as of ``sampling.py``."""
+"""Compiled random factors for submissions of a prepared graph, equal to ``sampling.py``."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _HALF, _DOWN, _UP = np.uint64(32), np.uint64(FRACTION), np.uint64(32 - FRACTION)
 
 
 class SubmissionDraws:
-    """Random factors for the durations of one prepared graph in one replica.
+    """Random factors of the durations of one prepared graph in one replica.
 
     Parameters
     ----------
-    name : of the graph
-    spreads : (rows, spread) of groups of rows
+    name : name of the graph
+    spreads : (rows, distribution) for each group of rows with a common distribution
     flows : (f,) row of each flow, ascending
-    rank, period : (n,) of each row, as its job counts them
-    seed, replica : of the run
+    rank, period : (n,) rank and period of each row, counted within the job
+    seed, replica : seed and replica of the run
 
     Examples
     --------
@@ -75,9 +75,9 @@ class SubmissionDraws:
         self._kernel: Callable[..., Any] | None = None
 
     def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
-        """Durations and work of one submission, multiplied by random factors keyed by ``which``.
+        """Multiply the durations and work of one submission by random factors, keyed by ``which``.
 
-        None where one of them is beyond the range.
+        None if a result exceeds its integer range.
         """
         fixed, hi, lo = numbers.fixed.copy(), numbers.work_hi.copy(), numbers.work_lo.copy()
         keys = np.array(which, np.int64).astype(np.uint64)
@@ -99,9 +99,9 @@ class SubmissionDraws:
 def apply_random_factors(
     tables: tuple[Array, ...], prefix: Array, keys: Array, fixed: Array, work: tuple[Array, Array]
 ) -> Any:
-    """Multiply durations in place by the factors of rank and period and of the op; whether all fit.
+    """Multiply durations and work in place by the random factors of rank, period and op.
 
-    A result beyond the range of ticks does not fit.
+    True if all results are within the integer range.
     """
     spread, flow, at, table = tables
     hi, lo = work
@@ -130,7 +130,10 @@ def apply_random_factors(
 def draw_ticks_and_work(
     fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, draws: Arrays
 ) -> Any:
-    """Ticks and work of one op in this replica; spread 0 is none.  `draw_ticks`, with work."""
+    """Random duration (ticks) and work of one op in this replica; without a spread, unchanged.
+
+    Like `draw_ticks`, but also for work.
+    """
     prefix, at, table = draws
     if spread:
         k = 2 * spread - 2
@@ -149,13 +152,13 @@ def draw_ticks_and_work(
 
 @jit_without_refcounts
 def product_overflows(of: Any, by: Any) -> Any:
-    """`sampling.product_may_overflow` of one number."""
+    """True if a product may overflow; scalar form of `sampling.product_may_overflow`."""
     return np.float64(of) * np.float64(by) >= MOST
 
 
 @jit_without_refcounts
 def scale_int128(hi: Any, lo: Any, by: Any) -> Any:
-    """`sampling.scaled_int128` of one number."""
+    """128-bit integer times a fixed-point factor; scalar form of `sampling.scaled_int128`."""
     factor, upper = np.uint64(by), np.uint64(hi)
     a = (lo & _REST) * factor
     b = (lo >> _HALF) * factor + (a >> _HALF)

@@ -1,7 +1,7 @@
-"""Compiled time breakdown of a template whose ops shared rates, thread by thread of each rank.
+"""Compiled time breakdown of an SPMD graph with shared rates, thread by thread of each rank.
 
-It is :mod:`.time_breakdown` of a run by :mod:`.thread_executor`: every note is written by now, and
-each thread is followed once more.
+Like :mod:`.time_breakdown`, for runs of :mod:`.thread_executor`: after the run all ends are known,
+and each thread is replayed once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def breakdown_of_threads(
     run_times: ThreadTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
+    """Ticks in each category, shape (7, windows, ranks), of a finished run with shared rates."""
     out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
     sizes = np.bincount(plan.rank, plan.end - plan.first, template.ranks)
     with np.errstate(over="ignore"):
@@ -111,7 +111,7 @@ def _replay_threads(
 def _ticks_taken(
     programs: Arrays, bases: Array, draws: Arrays, question: Int, i: Int, r: Int
 ) -> Int:
-    """Ticks that an op of a rank took, which is no flow."""
+    """Duration in ticks of an op of a rank that is not a flow."""
     op, _, answer, _ = programs
     took = answer[question, 0]
     if len(draws[1]) > 1:

@@ -1,13 +1,13 @@
-"""Execution of an SPMD graph whose ops share rates, without writing it out.
+"""Executor of SPMD graphs whose ops share rates, without expanding the graph.
 
-Each thread of a rank is a cursor in its program, and runs ahead of the clock until what it waits
-for is not known yet: an op that shares a rate, as a *flow* of the max-min medium, ends when the
-medium says.  Such ops begin their work in the order of time, all of one tick before rates are
-computed: only they need a clock.  Every other end is the latest end of what an op waits for plus
-its own ticks, in whatever order that is computed.
+Each thread of a rank is a cursor in its program. It runs ahead of the clock until it needs an end
+that is not yet known. The end of an op that shares a rate (a *flow* of the max-min medium) is
+computed by the medium. Flows begin in order of time, and all flows of one tick begin before rates
+are computed, so only flows need a clock. Every other end is the latest end of an op's dependencies
+plus its own duration.
 
-Who waits, waits for a *note*: the end of one op, which is a collective, a message, or what another
-thread of the rank waits for.  A note that is not written yet holds the list of those who wait.
+A *note* stores the end tick of one op that other threads may wait for: a collective, a message, or
+an op of another thread of the rank. Until it is known, the note holds the list of waiting threads.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ PAUSE = 1 << 21  # ops
 
 @dataclass(frozen=True)
 class ThreadTimes:
-    """Ticks of all ranks after a run of an SPMD graph whose ops share rates.
+    """Times in ticks of all ranks, after a run of an SPMD graph whose ops share rates.
 
     Parameters
     ----------
-    start, end : (iterations, ranks) first start and last end of each step; -1 where it has none
-    tally : (ranks, 32) time of its ops by column
-    waiting : (ranks,) time held at collectives whose other members were late
-    sources : (ranks, sources) time of its ops by source, collectives left out
-    collective_ticks : (groups, sources) time of its collectives by source
-    collective_starts : (collectives,) start of each
-    notes : ends of collectives and messages, and of what other threads wait for
-    flow_ends : (own flows,) ends of the ops of each thread that are flows of its own, where kept
-    flow_end_offsets : (x,) where those of each thread begin
+    start, end : (iterations, ranks) first start and last end of each iteration; -1 if it has no op
+    tally : (ranks, 32) total duration of ops by column (kind of op and role)
+    waiting : (ranks,) time spent at collectives waiting for late members
+    sources : (ranks, sources) total duration of non-collective ops by source of their timing
+    collective_ticks : (groups, sources) total duration of collectives by source of their timing
+    collective_starts : (collectives,) start of each collective: the arrival of its last member
+    notes : end of each collective and message, and of each op that another thread waits for
+    flow_ends : (own flows,) ends of non-collective ops that are flows, thread after thread, if kept
+    flow_end_offsets : (threads + 1,) offset in ``flow_ends`` of each thread
     """
 
     start: Numbers
@@ -154,13 +154,14 @@ def run_threads(
     sources: int,
     flow_end_offsets: Numbers,
 ) -> ThreadTimes:
-    """Run every rank of an SPMD graph whose ops share rates.
+    """Run all ranks of an SPMD graph whose ops share rates.
 
     Parameters
     ----------
-    flows : of ``plan.flow_of``
-    sources : number of them
-    flow_end_offsets : (x + 1,) where ends of the own flows of each thread are kept; all 0 for none
+    flows : flows that ``plan.flow_of`` refers to
+    sources : number of sources of timings
+    flow_end_offsets : (threads + 1,) offset of each thread's flow ends in
+        ``ThreadTimes.flow_ends``; all 0 to keep none
 
     Raises
     ------
@@ -227,7 +228,7 @@ def run_threads(
 
 @jit
 def _run_until_blocked(run: ThreadRun) -> None:
-    """Run all threads until all are done or blocked, or for some millions of ops."""
+    """Run all threads until all are finished or blocked, or until some million ops have run."""
     stack, coming, s, counts = run.stack, run.coming, run.medium, run.counts
     pause = counts[DONE] + PAUSE
     while counts[DONE] < pause:
@@ -272,7 +273,7 @@ def _run_until_blocked(run: ThreadRun) -> None:
 
 @jit_without_refcounts
 def _run_thread(run: ThreadRun, x: Int) -> None:
-    """Run one thread until it waits, or one of its ops is a flow, or it is done."""
+    """Run one thread until it waits, starts a flow, or is finished."""
     op, answer, answer_at, counts = run.op, run.answer, run.answer_at, run.counts
     notes, latest, there, lead = run.notes, run.latest, run.there, run.lead
     cursor, times, behind, coming = run.cursor, run.times, run.behind, run.coming
@@ -337,11 +338,11 @@ def _run_thread(run: ThreadRun, x: Int) -> None:
 
 @jit_without_refcounts
 def _end_consecutive_ops(run: ThreadRun, x: Int, tick: Int) -> Int:
-    """End all ops but the last that go on from the one that a thread has under way.
+    """Complete a sequence of consecutive local ops of a thread, except the last one.
 
     Parameters
     ----------
-    tick : end of the op under way
+    tick : end of the thread's current op
 
     Returns
     -------
@@ -376,14 +377,14 @@ def _end_consecutive_ops(run: ThreadRun, x: Int, tick: Int) -> Int:
 
 @jit_without_refcounts
 def _wait_for_end(notes: Array, behind: Array, note: Int, x: Int) -> None:
-    """Put a thread into the list of those who wait for a note."""
+    """Add a thread to the list of threads that wait for an end tick."""
     behind[x] = -2 - notes[note] if notes[note] != UNKNOWN else NONE
     notes[note] = -2 - x
 
 
 @jit_without_refcounts
 def _publish_end(run: ThreadRun, note: Int, tick: Int) -> None:
-    """Write a note, and let all who wait for it go on."""
+    """Store an end tick, and make all threads that wait for it runnable."""
     notes, counts = run.notes, run.counts
     x: Int = -2 - notes[note]
     if notes[note] == UNKNOWN:
@@ -397,7 +398,7 @@ def _publish_end(run: ThreadRun, note: Int, tick: Int) -> None:
 
 @jit_without_refcounts
 def _end_flow(run: ThreadRun, f: Int) -> None:
-    """End the op of a flow whose work is done now."""
+    """End the op of a flow whose work is done at the current tick."""
     counts = run.counts
     x, now = run.owner[f], counts[CLOCK]
     if x < 0:
@@ -413,7 +414,7 @@ def _end_flow(run: ThreadRun, f: Int) -> None:
 
 @jit_without_refcounts
 def _end_own_op(run: ThreadRun, x: Int, tick: Int) -> None:
-    """End the op that a thread has under way, which is no collective."""
+    """End the current op of a thread, which is not a collective."""
     op, answer, answer_at = run.op, run.answer, run.answer_at
     r, i, began = np.int64(run.rank[x]), run.cursor[x], run.times[x, 1]
     question = answer_at[r] + op[i, QUESTION]
@@ -428,7 +429,7 @@ def _end_own_op(run: ThreadRun, x: Int, tick: Int) -> None:
 
 @jit_without_refcounts
 def _end_collective(run: ThreadRun, j: Int, tick: Int) -> None:
-    """End a collective; the threads that it held go on."""
+    """End a collective; the threads of its members continue."""
     op, answer, tally = run.op, run.answer, run.tally
     begins, led = run.latest[j], np.int64(run.there[j, 1])
     took = tick - begins
@@ -451,7 +452,7 @@ def _end_collective(run: ThreadRun, j: Int, tick: Int) -> None:
 
 @jit_without_refcounts
 def _advance_thread(run: ThreadRun, x: Int, begins: Int, tick: Int, step: Int) -> None:
-    """Let a thread go on behind the op that it has under way, which ends at a tick."""
+    """Advance a thread past its current op, which ends at ``tick``, and record its times."""
     r, i = np.int64(run.rank[x]), run.cursor[x]
     extend_step_span(run.step_start, run.step_end, r, np.int64(step), begins, tick)
     run.times[x, 0] = tick

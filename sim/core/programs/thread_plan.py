@@ -1,4 +1,4 @@
-"""Threads of all ranks of an SPMD graph, with answers and partners, in the form of kernels."""
+"""Threads, timings and communication partners of all SPMD ranks, as arrays for kernels."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ThreadPlan:
-    """Programs of an SPMD graph as threads with answers, in the form that kernels read.
+    """Programs of an SPMD graph as threads with timings, as arrays for kernels.
 
     Parameters
     ----------
-    op, wait : of all programs, see :class:`ProgramThreads`
-    answer : (t, 3) ticks; number of the spread + 1, column of the tally << 8; source
-    rank : (x,) of each thread
-    first, end : (x,) its ops
-    answer_at : (ranks,) where the answers of a rank's class begin
-    pair_at : (ranks,) where a rank's flows begin in ``flow_of``
-    flow_of : flow of each pair of a thread and a question, -1 for none
-    cell_at : (ranks + 1,) note of a rank's first cell
+    op, wait : ops and waits of all programs, as in :class:`ProgramThreads`
+    answer : (t, 3) timing of each query: ticks; distribution number + 1 and tally column << 8;
+        source
+    rank : (threads,) rank of each thread
+    first, end : (threads,) index of each thread's first op, and of the op after its last
+    answer_at : (ranks,) index in ``answer`` of the first timing of a rank's class
+    pair_at : (ranks,) index in ``flow_of`` of a rank's first pair
+    flow_of : flow of each pair of a thread and a timing query, -1 for none
+    cell_at : (ranks + 1,) index among the stored end ticks of a rank's first cell
     """
 
     op: NDArray[np.int32]
@@ -54,14 +55,15 @@ class ThreadPlan:
         flow_of: NDArray[np.int32],
         notes: int,
     ) -> ThreadPlan:
-        """Plan of a template.
+        """Combine the threads of all programs with their timings and flows.
 
         Parameters
         ----------
-        threads : of each program; equal programs are one object
-        answers : of each program, as ``answer``
-        flow_of : of the pairs of one rank after the other
-        notes : of collectives and messages, before the first cell
+        threads : threads of each program; equal programs share one object
+        answers : timings of each program, in the form of ``answer``
+        flow_of : flow of each pair of a thread and a query, rank after rank
+        notes : number of end ticks of collectives and messages, which are stored before those of
+            cells
         """
         once = {id(t): t for t in threads}
         at = dict(zip(once, _starts([len(t.op) for t in once.values()]), strict=True))
@@ -91,12 +93,12 @@ class ThreadPlan:
 
     @property
     def programs(self) -> Arrays:
-        """Ops and their answers, as kernels take them."""
+        """Arrays of ops and their timings, in the order that kernels expect."""
         return self.op, self.wait, self.answer, self.flow_of
 
     @property
     def owners(self) -> Arrays:
-        """Threads and ranks, as kernels take them."""
+        """Arrays of threads and ranks, in the order that kernels expect."""
         return self.rank, self.first, self.end, self.answer_at, self.pair_at, self.cell_at
 
 
@@ -106,9 +108,9 @@ def _starts(sizes: list[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Partners:
-    """Groups and mailboxes of an SPMD graph, as kernels take them; notes are numbered here.
+    """Groups and mailboxes of an SPMD graph, as arrays for kernels.
 
-    Collectives have the first notes, messages those behind.
+    End ticks (notes) are numbered here: collectives first, then messages.
     """
 
     groups: Arrays
@@ -118,7 +120,7 @@ class Partners:
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Partners:
-        """Partners of an SPMD graph."""
+        """Groups and mailboxes of an SPMD graph."""
         rendezvous = Rendezvous.of(template)
         shared = int(template.bases[template.ranks])
         joint = len(template) - shared

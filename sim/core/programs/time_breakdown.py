@@ -1,8 +1,8 @@
-"""Compiled time breakdown: ticks of each rank in each of the seven boxes of ``activity.py``.
+"""Compiled time breakdown: ticks of each rank in each of the seven categories of ``activity.py``.
 
-Of a template that ran, each rank's program is followed once more, since by now it is known when
-everybody met; of a graph that was written out, its places are taken rank by rank.  Either way
-the spans of one rank become the stretches in which each layer is busy, and those the boxes.
+For an SPMD graph that has run, the program of each rank is replayed with the known times of its
+collectives. For an explicit graph, the participants of its ops are taken rank by rank. Either way,
+the intervals of one rank are merged per layer and then split into categories.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def breakdown_of_ranks(
     run_times: ProgramTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
+    """Ticks in each category, shape (7, windows, ranks), of an SPMD graph after its run."""
     out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
     with np.errstate(over="ignore"):
         _replay_programs(
@@ -70,15 +70,15 @@ def breakdown_of_places(
     ranks: int,
     further: NDArray[np.int32] | None = None,
 ) -> NDArray[np.int64]:
-    """(7, windows, ranks) ticks in each box of ``activity.py``, from the places of ops.
+    """Ticks in each category of ``activity.py``, shape (7, windows, ranks), from times of ops.
 
     Parameters
     ----------
-    rank, arrived : (n + e,) of each place; ticks
-    layer : (n,) number of the layer that each op keeps busy; -1 for none
-    start, end : (n,) of each op; ticks
-    edges : (windows + 1,) ticks
-    further : (e,) op of the places behind the first of each; None for ops of one place
+    rank, arrived : (n + e,) rank and arrival tick of each participant of an op
+    layer : (n,) index of the layer that each op keeps busy; -1 for none
+    start, end : (n,) start and end tick of each op
+    edges : (windows + 1,) ticks of the window boundaries
+    further : (e,) op of each further participant; None if every op has one participant
 
     Examples
     --------
@@ -97,7 +97,7 @@ def breakdown_of_places(
 
 @jit
 def _places_by_rank(rank: Array, order: Array, begins: Array) -> None:
-    """Places of each rank, in their order: those of rank r lie from begins[r] to begins[r + 1]."""
+    """Sort the participants of ops by rank; those of rank r are at begins[r] to begins[r + 1]."""
     for p in range(len(rank)):
         begins[rank[p] + 1] += 1
     for r in range(1, len(begins)):
@@ -184,14 +184,14 @@ def _replay_programs(
 
 @jit_without_refcounts
 def add_place(busy: Array, found: Array, layer: Int, arrived: Int, start: Int, end: Int) -> None:
-    """Note when a place of a rank keeps its layer busy.
+    """Add the busy interval of an op on a rank to the intervals of its layer.
 
-    A rank waits in the network from the arrival of a place to its start.
+    The rank counts as waiting from the arrival of a network op to its start.
 
     Parameters
     ----------
     busy : (LAYERS, most, 2) first and last tick of each interval
-    found : (LAYERS, 2) how many there are, and whether any lies before the one noted before it
+    found : (LAYERS, 2) number of intervals, and 1 if they are not sorted
     """
     if layer >= 0:
         _add_interval(busy, found, layer, start, end)
@@ -217,7 +217,7 @@ def _add_interval(busy: Array, found: Array, layer: Int, begin: Int, end: Int) -
 def add_boxes_of_rank(
     busy: Array, found: Array, box: Array, edges: Array, out: Array, r: Any
 ) -> None:
-    """Add the boxes of one rank, from its busy intervals; none are found after that."""
+    """Add the ticks per category of one rank to ``out``, and clear its busy intervals."""
     size = np.zeros(LAYERS, np.int64)
     for layer in range(LAYERS):
         size[layer] = found[layer, 0]
@@ -246,7 +246,7 @@ def add_boxes_of_rank(
 
 @jit
 def _sort_and_join(busy: Array, m: Any) -> Any:
-    """Sort the first ``m`` intervals, join those that touch; how many are left."""
+    """Sort the first ``m`` intervals and merge those that touch; returns how many are left."""
     order = np.argsort(busy[:m, 0].copy(), kind="mergesort")
     busy[:m] = busy[:m].copy()[order]
     last = 0

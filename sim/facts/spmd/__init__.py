@@ -1,1 +1,1 @@
-"""SPMD graphs: a program stored once for all ranks that run it."""
+"""SPMD graphs: one program stored for all ranks that run it."""

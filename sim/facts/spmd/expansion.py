@@ -1,4 +1,4 @@
-"""Expansion of an SPMD graph: every op of every rank, written out."""
+"""Expansion of an SPMD graph into a flat graph with every op of every rank."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Rows = NDArray[np.int64]
 
 
 class Expansion:
-    """Written-out graph: each rank's own ops in order, then collectives by family and group.
+    """Expansion of an SPMD graph: each rank's own ops, then collectives by family and group.
 
     Raises
     ------
     GraphError
-        Collectives, sends or recvs that have no counterpart.
+        A collective, send or recv has no counterpart.
 
     Attributes
     ----------
-    rows : of each rank, (n,) the row of the graph that each row of its program became
+    rows : for each rank, the row in the flat graph of each row of its program, shape (n,)
     """
 
     def __init__(self, template: SpmdGraph):
@@ -40,7 +40,7 @@ class Expansion:
         self.rows = [self._graph_rows(r) for r in range(t.ranks)]
 
     def block(self) -> FlatGraph:
-        """The ops, their dependencies and their places."""
+        """Flat graph with all ops, dependencies and places."""
         tables = [p.ops for p in self.t.programs]
         source, rank = self._source_rows(np.cumsum([0, *map(len, tables)]))
         places, at = self._further_places(rank)
@@ -56,7 +56,7 @@ class Expansion:
         )
 
     def _graph_rows(self, r: int) -> Rows:
-        """(n,) row of the graph of each row of rank ``r``'s program."""
+        """Row in the flat graph of each row of rank ``r``'s program, shape (n,)."""
         program = self.t.programs[self.t.program[r]]
         rows = np.zeros(len(program), np.int64)
         rows[program.own] = self.t.bases[r] + np.arange(int(program.own.sum()))
@@ -67,7 +67,7 @@ class Expansion:
         return rows
 
     def _source_rows(self, base: Rows) -> tuple[Rows, NDArray[np.int32]]:
-        """Row among all programs, and first rank, of each row of the graph."""
+        """For each row of the flat graph: its row among all programs, and its first rank."""
         source = np.zeros(len(self.t), np.int64)
         rank = np.zeros(len(self.t), np.int32)
         for r in reversed(range(self.t.ranks)):  # the first member has the last word
@@ -77,7 +77,7 @@ class Expansion:
         return source, rank
 
     def _further_places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
-        """Further places of collectives, and the place of each row of each rank's program."""
+        """Further members of collectives, and the place number of each rank's program rows."""
         at = [rows.copy() for rows in self.rows]
         joint = [np.flatnonzero(~self.t.programs[p].own) for p in self.t.program]
         ops = [rows[j] for rows, j in zip(self.rows, joint, strict=True)]
@@ -97,7 +97,7 @@ class Expansion:
         ), at
 
     def _dependencies_within_ranks(self, at: list[Rows]) -> list[Rows]:
-        """Dependencies within each rank, as pairs of op and waiting place."""
+        """Dependencies within each rank, as pairs of an op and the place that waits for it."""
         found = [np.empty((0, 2), np.int64)]
         for rows, places, p in zip(self.rows, at, self.t.program, strict=True):
             after = self.t.programs[p].successors
@@ -105,7 +105,7 @@ class Expansion:
         return found
 
     def _message_dependencies(self) -> list[Rows]:
-        """Dependencies of each recv on its send, as pairs of op and waiting place."""
+        """Dependencies of each recv on its send, as pairs of an op and the place that waits."""
         found = [np.empty((0, 2), np.int64)]
         for f, senders in enumerate(self.t.senders):
             for r, other in enumerate(senders.tolist()):

@@ -1,7 +1,8 @@
-"""Encoding of a rank program as 32-bit words, 8 to 12 bytes per op: kind, question, dependencies.
+"""Encoding of a rank's program as 32-bit words, 8 to 12 bytes per op: kind, timing, dependencies.
 
-Ends that somebody still waits for are kept in registers (at most 65,536 a rank).  An op names its
-*question*, one of those that differ; who runs the program decides what the answer is.
+End times that later ops depend on are kept in registers (at most 65,536 per rank).  An op refers
+to a *question*: a distinct op to be timed.  Ranks that run one program may get different times
+for it.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class ProgramWords:
-    """Encoded program of a rank.
+    """Encoded program of a rank, for the compiled engine.
 
     Parameters
     ----------
-    words : (w,) uint32
-    registers : int
-    question : (n,) number of each op's question
-    first : (q,) first row that asks it
+    words : (w,) uint32, the encoded ops
+    registers : number of registers for end times
+    question : (n,) index of the distinct op to be timed, for each op
+    first : (q,) first row of each distinct op to be timed
     """
 
     words: NDArray[np.uint32]
@@ -54,12 +55,12 @@ class ProgramWords:
 
 
 def encode_program(program: RankProgram) -> ProgramWords:
-    """Encode a program as words.
+    """Encode a rank's program as 32-bit words.
 
     Raises
     ------
     OverflowError
-        More families, dependencies or kept ends than words can name.
+        There are more families, dependencies or live end times than the words can encode.
     """
     n = len(program)
     families = int(program.family.max(initial=0))
@@ -80,9 +81,10 @@ def encode_program(program: RankProgram) -> ProgramWords:
 
 
 def _rows_chained_to_next(program: RankProgram, incoming: Csr) -> NDArray[np.bool_]:
-    """(n,) whether the next op, a local one of the same kind and period, waits for this one alone.
+    """True for each row that is the next row's only dependency, and has no other dependent.
 
-    Nobody else waits for it, so that a run of them is one loop without registers.
+    Both are local ops of the same kind and period.  A run of such ops is one loop without
+    registers.
     """
     ops, after = program.ops, program.successors
     alike = (ops.kind[1:] == ops.kind[:-1]) & (ops.period[1:] == ops.period[:-1])
@@ -95,14 +97,14 @@ def _rows_chained_to_next(program: RankProgram, incoming: Csr) -> NDArray[np.boo
 
 
 def kind_codes(kind: Array) -> NDArray[np.uint32]:
-    """(n,) what each op is to an executor: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
+    """Kind of each op for the executor: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
     return _WHAT[kind]
 
 
 def distinct_ops_to_time(
     ops: Ops, family: NDArray[np.int16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(n,) number of the distinct timing question of each op, and (q,) first op of each question.
+    """Find the distinct ops to be timed: their index per op, shape (n,), and first row, (q,).
 
     >>> ops = Ops.of(flop=[1, 2, 1], rank=[0, 1, 2])
     >>> question, first = distinct_ops_to_time(ops, np.full(3, -1, np.int16))
@@ -130,37 +132,37 @@ def _equal(a: Array, b: Array) -> bool:
 
 @jit_without_refcounts
 def op_kind(words: Array, w: Int) -> Int:
-    """Kind of the op at a word: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
+    """Kind of the op at position ``w``: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
     return np.int64(words[w]) & 3
 
 
 @jit_without_refcounts
 def op_family(words: Array, w: Int) -> Int:
-    """Number of the family of groups or peers of the op at a word; 0 for a local op."""
+    """Family of groups or peers of the op at position ``w`` of the words; 0 for a local op."""
     return (np.int64(words[w]) >> FAMILY) & 63
 
 
 @jit_without_refcounts
 def chains_to_next(words: Array, w: Int) -> Int:
-    """Whether the op at a word ends in the start of the next one, and in no other's."""
+    """True if only the next op waits for the op at position ``w``, and for nothing else."""
     return np.int64(words[w]) >> GOES_ON & 1
 
 
 @jit_without_refcounts
 def is_gate(words: Array, w: Int) -> Int:
-    """Whether all later ops of the program begin behind the end of the op at a word."""
+    """True if all later ops of the program start after the end of the op at position ``w``."""
     return np.int64(words[w]) >> GATE & 1
 
 
 @jit_without_refcounts
 def end_register(words: Array, w: Int) -> Int:
-    """Register that keeps the end of the op at a word."""
+    """Register that stores the end time of the op at position ``w`` of the words."""
     return np.int64(words[w + 2]) & 0xFFFF
 
 
 @jit_without_refcounts
 def latest_dependency_end(words: Array, w: Int, register: Array, r: Int) -> Int:
-    """Latest end that the op at a word waits for, from row ``r`` of the registers."""
+    """Latest end among the dependencies of the op at position ``w``, from register row ``r``."""
     latest: Int = np.int64(0)
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
         pair = np.int64(words[w + 2 + (k >> 1)])
@@ -170,13 +172,13 @@ def latest_dependency_end(words: Array, w: Int, register: Array, r: Int) -> Int:
 
 @jit_without_refcounts
 def next_op_position(words: Array, w: Int) -> Int:
-    """Position of the words of the next op."""
+    """Position in the words of the op after the one at position ``w``."""
     return w + 2 + (((np.int64(words[w]) >> READS) + 2) >> 1)
 
 
 @jit
 def _allocate(head: Array, question: Array, indptr: Array, source: Array, words: Array) -> int:
-    """Write the words of a program; an end is kept in a register until its last reader."""
+    """Write the words of a program; a register is reused after the last read of its end time."""
     n = len(head)
     last, gate = np.arange(n), np.zeros(n, np.int64)
     nearest: Any = n  # of all later ops, each with the latest that it waits for: the earliest

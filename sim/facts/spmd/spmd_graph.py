@@ -1,8 +1,8 @@
-"""SPMD graph: a program stored once for all ranks that run it.
+"""SPMD graph: one program stored for all ranks that run it.
 
-What a template means is its :meth:`SpmdGraph.expand`: every op of every rank, written out.  The
-compiled core runs it without ever writing it out (``sim/core/programs/program_executor.py``), and
-identical ranks can be folded into one (``sim/spmd/rank_quotient.py``).
+Its meaning is that of :meth:`SpmdGraph.expand`, with every op of every rank.  The compiled engine
+runs it without expanding it (``sim/core/programs/program_executor.py``), and identical ranks can
+be folded into one (``sim/spmd/rank_quotient.py``).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankProgram:
-    """Program of one rank: ops in an order in which each comes after those it waits for.
+    """Program of one rank: its ops in topological order, with dependencies.
 
     Parameters
     ----------
     ops : Ops
-        The column ``rank`` is not read.
+        Table of the ops; the column ``rank`` is not used.
     successors : Csr
-        Row ``i``: later rows that wait for the end of row ``i`` on the same rank.
-    family : (n,) of a collective, which family of groups; of a send or recv, which family of
-        peers; -1 otherwise
+        Row ``i``: later rows of the same rank that wait for the end of row ``i``.
+    family : (n,) family of groups of a collective, or family of peers of a send or recv; -1 for
+        other ops
     """
 
     ops: Ops
@@ -47,7 +47,7 @@ class RankProgram:
 
     @classmethod
     def chain(cls, ops: Ops, family: Sequence[int] | None = None) -> RankProgram:
-        """Program in which each op waits for the one before it.
+        """Program in which each op waits for the previous one.
 
         >>> RankProgram.chain(Ops.of(duration=[1.0, 2.0])).successors.values.tolist()
         [1]
@@ -69,52 +69,53 @@ class RankProgram:
 
     @cached_property
     def own(self) -> NDArray[np.bool_]:
-        """(n,) rows that every rank has for itself; the others are collectives, one a group."""
+        """True for each row that is a separate op on every rank; False for collectives."""
         return np.asarray(self.ops.kind != Kind.COLLECTIVE)
 
     @cached_property
     def is_chain(self) -> bool:
-        """Whether every op waits for the row before it, so that no two of a rank overlap."""
+        """True if every op waits for the previous row, so that ops of a rank never overlap."""
         linked = np.zeros(len(self), bool)
         linked[self.successors.values[self.successors.values == self.successors.owner + 1]] = True
         return bool(linked[1:].all())
 
     @cached_property
     def encoded(self) -> ProgramWords:
-        """Program as 32-bit words for the compiled core, encoded once.
+        """Program as 32-bit words for the compiled engine; encoded on first use.
 
         Raises
         ------
         OverflowError
-            More families, dependencies or kept ends than words can name.
+            There are more families, dependencies or live end times than the words can encode.
         """
         from .program_encoding import encode_program
 
         return encode_program(self)
 
     def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
-        """(families,) number of ops of a kind, by family."""
+        """Number of ops of a kind in each family, shape (families,)."""
         family = self.family[(self.ops.kind == kind) & (self.family >= 0)]
         return np.bincount(family, minlength=families)[:families]
 
 
 @dataclass(frozen=True)
 class SpmdGraph:
-    """Ranks that run programs and meet in collectives and messages.
+    """Graph of ranks that run shared programs, connected by collectives and messages.
 
-    The k-th collective of a family that a rank runs is the k-th of every member of its group;
-    the k-th send over a family of peers is the k-th recv of the other end over the same family.
+    The k-th collective of a family on one rank is the k-th on every member of its group.  The k-th
+    send over a family of peers matches the k-th recv of the other rank over that family.
 
     Parameters
     ----------
     programs : tuple of RankProgram
-    program : (ranks,) which program each rank runs
+    program : (ranks,) index of the program that each rank runs
     groups : (families, ranks) int32
-        Number of the group that a rank belongs to, by family; ranks of one number are a group.
+        Group number of each rank, by family; ranks with one number form a group.
     peers : (families, ranks) int32
-        The rank that a rank sends to, by family; -1 for none.  Nobody hears from two.
-    lead : of each family, (groups,) or None
-        The member whose program says how long the collectives of a group take; the first.
+        Rank that each rank sends to, by family; -1 for none.  No rank receives from two in one
+        family.
+    lead : for each family an array of shape (groups,), or None
+        Member whose program gives the duration of each group's collectives; by default the first.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class SpmdGraph:
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """(ranks,) rank of each place, as of a block."""
+        """Rank numbers, shape (ranks,), in the form of a flat graph's ``rank``."""
         return np.arange(self.ranks, dtype=np.int32)
 
     def __len__(self) -> int:
@@ -146,22 +147,22 @@ class SpmdGraph:
 
     @cached_property
     def own(self) -> NDArray[np.int64]:
-        """(programs,) number of rows that each rank has for itself."""
+        """Number of ops of each program that every rank has for itself, shape (programs,)."""
         return np.array([int(p.own.sum()) for p in self.programs], np.int64)
 
     @cached_property
     def calls(self) -> NDArray[np.int64]:
-        """(families, programs) number of collectives of each family in each program."""
+        """Number of collectives of each family in each program, shape (families, programs)."""
         return self._count_rows(Kind.COLLECTIVE, len(self.groups))
 
     @cached_property
     def sends(self) -> NDArray[np.int64]:
-        """(families, programs) number of sends over each family of peers in each program."""
+        """Number of sends of each family of peers in each program, shape (families, programs)."""
         return self._count_rows(Kind.SEND, len(self.peers))
 
     @cached_property
     def recvs(self) -> NDArray[np.int64]:
-        """(families, programs) number of recvs over each family of peers in each program."""
+        """Number of recvs of each family of peers in each program, shape (families, programs)."""
         return self._count_rows(Kind.RECV, len(self.peers))
 
     def _count_rows(self, kind: Kind, families: int) -> NDArray[np.int64]:
@@ -171,7 +172,7 @@ class SpmdGraph:
 
     @cached_property
     def group_leaders(self) -> tuple[NDArray[np.int32], ...]:
-        """(groups,) rank that says how long a group's collectives take, for each family."""
+        """For each family and group, the rank whose program gives its collectives' times."""
         if self.lead is not None:
             return self.lead
         found = []
@@ -183,19 +184,19 @@ class SpmdGraph:
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
-        """(ranks + 2,) First row of each rank's own ops, of the collectives, and the end."""
+        """First row of each rank's ops, then of the collectives, then row count; (ranks + 2,)."""
         own = np.cumsum(self.own[self.program])
         shared = sum(int(self.first_calls(f)[-1]) for f in range(len(self.groups)))
         return np.concatenate([[0], own, own[-1:] + shared])
 
     @cached_property
     def senders(self) -> NDArray[np.int32]:
-        """(families, ranks) rank that sends to each rank over each family; -1 for none.
+        """Rank that sends to each rank, by family, shape (families, ranks); -1 for none.
 
         Raises
         ------
         GraphError
-            Two ranks that send to one over the same family.
+            Two ranks send to the same rank in one family.
         """
         found = np.full(self.peers.shape, -1, np.int32)
         for f, to in enumerate(self.peers):
@@ -207,12 +208,12 @@ class SpmdGraph:
         return found
 
     def check(self) -> None:
-        """Refuse messages and collectives without a counterpart.
+        """Raise an error for messages and collectives without a counterpart.
 
         Raises
         ------
         GraphError
-            Names the rank and the family.
+            The message names the rank and the family.
         """
         _ = self.bases
         for f, senders in enumerate(self.senders):
@@ -230,12 +231,12 @@ class SpmdGraph:
                 )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:
-        """(groups + 1,) number of the first collective of each group of a family, from 0.
+        """Number of the first collective of each group of a family, shape (groups + 1,).
 
         Raises
         ------
         GraphError
-            Members of one group that run different numbers of collectives.
+            Members of one group run different numbers of collectives.
         """
         group = self.groups[family]
         calls = self.calls[family][self.program]
@@ -252,12 +253,12 @@ class SpmdGraph:
         return np.concatenate([[0], np.cumsum(count)])
 
     def expand(self) -> FlatGraph:
-        """Block with every op: each rank's own ops in order, then collectives by family and group.
+        """Flat graph with every op: each rank's own ops, then collectives by family and group.
 
         Raises
         ------
         GraphError
-            Collectives, sends or recvs that have no counterpart.
+            A collective, send or recv has no counterpart.
         """
         from .expansion import Expansion
 

@@ -1,1 +1,1 @@
-"""Compiled max-min medium: weighted fair rates over all components that an op uses at once."""
+"""Compiled max-min medium: weighted fair rates over all components that a flow uses at once."""

@@ -1,8 +1,8 @@
-"""Usage of shared components by flow classes (*bundles*): a class has one *stake* in each.
+"""Usage of shared components by flow classes (*bundles*).
 
-Stakes lie in the use rows of one member of the class, its leader. Members use the same shared
-components, and uses are in the order of components, so that the shared uses of any member and those
-of the leader come in pairs.
+The total weight of a class on one component is called its *stake*. It is stored in the use rows of
+one member of the class, the leader. All members use the same shared components, and uses are
+sorted by component. So the shared uses of any member match those of the leader one to one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .usage_lists import link_use, replace_use, unlink_use
 
 @jit_without_refcounts
 def first_shared_use(s: State, u: Int, end: Int) -> Int:
-    """First use from ``u`` on whose component is shared, or ``end``."""
+    """First use at or after row ``u`` whose component is shared; ``end`` if there is none."""
     while u < end and not s[0][s[2][u, lay.COMPONENT], lay.SHARED]:
         u += 1
     return u
@@ -27,7 +27,7 @@ def first_shared_use(s: State, u: Int, end: Int) -> Int:
 
 @jit_without_refcounts
 def use_same_shared_components(s: State, f: Int, g: Int) -> bool:
-    """Whether two flows use the same shared components."""
+    """True if two flows use the same shared components."""
     _, flows, uses, _ = s
     u, v = flows[f, lay.START], flows[g, lay.START]
     end_u, end_v = u + flows[f, lay.COUNT], v + flows[g, lay.COUNT]
@@ -43,7 +43,7 @@ def use_same_shared_components(s: State, f: Int, g: Int) -> bool:
 
 @jit_without_refcounts
 def add_class_to_components(s: State, b: Int) -> None:
-    """Add a new flow class to the shared components of its leader, with the leader's weights."""
+    """Register a new flow class on the shared components that its leader uses."""
     parts, flows, uses, bundles = s
     f = bundles[b, lay.LEADER]
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
@@ -57,7 +57,7 @@ def add_class_to_components(s: State, b: Int) -> None:
 
 @jit_without_refcounts
 def raise_class_weights(s: State, f: Int, b: Int) -> None:
-    """Add the weights of one more flow to its class's total weights."""
+    """Add the weights of a new member to the total weights of its flow class."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, lay.LEADER], lay.START], np.int64(lay.OPEN)
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
@@ -72,7 +72,7 @@ def raise_class_weights(s: State, f: Int, b: Int) -> None:
 
 @jit_without_refcounts
 def lower_class_weights(s: State, f: Int, b: Int) -> None:
-    """Subtract a leaving flow's weights from its class's totals; queue full components."""
+    """Subtract a leaving flow's weights from its class's totals, and queue full components."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, lay.LEADER], lay.START], np.int64(lay.OPEN)
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
@@ -92,7 +92,7 @@ def lower_class_weights(s: State, f: Int, b: Int) -> None:
 
 @jit_without_refcounts
 def change_leader(s: State, b: Int, g: Int) -> None:
-    """Make another flow the leader of its class: the class's total weights move to its use rows."""
+    """Make another flow the leader of its class, and move the total weights to its uses."""
     parts, flows, uses, bundles = s
     f = bundles[b, lay.LEADER]
     bundles[b, lay.LEADER] = g

@@ -1,16 +1,15 @@
-"""Flow classes (*bundles*): flows that always run at one rate, with one clock for all of them.
+"""Flow classes (*bundles*): flows that always run at the same rate share one clock.
 
-The words of this folder, which computes weighted max-min fair rates (water-filling) incrementally:
-a *flow* is the transfer of one op, a *use* one (flow, component, weight) row, a *bundle* a class of
-flows with equal rates, a *stake* the total weight of a class on one component, a *level* the fair
-rate per unit of weight of a saturated component, a *fence* the rate below which a component with
-slack is left out of the computation.
+This folder computes weighted max-min fair rates (water-filling) incrementally. A *flow* is the
+transfer of one op. A *use* is one (flow, component, weight) row. A *bundle* is a class of flows
+with equal rates. A *stake* is the total weight of a class on one component. A *level* is the fair
+rate per unit of weight of a saturated component. A *fence* is a rate threshold: while all flows
+stay below it, a component with slack is left out of the computation.
 
-A component that one flow uses alone is nothing but a limit of that flow. So what a flow has in
-common with others is the set of *shared* components it uses, and flows with equal sets and equal
-limits run at one rate, whatever their weights and works. Levels are computed over classes
-(:mod:`.max_min_levels`), each has one *stake* in a shared component (:mod:`.class_usage`) and one
-clock (:mod:`.work_clock`).
+A component used by a single flow only limits that flow. Flows with equal limits and the same set
+of *shared* components therefore run at equal rates, whatever their weights and work. Levels are
+computed over classes (:mod:`.max_min_levels`). Each class has one stake in a shared component
+(:mod:`.class_usage`) and one clock (:mod:`.work_clock`).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _BITS = (1 << 40) - 1
 
 @jit_without_refcounts
 def attach_flow(s: State, f: Int, now: Int) -> None:
-    """Add a flow to the class with its limits and shared components; create the class if new."""
+    """Add a flow to the class with equal limits and shared components; create it if needed."""
     parts, flows, uses, bundles = s
     ceiling, fence, key = _class_key(parts, flows, uses, f)
     b = _flow_class_or_zero(s, f, ceiling, fence, key)
@@ -65,7 +64,7 @@ def attach_flow(s: State, f: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def detach_flow(s: State, f: Int, now: Int) -> None:
-    """Take a flow out of its class, with its work left stored."""
+    """Remove a flow from its class, and store its remaining work."""
     flows, bundles = s[1], s[3]
     b = flows[f, lay.BUNDLE]
     advance_class_clock(bundles, b, now)
@@ -85,7 +84,7 @@ def detach_flow(s: State, f: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def _link_fenced_uses(s: State, f: Int) -> None:
-    """Put a flow that enters a class into the lists of components that are fenced off."""
+    """Add a flow that joins a class to the user lists of ignored (fenced) components."""
     parts, flows, uses, _ = s
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
         c = uses[u, lay.COMPONENT]
@@ -95,7 +94,7 @@ def _link_fenced_uses(s: State, f: Int) -> None:
 
 @jit_without_refcounts
 def _unlink_fenced_uses(s: State, f: Int) -> None:
-    """Take a flow that leaves its class out of the lists of components that are fenced off."""
+    """Remove a flow that leaves its class from user lists of ignored (fenced) components."""
     parts, flows, uses, _ = s
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
         c = uses[u, lay.COMPONENT]
@@ -105,7 +104,7 @@ def _unlink_fenced_uses(s: State, f: Int) -> None:
 
 @jit_without_refcounts
 def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
-    """Rate limit of a flow, its lowest slack threshold (fence), and a hash of its class."""
+    """Rate limit of a flow, lowest threshold (fence) of its components, and its class's hash."""
     ceiling, fence = flows[f, lay.LIMIT], np.int64(lay.OPEN)
     key = np.int64(0)
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
@@ -126,7 +125,7 @@ def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, In
 
 @jit_without_refcounts
 def _flow_class_or_zero(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
-    """Flow class with these limits and the shared components of the flow, 0 for none."""
+    """Flow class with these limits and the flow's shared components; 0 if none exists."""
     bundles = s[3]
     b = bundles[key & bundles[0, lay.MASK], lay.BUCKET]
     while b:
@@ -143,7 +142,7 @@ def _flow_class_or_zero(s: State, f: Int, ceiling: Int, fence: Int, key: Int) ->
 
 @jit_without_refcounts
 def _new_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
-    """New flow class, led by the flow."""
+    """Create a flow class with the flow as its leader."""
     bundles = s[3]
     b = bundles[0, lay.FIRST_FREE]
     if b:

@@ -1,7 +1,7 @@
-"""128-bit integers as two int64 words: the high one signed, the low one a bit pattern.
+"""128-bit integers as two int64 words: a signed high word and an unsigned low word.
 
-Work left is rate units x ticks, up to 2^127, and has to be exact.  Interpreted, the unsigned
-words wrap with a warning that NumPy raises once a call: callers hold
+Remaining work is measured in rate units x ticks, up to 2^127, and must be exact. In interpreted
+mode, overflow of the unsigned words raises a NumPy warning, so callers use
 ``np.errstate(over="ignore")``.
 """
 
@@ -22,7 +22,7 @@ _TOP = np.uint64(MAX)
 
 @jit_without_refcounts
 def add(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
-    """``a + b``.
+    """128-bit sum ``a + b``.
 
     >>> add(np.int64(0), np.int64(-1), np.int64(0), np.int64(1)) == (1, 0)  # 2^64 - 1 + 1
     True
@@ -34,7 +34,7 @@ def add(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
 
 @jit_without_refcounts
 def sub(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
-    """``a - b``.
+    """128-bit difference ``a - b``.
 
     >>> sub(np.int64(1), np.int64(0), np.int64(0), np.int64(1)) == (0, -1)  # 2^64 - 1
     True
@@ -45,7 +45,7 @@ def sub(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
 
 @jit_without_refcounts
 def less(ah: Int, al: Int, bh: Int, bl: Int) -> bool:
-    """Whether ``a < b``.
+    """True if ``a < b``, for 128-bit integers.
 
     >>> bool(less(np.int64(0), np.int64(1), np.int64(0), np.int64(-1)))  # 1 < 2^64 - 1
     True
@@ -55,7 +55,7 @@ def less(ah: Int, al: Int, bh: Int, bl: Int) -> bool:
 
 @jit_without_refcounts
 def mul(a: Int, b: Int) -> tuple[Int, Int]:
-    """``a * b`` of two that are not negative, by halves.
+    """128-bit product ``a * b`` of two non-negative 64-bit integers.
 
     >>> hi, lo = mul(np.int64(2**62), np.int64(2**62))
     >>> (int(hi) << 64) + int(lo) == 2**124
@@ -73,7 +73,7 @@ def mul(a: Int, b: Int) -> tuple[Int, Int]:
 
 @jit_without_refcounts
 def div(ah: Int, al: Int, d: Int) -> Int:
-    """``min(a // d, MAX)`` of ``a >= 0`` and ``d > 0``: long division in base 2^32.
+    """Quotient ``min(a // d, MAX)`` of a 128-bit ``a >= 0`` and ``d > 0``, by long division.
 
     >>> int(div(np.int64(2**60), np.int64(5), np.int64(2**62))) == 2**62
     True
@@ -98,7 +98,7 @@ def div(ah: Int, al: Int, d: Int) -> Int:
 
 @jit_without_refcounts
 def _digit(high: np.uint64, digit: np.uint64, divisor: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """One digit of a quotient, and the rest: ``divmod(high * 2**32 + digit, divisor)``."""
+    """One step of long division: ``divmod(high * 2**32 + digit, divisor)``."""
     d1, d0 = divisor >> _HALF, divisor & _LOW
     q = high // d1
     rest = high - q * d1

@@ -1,13 +1,12 @@
-"""Max-min levels of shared components: the rate at which each full one holds back its flows.
+"""Max-min levels of shared components: the fair rate at which a full component limits its flows.
 
-``docs/semantics.md`` section 2 defines a level by what strictly slower flows take.  It can be
-checked on one component, given the levels of the others, so a change spreads only as far as
-levels move: components whose flows, or whose flows' other levels, changed are *queued* and
-solved, lowest first.  That ends, and in the one answer there is: in any region the lowest level
-is fixed by its own capacity, then the next.
+``docs/semantics.md`` section 2 defines the level of a component from the rates of strictly slower
+flows. It can be checked on one component if the levels of the others are known. So after a change
+only affected components are *queued* and solved again, lowest level first. This terminates with
+the unique solution: in any region the lowest level is fixed by its own capacity, then the next.
 
-A component that is not full keeps what is taken of it, and is solved again only when a faster
-flow could have filled it, near ties included.
+A component that is not full stores its load. It is solved again only when a faster flow might have
+filled it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SHIFT = 40  # ONE is 2^40
 
 @jit_without_refcounts
 def queue_for_new_level(s: State, c: Int) -> None:
-    """Queue a component for a new level; components that may have lower levels come first."""
+    """Queue a component to compute its level; components with lower levels are solved first."""
     parts, _, _, bundles = s
     if parts[c, BEFORE] == ABSENT:
         key = parts[c, lay.LEVEL]
@@ -39,7 +38,7 @@ def queue_for_new_level(s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def settle_levels(s: State) -> None:
-    """Compute levels of queued components until the queue is empty."""
+    """Compute the levels of queued components until the queue is empty."""
     parts, _, _, bundles = s
     while bundles[0, lay.FIRST_QUEUED] != NONE:
         c = bundles[0, lay.FIRST_QUEUED]
@@ -63,13 +62,13 @@ def settle_levels(s: State) -> None:
 
 @jit_without_refcounts
 def class_rate(s: State, b: Int) -> Int:
-    """Rate of a flow class: the least of its ceiling and the levels of its shared components."""
+    """Rate of a flow class: minimum of its limit and the levels of its shared components."""
     return _class_rate_without(s, b, np.int64(NONE))
 
 
 @jit_without_refcounts
 def _class_rate_without(s: State, b: Int, excluded: Int) -> Int:
-    """Rate of a flow class if one given component were not a bottleneck."""
+    """Rate of a flow class if the given component were not a bottleneck."""
     bundles = s[3]
     if bundles[b, lay.LOWEST_AT] == lay.STALE:
         _find_lowest_levels(s, b)
@@ -81,7 +80,7 @@ def _class_rate_without(s: State, b: Int, excluded: Int) -> Int:
 
 @jit_without_refcounts
 def _find_lowest_levels(s: State, b: Int) -> None:
-    """Find the lowest and the next lowest level of the shared components of a flow class."""
+    """Find the two lowest levels among the shared components of a flow class."""
     parts, flows, uses, bundles = s
     f = bundles[b, lay.LEADER]
     lowest, second, lowest_at, second_at = np.int64(lay.OPEN), np.int64(lay.OPEN), NONE, NONE
@@ -99,7 +98,7 @@ def _find_lowest_levels(s: State, b: Int) -> None:
 
 @jit_without_refcounts
 def _update_lowest_levels(s: State, c: Int, old: Int, new: Int) -> None:
-    """Note a changed level in the two lowest of the classes that use the component."""
+    """Update the two lowest levels of each class on a component whose level changed."""
     parts, _, uses, bundles = s
     u = parts[c, lay.HEAD]
     while u != NONE:
@@ -126,7 +125,7 @@ def _update_lowest_levels(s: State, c: Int, old: Int, new: Int) -> None:
 
 @jit_without_refcounts
 def _class_rate_elsewhere(s: State, c: Int) -> Int:
-    """Highest rate that other components allow a class on this one; stored per class."""
+    """Store the rate that other components allow each class on this one; return the highest."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, lay.HEAD]
@@ -139,10 +138,11 @@ def _class_rate_elsewhere(s: State, c: Int) -> Int:
 
 @jit_without_refcounts
 def _level(parts: Array, uses: Array, c: Int) -> Int:
-    """Level of a component with integer weights, found by iteration from below; OPEN if not full.
+    """Level of a component with integer weights, by fixed-point iteration; OPEN if it is not full.
 
-    From any v up to the level, what the flows slower than v leave, shared by the rest, is not
-    above the level; so the first v that this does not raise is the level.
+    For a trial level v, the capacity that flows slower than v leave is divided by the weight of the
+    other flows. Below the true level the result never exceeds that level. So the first v that is
+    not raised is the level.
     """
     cap, v = parts[c, lay.CAP], parts[c, lay.CAP] // (parts[c, lay.TOTAL] >> _SHIFT)
     while True:
@@ -166,7 +166,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
 
 @jit_without_refcounts
 def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
-    """Level of a component with fractional weights, by the same iteration in 128 bits."""
+    """Level of a component with fractional weights, by the iteration of `_level` in 128 bits."""
     cap_hi, cap_lo = mul(parts[c, lay.CAP], np.int64(ONE))
     v = div(cap_hi, cap_lo, parts[c, lay.TOTAL])
     while True:
@@ -195,7 +195,7 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
 
 @jit_without_refcounts
 def _queue_affected_components(s: State, c: Int, old: Int, new: Int) -> None:
-    """Queue other components of the flow classes whose rate a changed level may have changed."""
+    """Queue the other components of flow classes whose rate may change with a component's level."""
     parts, flows, uses, bundles = s
     u = parts[c, lay.HEAD]
     while u != NONE:
@@ -218,9 +218,9 @@ def _queue_affected_components(s: State, c: Int, old: Int, new: Int) -> None:
 
 @jit_without_refcounts
 def _update_load(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
-    """Update the load of a component that is not full; whether it may have become full.
+    """Update the load of a component that is not full; True if it may have become full.
 
-    Surely not while every flow on it could still be given one unit more.
+    It cannot be full while every flow on it could run one rate unit faster.
     """
     if new <= old:
         hi, lo = mul(weight, old - new)

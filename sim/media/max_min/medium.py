@@ -1,9 +1,10 @@
-"""Kernels by which a run changes and reads the max-min medium.
+"""Kernels that change and read the max-min medium of a run.
 
-An op in its work phase is a *flow*. A turn lets flows ``join`` and ``leave`` and components change
-their rate, then ``settle`` computes rates, once. Nothing but what these changes reach is looked at
-(:mod:`.max_min_levels`), and flows that always run at one rate are one class
-(:mod:`.flow_classes`). Kernels take the ``state`` of a :class:`~.medium_memory.MaxMinMemory`.
+An op in its work phase is a *flow*. In one turn, flows ``join`` and ``leave`` and components change
+their rates; then ``settle`` computes all rates once. Only what a change affects is computed again
+(:mod:`.max_min_levels`). Flows that always run at equal rates form one class
+(:mod:`.flow_classes`). The argument ``s`` is the ``state`` of a
+:class:`~.medium_memory.MaxMinMemory`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .work_clock import advance_class_clock, mark_class_changed, schedule_comple
 
 @jit_without_refcounts
 def join(s: State, f: Int, now: Int) -> None:
-    """Start a flow with its stored work left; it has a rate from the next `settle` on."""
+    """Start a flow with its stored remaining work; it gets a rate at the next `settle`."""
     parts, flows, uses, _ = s
     flows[f, lay.IN_FLIGHT] = 1
     mark_for_regrouping(s, f)
@@ -45,7 +46,7 @@ def join(s: State, f: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def leave(s: State, f: Int, now: Int) -> None:
-    """Stop a flow and store its work left."""
+    """Stop a flow and store its remaining work."""
     parts, flows, uses, _ = s
     flows[f, lay.IN_FLIGHT] = 0
     if flows[f, lay.BUNDLE]:
@@ -61,7 +62,7 @@ def leave(s: State, f: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def set_rate(s: State, c: Int, rate: Int) -> None:
-    """Change a component's rate, from the next `settle` on."""
+    """Change the rate of a component; it takes effect at the next `settle`."""
     parts = s[0]
     parts[c, lay.CAP] = rate
     check_fence(s, c)
@@ -73,7 +74,7 @@ def set_rate(s: State, c: Int, rate: Int) -> None:
 
 @jit_without_refcounts
 def settle(s: State, now: Int) -> None:
-    """Compute rates once per turn, after its last round."""
+    """Compute the rates of all affected flows, once per turn after its last round."""
     _regroup(s, now)
     settle_levels(s)
     while _reaches_fence(s, now):
@@ -92,14 +93,17 @@ def settle(s: State, now: Int) -> None:
 
 @jit_without_refcounts
 def due(s: State) -> Int:
-    """Tick of the earliest completion, NONE where none is within the range of ticks."""
+    """Tick of the earliest flow completion, or NONE if none is within the range of ticks."""
     b = s[3][0, lay.FIRST_DUE]
     return NONE if b == NONE else s[3][b, lay.DUE]
 
 
 @jit_without_refcounts
 def take_due(s: State, now: Int, out: Array) -> Int:
-    """Number of flows whose work is done at ``now``; they leave, listed in ``out``, ascending."""
+    """Remove the flows that complete at tick ``now`` and list them, ascending, in ``out``.
+
+    Returns their number.
+    """
     bundles = s[3]
     n = np.int64(0)
     while NONE < due(s) <= now:
@@ -116,7 +120,7 @@ def take_due(s: State, now: Int, out: Array) -> Int:
 
 @jit_without_refcounts
 def rate(s: State, f: Int) -> Int:
-    """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
+    """Rate of a flow as of the last `settle`; 0 if it is not in flight."""
     return s[3][s[1][f, lay.BUNDLE], lay.RATE] if s[1][f, lay.BUNDLE] else 0
 
 
@@ -128,7 +132,7 @@ def users(s: State, c: Int) -> Int:
 
 @jit_without_refcounts
 def _regroup(s: State, now: Int) -> None:
-    """Put flows that were marked loose into new classes, after marking what is shared."""
+    """Update which components are shared, and assign new classes to marked flows."""
     flows, bundles = s[1], s[3]
     first = bundles[0, lay.FIRST_LOOSE]
     bundles[0, lay.FIRST_LOOSE] = NONE
@@ -151,7 +155,7 @@ def _regroup(s: State, now: Int) -> None:
 
 @jit_without_refcounts
 def _reaches_fence(s: State, now: Int) -> bool:
-    """Update the rates of changed classes; whether one reached its fence and was dissolved."""
+    """Update rates of changed flow classes; True if one reached its rate threshold (fence)."""
     bundles = s[3]
     b = bundles[0, lay.FIRST_TOUCHED]
     while b:
@@ -174,9 +178,9 @@ def _reaches_fence(s: State, now: Int) -> bool:
 
 @jit_without_refcounts
 def _mark_shared(s: State, f: Int) -> None:
-    """Mark which of a flow's components are used by two or more flows.
+    """Mark which components of a flow are shared, that is, used by two or more flows in flight.
 
-    Whoever uses one for which this changes is loose, so no bundle has a cell there.
+    If this changes for a component, all its flows are already marked for regrouping.
     """
     parts, flows, uses, _ = s
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):
@@ -190,7 +194,7 @@ def _mark_shared(s: State, f: Int) -> None:
 
 @jit_without_refcounts
 def _collect_finished_flows(s: State, b: Int, out: Array, n: Int) -> Int:
-    """Append finished flows of a class to ``out``, from the top of its heap; their number."""
+    """Append the finished flows of a class to ``out``; returns the new length of ``out``."""
     _, flows, _, bundles = s
     i = n
     if _is_done(s, b, bundles[b, lay.ROOT]):
@@ -216,7 +220,7 @@ def _is_done(s: State, b: Int, f: Int) -> bool:
 
 @jit_without_refcounts
 def _sort(out: Array, n: Int) -> None:
-    """Sort ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
+    """Sort ``n`` entries in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
     gap = 1
     while gap < n // 3:
         gap = 3 * gap + 1

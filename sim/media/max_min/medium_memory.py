@@ -1,4 +1,4 @@
-"""Memory of the max-min medium: its tables, allocated, grown and read."""
+"""Memory of the max-min medium: allocation, growth and reading of its tables."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from .table_layout import Array, State
 
 
 class MaxMinMemory:
-    """State of the medium of one run; kernels of :mod:`.medium` take its ``state``.
+    """State of the max-min medium of one run; kernels of :mod:`.medium` take its ``state``.
 
-    Flows of all graphs have one numbering: those of the first `add` come first; rows that were
-    given back are taken again.  ``state`` is a
-    new tuple after `add`, `append` and `set_usage`; fetch it again.  Interpreted, kernels need
-    ``np.errstate(over="ignore")``.
+    Flows of all graphs share one numbering, in the order of `add`; freed rows are reused. ``state``
+    is a new tuple after `add`, `append` and `set_usage`, so fetch it again. In interpreted mode,
+    kernels need ``np.errstate(over="ignore")``.
 
     Parameters
     ----------
@@ -65,11 +64,11 @@ class MaxMinMemory:
 
     @property
     def state(self) -> State:
-        """Tables, as the kernels take them."""
+        """Tables of the medium as a tuple, the first argument of its kernels."""
         return self._parts, self._flows, self._uses, self._bundles
 
     def add(self, flows: Flows) -> int:
-        """Append flows of a graph that was checked, not in flight; the number of the first."""
+        """Append flows of a validated graph, not yet in flight; return the first's number."""
         n, m = len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
         order = np.lexsort((self._use_order(flows.component), owner))
@@ -90,16 +89,15 @@ class MaxMinMemory:
         return first
 
     def _use_order(self, component: NDArray[np.int32]) -> NDArray[np.int32]:
-        """(uses,) Key by which the uses of a flow are put in order; another medium has its own."""
+        """(uses,) sort key for the uses of a flow: the component; other media use another order."""
         if not len(self._of.plugged):
             return component
         return np.where(self._of.plugged[component], 0, component)
 
     def reserve_rows(self, flows: int, uses: int) -> tuple[int, int]:
-        """Reserve consecutive rows in the tables of flows and of uses; the first row of each.
+        """Reserve consecutive rows in the tables of flows and uses; returns the first row of each.
 
-        A use is one flow on one component.  Rows that were freed as a block of the same length
-        are used again.
+        A use is one flow on one component. A freed block of rows of the same length is reused.
         """
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
@@ -110,25 +108,25 @@ class MaxMinMemory:
         return first, first_use
 
     def free_rows(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
-        """Free rows of flows and of uses, (first, count) each; the flows never run again."""
+        """Free rows of flows and uses, each as (first, count); these flows never run again."""
         self._flows[flows[0] : flows[0] + flows[1], lay.COUNT] = 0
         self._flow_rows.free(*flows)
         self._use_rows.free(*uses)
 
     def uses_of(self, flow: int) -> tuple[int, int]:
-        """Rows of a flow's uses: (first, count)."""
+        """Rows of a flow's uses, as (first, count)."""
         return int(self._flows[flow, lay.START]), int(self._flows[flow, lay.COUNT])
 
     def mark_fractional_weights(self, uses: Array) -> None:
-        """Mark components of which a flow takes a fraction of its rate."""
+        """Mark the components on which a flow has a fractional weight."""
         self._parts[uses[uses[:, lay.WEIGHT] % ONE != 0, lay.COMPONENT], lay.FINE] = 1
 
     def rows(self, flows: int, uses: int) -> tuple[Array, Array]:
-        """Copies of the first rows of flows and of uses."""
+        """Copies of the first rows of the tables of flows and of uses."""
         return self._flows[:flows].copy(), self._uses[:uses].copy()
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
-        """Number of a newly appended flow.
+        """Append one flow; returns its number.
 
         Raises
         ------
@@ -140,24 +138,24 @@ class MaxMinMemory:
         return self.add(flow)
 
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
-        """Replace what a flow uses, while it is not in flight; the old rows are not given back."""
+        """Replace usage and limit of a flow not in flight; its old rows are not freed."""
         new = self.append(0, usage, limit)
         for field in (lay.START, lay.COUNT, lay.LIMIT):
             self._flows[flow, field] = self._flows[new, field]
         self.free_rows((new, 1), (0, 0))
 
     def set_work_left(self, flow: int, work: int) -> None:
-        """Replace the work left of a flow, while it is not in flight."""
+        """Set the remaining work of a flow that is not in flight."""
         self._flows[flow, lay.TAG_HI] = work >> 64
         self._flows[flow, lay.TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
 
     def work_left(self, flow: int) -> int:
-        """Work left of a flow that is not in flight."""
+        """Remaining work of a flow that is not in flight."""
         hi, lo = self._flows[flow, lay.TAG_HI], self._flows[flow, lay.TAG_LO]
         return (int(hi) << 64) + int(lo) % 2**64
 
     def _grow_classes(self, rows: int) -> None:
-        """Grow the table of flow classes to one for every flow, and rebuild its hash index."""
+        """Grow the table of flow classes to one row per flow, and rebuild its hash index."""
         if rows <= len(self._bundles):
             return
         old = len(self._bundles)
@@ -167,13 +165,13 @@ class MaxMinMemory:
         _rehash(self._bundles)
 
     def usage(self, flow: int) -> dict[int, int]:
-        """``{component: weight}`` of a flow."""
+        """Components that a flow uses, as ``{component: weight}``."""
         first = int(self._flows[flow, lay.START])
         rows = self._uses[first : first + int(self._flows[flow, lay.COUNT])]
         return dict(zip(rows[:, lay.COMPONENT].tolist(), rows[:, lay.WEIGHT].tolist(), strict=True))
 
     def limit(self, flow: int) -> int:
-        """The limit of a flow, -1 for none."""
+        """Rate limit of a flow, -1 for none."""
         found = int(self._flows[flow, lay.LIMIT])
         return NO_LIMIT if found == lay.OPEN else found
 
@@ -190,7 +188,7 @@ class MaxMinMemory:
         return found
 
     def _check(self, flows: Flows) -> None:
-        """Refuse flows with numbers beyond the range of the kernels."""
+        """Raise an error for flows whose numbers exceed the integer range of the kernels."""
         for row in np.flatnonzero(may_exceed_rate_range(self._of, flows)):
             raise BackendError(
                 f"op {flows.op[row]}: its rate may reach 2^62 rate units; "
@@ -210,26 +208,26 @@ def _rehash(bundles: Array) -> None:
 
 
 def _empty_table(rows: int, columns: int) -> Array:
-    """Table of zeros that begins at a line of the cache."""
+    """Table of zeros, aligned to a CPU cache line."""
     numbers = np.zeros(rows * columns + lay.LINE, np.int64)
     first = -(numbers.ctypes.data // numbers.itemsize) % lay.LINE
     return numbers[first : first + rows * columns].reshape(rows, columns)
 
 
 def _grow_table(table: Array, rows: int) -> Array:
-    """Table with space for that many rows, doubled when it has to grow."""
+    """Table with room for the given number of rows; doubled if it has to grow."""
     return table if rows <= len(table) else _copy_table(table, max(rows, 2 * len(table)))
 
 
 def _copy_table(table: Array, rows: int) -> Array:
-    """Copy of a table with that many rows, those behind its own 0."""
+    """Copy of a table with the given number of rows; additional rows are 0."""
     copied = _empty_table(rows, table.shape[1])
     copied[: len(table)] = table
     return copied
 
 
 def single_flow_table(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
-    """Table of a single flow.
+    """Flow table with a single flow.
 
     >>> single_flow_table(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
     True

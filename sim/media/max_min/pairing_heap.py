@@ -1,9 +1,9 @@
 """Pairing heaps stored in the rows of a table; any row can be removed.
 
-A row that may be in a heap begins with five columns for it: the key (two words of a 128-bit
-integer), its first child, its next sibling, and what is before it (the parent of a first child,
-else the sibling).  Insert and meld cost O(1), the rest O(log n) in the long run;
-equal keys come in any order.  A heap is the row of its least key, -1 when it is empty.
+A row that can be in a heap begins with five columns: the key (two words of a 128-bit integer), the
+first child, the next sibling, and the previous row (the parent of a first child, else the
+sibling before). Insert and meld cost O(1), removal amortised O(log n). Rows with equal keys have
+no defined order. A heap is identified by the row with the smallest key; -1 is the empty heap.
 (Fredman, Sedgewick, Sleator, Tarjan 1986, doi:10.1007/BF01840439.)
 """
 
@@ -24,7 +24,7 @@ Table = NDArray[np.int64]
 
 @jit_without_refcounts
 def insert(t: Table, heap: Int, i: Int) -> Int:
-    """Insert row ``i``, whose key is set; returns the new top.
+    """Insert row ``i``, whose key is already set; returns the new top of the heap.
 
     >>> t = np.array([[0, key, NONE, NONE, ABSENT] for key in (30, 10, 20)])
     >>> heap = NONE
@@ -41,7 +41,7 @@ def insert(t: Table, heap: Int, i: Int) -> Int:
 
 @jit_without_refcounts
 def remove(t: Table, heap: Int, i: Int) -> Int:
-    """Remove row ``i``; returns the new top."""
+    """Remove row ``i``; returns the new top of the heap."""
     below = _pair(t, t[i, CHILD])
     before, after = t[i, BEFORE], t[i, NEXT]
     t[i, BEFORE] = ABSENT
@@ -58,7 +58,7 @@ def remove(t: Table, heap: Int, i: Int) -> Int:
 
 @jit_without_refcounts
 def next_row(t: Table, i: Int) -> Int:
-    """Row after row ``i`` when all rows of a heap are visited from its top; NONE after the last.
+    """Row after row ``i`` in a traversal of all rows of a heap from its top; NONE after the last.
 
     >>> t = np.array([[0, key, NONE, NONE, ABSENT] for key in (30, 10, 20)])
     >>> row = insert(t, insert(t, insert(t, NONE, 0), 1), 2)
@@ -98,7 +98,7 @@ def _meld(t: Table, a: Int, b: Int) -> Int:
 
 @jit_without_refcounts
 def _pair(t: Table, i: Int) -> Int:
-    """Meld a row and its next siblings into one heap: two by two, then all from the last."""
+    """Meld a row and its next siblings into one heap: in pairs, then from the last on."""
     done = NONE  # pairs, linked backwards
     while i != NONE:
         j = t[i, NEXT]

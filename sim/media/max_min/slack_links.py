@@ -1,10 +1,10 @@
-"""Components with slack: used by several flows, but too fast to be full, and left out of sharing.
+"""Components with slack: several flows use them, but they are never full and can be ignored.
 
-A component whose flows all run below its fair share (its rate over the weight of all of them)
-is not full, and does not matter.  Where flows stay far below, it gets a *fence*, a rate between
-them and the fair share, and counts as used by nobody: flows that differ only in such components
-are one bundle.  It is shared again when a bundle reaches the fence, or when the fair share
-falls below it.
+A component is not full if all its flows run below its fair share (its rate divided by the sum of
+all weights). If the flows stay far below, the component gets a *fence*: a rate between theirs and
+the fair share. It then no longer counts as shared, so flows that differ only in such components
+belong to one class. It counts as shared again when a class reaches the fence, or when its fair
+share falls below the fence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .table_layout import State
 
 @jit_without_refcounts
 def mark_for_regrouping(s: State, f: Int) -> None:
-    """Mark a flow for a new class when the turn settles."""
+    """Mark a flow to be assigned to a new class when the turn settles."""
     flows, bundles = s[1], s[3]
     if not flows[f, lay.LOOSE]:
         flows[f, lay.LOOSE] = 1
@@ -32,7 +32,7 @@ def mark_for_regrouping(s: State, f: Int) -> None:
 
 @jit_without_refcounts
 def add_use(s: State, u: Int) -> None:
-    """Add a use to the total weight of its component in flight."""
+    """Add a use to the total weight in flight on its component."""
     parts, _, uses, bundles = s
     c = uses[u, lay.COMPONENT]
     parts[c, lay.MASS] += uses[u, lay.WEIGHT]
@@ -44,7 +44,7 @@ def add_use(s: State, u: Int) -> None:
 
 @jit_without_refcounts
 def remove_use(s: State, u: Int) -> None:
-    """Subtract a use from the total weight of its component in flight."""
+    """Subtract a use from the total weight in flight on its component."""
     parts, _, uses, bundles = s
     c = uses[u, lay.COMPONENT]
     parts[c, lay.MASS] -= uses[u, lay.WEIGHT]
@@ -55,7 +55,7 @@ def remove_use(s: State, u: Int) -> None:
 
 @jit_without_refcounts
 def check_fence(s: State, c: Int) -> None:
-    """Count a slack component as shared again if its fair share fell below its fence."""
+    """Count a component as shared again if its fair share fell below its threshold (fence)."""
     parts = s[0]
     if parts[c, lay.FENCE]:
         hi, lo = mul(parts[c, lay.CAP], np.int64(ONE))
@@ -65,7 +65,7 @@ def check_fence(s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def dissolve_fenced_class(s: State, b: Int, now: Int) -> None:
-    """Dissolve a class whose rate reached its fence, and count the fenced components as shared."""
+    """Dissolve a flow class whose rate reached a threshold (fence) of an ignored component."""
     parts, flows, uses, bundles = s
     rate = bundles[b, lay.RATE]
     while bundles[b, lay.SIZE]:
@@ -80,7 +80,7 @@ def dissolve_fenced_class(s: State, b: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def fence_slack_components(s: State) -> None:
-    """Leave components with much spare rate out of sharing by setting their threshold (fence)."""
+    """Ignore components with much slack in rate sharing: set their thresholds (fences)."""
     parts, _, uses, bundles = s
     c = bundles[0, lay.FIRST_ROOMY]
     bundles[0, lay.FIRST_ROOMY] = NONE
@@ -104,7 +104,7 @@ def fence_slack_components(s: State) -> None:
 
 @jit_without_refcounts
 def _fence_off(s: State, c: Int, fence: Int) -> None:
-    """Set the fence of a shared component and mark the flows of its classes for new ones."""
+    """Ignore a component with slack: set its rate threshold (fence), and regroup its flows."""
     parts, flows, uses, bundles = s
     parts[c, lay.FENCE] = fence
     u = parts[c, lay.HEAD]
@@ -118,10 +118,7 @@ def _fence_off(s: State, c: Int, fence: Int) -> None:
 
 @jit_without_refcounts
 def _share_again(s: State, c: Int) -> None:
-    """Take the fence of a component away and mark its flows for new classes.
-
-    Those of one that is still shared were marked when it got its fence.
-    """
+    """Count a component as shared again: remove its threshold (fence), and regroup its flows."""
     parts, _, uses, _ = s
     parts[c, lay.FENCE] = 0
     if parts[c, lay.SHARED]:

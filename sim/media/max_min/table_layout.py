@@ -1,8 +1,8 @@
-"""Layout of the four tables of the max-min medium, column by column.
+"""Column layout of the four int64 tables of the max-min medium.
 
-All int64.  Rows of *parts* are components, of *flows* flows, of *uses* what a flow takes of a
-component; a row of *bundles* is a set of flows that run at one rate (:mod:`.flow_classes`), and its
-row 0 is no bundle but holds where the lists begin.
+*parts* has one row per component, *flows* one row per flow, *uses* one row per flow and component,
+and *bundles* one row per flow class (:mod:`.flow_classes`). Row 0 of *bundles* is not a class: it
+holds the heads of lists.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Doubly linked list of the users of each component, through the rows of uses.
+"""Doubly linked lists of the users of each component, through the rows of uses.
 
-Of a component that is shared those are flow classes, each with its leader's use; of one that is
-fenced off (:mod:`.slack_links`) flows, each with its own.  A component is one or the other for as
-long as any of its flows is in a class.
+The users of a shared component are flow classes, represented by the uses of their leaders. The
+users of a fenced component (:mod:`.slack_links`) are single flows. A component keeps its kind of
+users as long as any of its flows is in a class.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .table_layout import COMPONENT, HEAD, LAST_USER, NEXT_USER, OWNER, State
 
 @jit_without_refcounts
 def link_use(s: State, u: Int, owner: Int) -> None:
-    """Put a use at the front of the list of its component, for a flow class or a flow."""
+    """Insert a use at the front of its component's list; the owner is a flow class or a flow."""
     parts, _, uses, _ = s
     c = uses[u, COMPONENT]
     first = parts[c, HEAD]
@@ -27,14 +27,14 @@ def link_use(s: State, u: Int, owner: Int) -> None:
 
 @jit_without_refcounts
 def unlink_use(s: State, u: Int) -> None:
-    """Take a use out of its list."""
+    """Remove a use from its component's list."""
     _, _, uses, _ = s
     _link_uses(s, uses[u, COMPONENT], uses[u, LAST_USER], uses[u, NEXT_USER])
 
 
 @jit_without_refcounts
 def replace_use(s: State, u: Int, v: Int, owner: Int) -> None:
-    """Put a use of the same component in the place of another."""
+    """Replace a use in its component's list by another use of the same component."""
     _, _, uses, _ = s
     behind, before = uses[u, NEXT_USER], uses[u, LAST_USER]
     uses[v, OWNER] = owner
@@ -44,7 +44,7 @@ def replace_use(s: State, u: Int, v: Int, owner: Int) -> None:
 
 @jit_without_refcounts
 def _link_uses(s: State, c: Int, u: Int, v: Int) -> None:
-    """Link use ``v`` right after ``u``; either may be NONE, an end of the list."""
+    """Link use ``v`` directly after use ``u``; NONE stands for an end of the list."""
     parts, _, uses, _ = s
     if u == NONE:
         parts[c, HEAD] = v

@@ -1,7 +1,7 @@
-"""Clock of a flow class: the exact integral of its rate, from which completions follow.
+"""Clock of a flow class: the exact integral of its rate over time.
 
-A flow that enters a bundle gets the tag ``clock + work left`` and is done when the clock reaches
-it, so a change of rate costs the same for one flow as for ten thousand.
+A flow that joins a class is tagged with ``clock + remaining work``. It is done when the clock
+reaches the tag. So a rate change costs the same for one flow as for ten thousand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def advance_class_clock(bundles: Array, b: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def work_left(s: State, f: Int) -> tuple[Int, Int]:
-    """Work left of a flow at the last reading of its class's clock."""
+    """Remaining work of a flow, as of the last update of its class's clock."""
     _, flows, _, bundles = s
     hi, lo = flows[f, lay.TAG_HI], flows[f, lay.TAG_LO]
     b = flows[f, lay.BUNDLE]
@@ -40,7 +40,7 @@ def work_left(s: State, f: Int) -> tuple[Int, Int]:
 
 @jit_without_refcounts
 def mark_class_changed(bundles: Array, b: Int) -> None:
-    """Mark a flow class, to compute its rate and next completion at the end of the turn."""
+    """Mark a flow class: its rate and next completion are computed at the end of the turn."""
     if not bundles[b, lay.TOUCHED]:
         bundles[b, lay.TOUCHED] = 1
         bundles[b, lay.NEXT_TOUCHED] = bundles[0, lay.FIRST_TOUCHED]
@@ -63,7 +63,7 @@ def schedule_completion(s: State, b: Int, now: Int) -> None:
 
 @jit_without_refcounts
 def _completion_tick(s: State, b: Int, now: Int) -> Int:
-    """First tick at which a flow of the class is done, NONE if that is not within the range."""
+    """First tick at which a flow of the class completes; NONE if beyond the range."""
     bundles = s[3]
     advance_class_clock(bundles, b, now)
     hi, lo = work_left(s, bundles[b, lay.ROOT])
@@ -72,7 +72,7 @@ def _completion_tick(s: State, b: Int, now: Int) -> Int:
 
 @jit_without_refcounts
 def completion_tick(hi: Int, lo: Int, rate: Int, now: Int) -> Int:
-    """First tick at which work is done at a rate, NONE if that is not within the range."""
+    """First tick at which the given work completes at a rate; NONE if beyond the range of ticks."""
     if hi == 0 and lo == 0:
         return now
     if rate == 0:

@@ -1,4 +1,4 @@
-"""After a check: mend what failed, measure what nobody could tell, keep real what flips."""
+"""Advice after an accuracy check: what to fit, measure or keep as real hardware."""
 
 from foretrace.reports.accuracy.accuracy_advice import most_wrong_op, next_steps
 

@@ -1,4 +1,4 @@
-"""The whole run on an accuracy page: each error beside what it compares, unknown where it is."""
+"""Rows on the error of the whole run: each error with what it compares, or unknown."""
 
 from foretrace.hil.sample import CLOCKS
 from foretrace.reports.accuracy.clock_meanings import SECONDS, clock_meanings

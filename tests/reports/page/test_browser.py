@@ -1,4 +1,4 @@
-"""Pages in a real browser: they ask nobody for anything, and it has nothing to complain of."""
+"""Pages in a real browser: they make no requests and log no errors."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ QUIET = (
 
 @pytest.fixture
 def logged(tmp_path):
-    """What a browser has to say of a page; its policy makes every request a complaint."""
+    """Messages that a browser logs for a page; its policy turns every request into a message."""
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium")
 
@@ -41,7 +41,7 @@ def test_a_report_makes_no_requests_and_logs_no_errors(small, logged):
 
 
 def test_the_log_sees_requests_and_errors(small, logged):
-    """Else the test above could not fail; and no script of a scenario's texts could run."""
+    """Proof that the test above can fail, and that scripts in a scenario's texts do not run."""
     html = run_page(small.summary.to_dict(), small.results, RUN)
     bad = "<img src='http://127.0.0.1:9/x.png'><script>document.title = 'run'</script></main>"
     lines = logged(html.replace("</main>", bad))

@@ -1,4 +1,4 @@
-"""Tables and the timeline hold every op, to the tick."""
+"""Exported tables and timelines contain every op with exact times."""
 
 import shutil
 from collections import Counter
@@ -99,7 +99,9 @@ def test_slices_that_are_left_out_are_counted(packets, monkeypatch):
 
 
 def slices(found):
-    """(name, track, start, length) As an importer pairs them: the last begun ends first."""
+    """Slices as (name, track, start, length), paired like an importer does: last begun, first
+    ended.
+    """
     events = sorted((p for p in found if p.HasField("track_event")), key=lambda p: p.timestamp)
     names = {e.iid: e.name for p in found for e in p.interned_data.event_names}
     begun, ended = {}, []
@@ -114,7 +116,7 @@ def slices(found):
 
 
 def test_an_importer_sees_every_op_with_its_length(packets, small):
-    """Were slices to overlap on a track, it would pair the wrong ends."""
+    """If slices on a track overlapped, an importer would pair the wrong ends."""
     _, found = packets()
     told = Counter((name, start, length) for name, _, start, length in slices(found))
     was = Counter()

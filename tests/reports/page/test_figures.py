@@ -1,4 +1,4 @@
-"""What is drawn is what happened."""
+"""Figures show what happened in the run."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_any_other_op_has_one_place(small):
 
 
 def test_a_pixel_has_the_colour_of_the_kind_with_most_time():
-    """Ninety short kernels beside one short all-reduce are compute, wherever that one lies."""
+    """Ninety short kernels and one short all-reduce are drawn as compute, in any order."""
     start = np.arange(0, 1_000, 10)
     layer = np.where(np.arange(100) % 10 == 9, 4, 2)
     at, took, shown = schedule.bars_by_majority(start, start + 8, layer, 100)

@@ -1,4 +1,4 @@
-"""A page in use, in a real browser: zoom, search, fold, sort, filter, save, keyboard."""
+"""Interactive pages in a real browser: zoom, search, fold, sort, filter, save, keyboard."""
 
 import json
 
@@ -25,7 +25,7 @@ def page(small, tmp_path_factory):
 
 @pytest.fixture
 def opened(page):
-    """The page, fresh."""
+    """The page, freshly opened."""
     page.complaints.clear()
     page.open(page.path)
     page.ask("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)  # not over a mark

@@ -1,4 +1,4 @@
-"""One file that answers, loads nothing, and says where its numbers come from."""
+"""The page is one file that answers, loads nothing, and names its sources."""
 
 import json
 import re
@@ -23,7 +23,7 @@ VOID = {"meta", "br", "img", "hr", "link", "input", "wbr"}
 
 
 class Reader(HTMLParser):
-    """Checks nesting, and collects what a page would load."""
+    """HTML parser that checks nesting and collects what a page would load."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +123,7 @@ def test_each_value_of_the_machine_has_a_source(small, read):
 
 
 def test_no_element_sets_its_own_text_colour(html):
-    """Text is HTML outside of the drawings: what is dark on paper is light on dark."""
+    """Text is HTML outside of drawings, so its colour follows the light or dark style."""
     for drawing in re.findall(r"<svg.*?</svg>", html, re.S):
         assert "<text" not in drawing
         assert "stroke=" not in drawing

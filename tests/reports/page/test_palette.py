@@ -1,4 +1,4 @@
-"""Colours of the page are told apart with and without colour vision, on light and on dark."""
+"""Page colours can be distinguished with and without colour vision, on light and on dark."""
 
 import itertools
 import re
@@ -36,7 +36,7 @@ def linear(colour):
 
 
 def seen(colour, eye):
-    """Place in OKLab of a colour, as an eye sees it."""
+    """OKLab coordinates of a colour for a kind of colour vision."""
     light = np.clip(np.array(EYES[eye]) @ linear(colour), 0, 1)
     return np.array(LAB) @ np.cbrt(np.array(LMS) @ light)
 
@@ -62,7 +62,7 @@ def test_colours_can_be_distinguished(scheme, eye, of):
 
 
 def mixed_with_paper(colour, paper, percent):
-    """What ``color-mix(in srgb, …)`` gives."""
+    """Result of ``color-mix(in srgb, …)`` with the paper colour."""
     digits = [colour, paper if len(paper) == 7 else "#" + "".join(2 * d for d in paper[1:])]
     a, b = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in digits)
     own = percent / 100
@@ -82,7 +82,7 @@ def test_colours_of_pipeline_passes_and_chunks_can_be_distinguished(scheme, eye)
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_idle_and_gap_are_nearest_to_the_paper(scheme):
-    """On dark they were the brightest of all."""
+    """In the dark style they were once the brightest colours."""
     known = colours(scheme)
     paper = seen(known["paper"], "all cones")[0]
     far = {n: abs(seen(known[n], "all cones")[0] - paper) for n in named(BOXES.values())}

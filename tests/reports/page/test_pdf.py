@@ -1,4 +1,4 @@
-"""A report on paper: with the extra, or an error that names the cure."""
+"""A report as PDF: written if the extra is installed, else an error that says what to install."""
 
 import builtins
 
@@ -39,7 +39,7 @@ def test_without_pango_the_cure_is_named(html, tmp_path, monkeypatch):
 
 
 def test_paper_has_colours_of_its_own_and_no_script(html):
-    """What lays out paper knows custom properties in styles, not in drawings."""
+    """The PDF layout supports CSS variables in styles, but not in drawings."""
     told = html_for_print(html)
     assert '="var(--' not in told
     assert "<script" not in told

@@ -1,4 +1,4 @@
-"""On a phone the first screen says how sure, and nothing sticks out of the page."""
+"""On a phone the first screen shows how certain the answer is, and nothing overflows the page."""
 
 import json
 import re
@@ -25,7 +25,7 @@ ASK = """<script>addEventListener("load", () => {
 
 
 def measured(html, tmp_path, width, height):
-    """Where things are on a screen of that size; a page itself runs no script."""
+    """Positions of elements on a screen of the given size; the page runs no script."""
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium")
     (tmp_path / "r.html").write_text(html.replace(POLICY, "").replace("</main>", ASK))

@@ -1,4 +1,4 @@
-"""Figures for papers: every kind, from real pages, legible, embedded, the same bytes twice."""
+"""Figures for papers: every kind, from real pages, legible, with embedded fonts, reproducible."""
 
 import re
 import subprocess
@@ -54,7 +54,7 @@ SMALLEST = 7.0  # points
 
 @pytest.fixture(scope="module")
 def pages(small, tmp_path_factory):
-    """Pages as they are written: of a run, of a run with a fabric, of a check."""
+    """Pages of a run, of a run with a fabric, and of an accuracy check."""
     nic = tmp_path_factory.mktemp("check") / "nic.rec.gz"
     times = {"send:send uint8[1000000]": 1.25e6, "send:send uint8[4000]": 1e4}
     samples = [
@@ -75,7 +75,7 @@ def pages(small, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def drawn(pages):
-    """A figure of each kind, as pages hold it."""
+    """One figure of each kind, as pages contain it."""
     return {
         type(one.figure).__name__: one.figure
         for html in pages.values()
@@ -84,7 +84,7 @@ def drawn(pages):
 
 
 def test_every_kind_of_figure_is_drawn_from_a_page(drawn):
-    """A kind that is new has a drawing and a page that this test reads."""
+    """A new kind needs a drawing, and a page that this test reads."""
     ours = {n for n, kind in figure_kinds().items() if kind.__module__.startswith("foretrace.")}
     assert {kind.__name__ for kind in get_args(blocks.Figure)} == ours
     assert {*drawn} == ours
@@ -312,7 +312,7 @@ def test_blank_cells_of_a_heat_map_are_left_blank():
 
 
 def test_a_page_is_written_without_matplotlib():
-    """It is imported where a figure for paper is drawn, nowhere else."""
+    """matplotlib is imported only when a figure for paper is drawn."""
     code = (
         "import sys, foretrace.reports.html, foretrace.reports.section as s; s.sections('run');"
         "from foretrace.reports.figure_kind import figure_kinds; figure_kinds();"

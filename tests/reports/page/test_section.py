@@ -1,4 +1,4 @@
-"""Sections are found by name; one of a plug-in stands among ours."""
+"""Sections are found by name, also those of plug-ins."""
 
 import shutil
 import sys
@@ -20,7 +20,7 @@ RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cu
 
 @pytest.fixture(scope="module")
 def plugged(described, tmp_path_factory):
-    """A scenario that names the example beside it."""
+    """A scenario that loads the example plug-in."""
     tmp_path = tmp_path_factory.mktemp("plugged")
     shutil.copy(EXAMPLE, tmp_path)
     text = described.replace("replicas: 10", "replicas: 1")

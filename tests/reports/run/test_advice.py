@@ -1,4 +1,4 @@
-"""What to do next is what the run found, and what is told to be typed works."""
+"""Advice after a run follows from its results, and the suggested commands work."""
 
 import shlex
 

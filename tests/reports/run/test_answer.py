@@ -1,4 +1,4 @@
-"""Sentences: better, worse, the same, or cannot tell; never more than is known."""
+"""Answer sentences: better, worse, the same, or cannot tell; never more than is known."""
 
 import pytest
 from foretrace.reports.texts.answer import answer_sentences, variant_verdict
@@ -88,7 +88,7 @@ def working(seconds, tokens, **more):
 
 
 def test_the_work_of_a_larger_job_is_exact_where_periods_alternate():
-    """A median of rates times a median of times said 4.04 for four ranks with equal tokens."""
+    """The median rate times the median period gave 4.04 for four ranks with equal tokens."""
     answer = {"metric": "iteration_time.p50", "period": "iteration"}
 
     def alternating(tokens, *times):
@@ -185,7 +185,7 @@ THROUGHPUT = {"job": "a", "metric": "a.throughput.p50", "unit": "token/s", "bett
 
 
 def answered(answer, **points):
-    """The sentences of a summary whose answer is not the time of an iteration."""
+    """Sentences of a summary whose deciding metric is not the time of an iteration."""
     for one in points.values():
         one["metrics"] = {answer["metric"]: one["metrics"]["iteration_time.p50"]}
     return answer_sentences(summary(**points) | {"answer": answer})

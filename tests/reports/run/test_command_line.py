@@ -1,4 +1,4 @@
-"""Advice is the command that was typed with one thing changed, and changes it once."""
+"""Advice prints the typed command with one option changed."""
 
 import shlex
 

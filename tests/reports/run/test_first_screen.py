@@ -1,4 +1,4 @@
-"""The first screen answers a person's questions, whatever came out."""
+"""The first screen answers a reader's questions, for every kind of result."""
 
 import copy
 import re
@@ -15,7 +15,7 @@ RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "titl
 
 
 def shown(html):
-    """The texts of the first section and what is above it, without marks."""
+    """Plain text of the first section and of the page head."""
     first = html[html.index("<main>") : html.index("</section>")]
     return " ".join(re.sub(r"<[^>]*>", " ", first).split())
 
@@ -106,7 +106,7 @@ def test_a_variant_that_changes_nothing_is_listed_as_of_no_effect(small, plain):
 
 
 def test_sentences_cover_all_variants_the_best_first(small, plain):
-    """They stopped at the third."""
+    """Earlier they stopped at the third variant."""
     quick = plain["points"]["quick"]
     for name, change in (("b", -0.1), ("c", 0.2), ("d", 0.0), ("e", -0.3), ("f", 0.4)):
         plain["points"][name] = copy.deepcopy(quick)
@@ -119,7 +119,7 @@ def test_sentences_cover_all_variants_the_best_first(small, plain):
 
 
 def test_the_boxes_add_up_to_the_headline(small, plain):
-    """One page said 417 ms above and 349 ms in its bars."""
+    """One page showed 417 ms in its headline and 349 ms in its bars."""
     for point in plain["points"].values():
         mean = sum(box["mean"] for box in point["activity"].values())
         assert mean == pytest.approx(point["metrics"]["iteration_time.p50"]["value"], rel=1e-9)

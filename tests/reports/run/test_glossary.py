@@ -1,4 +1,4 @@
-"""No word of the first screen without its meaning below."""
+"""Every word of the first screen is in the glossary."""
 
 import html as text
 import re

@@ -1,4 +1,4 @@
-"""The table of the links that the longest collective used."""
+"""Table of the links that the longest collective used."""
 
 from foretrace.reports.run.link_use import MOST_ROWS, link_table, link_use
 from foretrace.reports.texts.study import StudyShown

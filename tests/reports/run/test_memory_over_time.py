@@ -1,4 +1,4 @@
-"""Memory over time as passes ran: its peak is the one worked out from the schedule alone."""
+"""Memory over time: its peak equals the one computed from the schedule alone."""
 
 import pytest
 from by_day import every
@@ -100,7 +100,7 @@ def test_the_page_shows_the_peak_of_each_stage_its_time_and_the_gpu_memory():
 
 
 def test_memory_that_jobs_hold_is_a_curve_though_gpus_are_alike():
-    """Parts that are alike are one row, whose name is of no part: their curve was left out."""
+    """Identical components share a row whose name is no component; its curve was once left out."""
     held = SCENARIO.replace("count: 8}", "count: 8, memory: 8 GiB, capacity: true}")
     held = held.replace("run: {keep: ranks}", "")
     _, result = ran(2, written=held)

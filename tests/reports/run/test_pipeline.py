@@ -1,4 +1,4 @@
-"""A pipeline is drawn as its papers draw it, and what ranks stand for is counted."""
+"""Pipelines match the figures of their papers, and represented ranks are counted."""
 
 from itertools import pairwise
 
@@ -180,7 +180,7 @@ def test_dualpipe_matches_the_figure_of_its_paper():
 
 
 def test_the_drawing_numbers_its_boxes_and_says_what_is_blank(plain):
-    """That was called bubble too, beside the metric of that name, which counts no communication."""
+    """Blank time was once called bubble, although the bubble metric excludes communication."""
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": plain.result}, {})
     _, table, chart = pipeline(shown)
     assert [c.name for c in table.columns[-2:]] == [
@@ -197,7 +197,7 @@ def test_the_drawing_numbers_its_boxes_and_says_what_is_blank(plain):
 
 
 def test_the_roofline_has_a_mark_for_each_op_under_the_roofs_of_its_gpu(plain):
-    """There was none: who asked whether an op is limited by memory had to compute it."""
+    """Without it, readers had to compute whether an op is limited by memory."""
     peaks, bandwidth = {"bf16": 989.4e12}, 3.35e12
     roofs = {"model": "h100-sxm5-80g", "peaks": peaks, "bandwidth": bandwidth}
     point = {"roofs": roofs, "metrics": {"hfu.p50": {"value": 0.4}}}
@@ -214,7 +214,7 @@ def test_the_roofline_has_a_mark_for_each_op_under_the_roofs_of_its_gpu(plain):
 
 
 def test_times_of_ops_are_of_all_ranks_though_one_of_each_kind_was_run(plain):
-    """What the tree of ops says is what the boxes of the mean rank say."""
+    """The tree of op times agrees with the time breakdown of the mean rank."""
     totals = op_totals(plain.result.detail)
     compute = sum(t.value for t in totals if t.kind == "compute")
     boxes = headline_time_breakdown(plain, float(plain.result.period_time))

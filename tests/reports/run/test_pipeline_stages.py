@@ -1,4 +1,4 @@
-"""A table of the stages: what is in each, where its time goes, what its memory is of."""
+"""Table of pipeline stages: their layers, time breakdown and memory."""
 
 import pytest
 from foretrace.models.training.plan.rank_memory import memory_of_stages

@@ -1,4 +1,4 @@
-"""Which values matter, and how wrong a part may be: found by running again."""
+"""Effects of values and break-even errors of components, found by simulating again."""
 
 import pytest
 from foretrace.reports.run.run_page import run_page

@@ -1,4 +1,4 @@
-"""What the timeline of the page is fed with is what happened, and fits into the page."""
+"""Timeline data matches the run and fits into the page."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ class Recorded(Backend):
 
 
 def unpacked(body):
-    """Columns of packed bars, read as the script reads them."""
+    """Columns of packed bars, decoded like the script does."""
     data, n, at, found = zlib.decompress(base64.b64decode(body["packed"])), body["n"], 0, []
     for width in WIDTHS:
         planes = np.frombuffer(data, np.uint8, width * n, at).reshape(width, n)
@@ -45,7 +45,7 @@ def unpacked(body):
 
 
 def meetings(body):
-    """Of each collective: ranks, last arrivers, the first of them, s that the first one waits."""
+    """Members, last arrivers, first of these, and longest wait in s, for each collective."""
     data = zlib.decompress(base64.b64decode(body["packed"]))[sum(WIDTHS) * body["n"] :]
     planes = np.frombuffer(data, np.uint8).reshape(4, 4, -1)
     whole = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<u4")[..., 0].astype(float)
@@ -54,7 +54,7 @@ def meetings(body):
 
 
 def late_rank():
-    """Three ranks that compute 1, 2 and 3 s, and meet in a collective of 1 s."""
+    """Three ranks that compute for 1, 2 and 3 s before a collective of 1 s."""
     build = Builder("late")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + r) for r in range(3)]
     build.collective([Member(r, 0, (own[r],)) for r in range(3)], duration=1.0)

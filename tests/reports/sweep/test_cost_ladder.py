@@ -1,4 +1,4 @@
-"""What money buys is told with prices that are exact and gains that have intervals."""
+"""Value for money in a sweep: exact prices, and gains with intervals."""
 
 import re
 

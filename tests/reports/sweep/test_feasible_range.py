@@ -1,4 +1,4 @@
-"""How far the one setting of a sweep can go is told with the values next to the edge."""
+"""Feasible range of the only varied setting, with the values next to its ends."""
 
 import pytest
 from foretrace.reports.sweep.feasible_range import feasible_range_text
@@ -30,7 +30,7 @@ def swept(*points, setting="cluster.nodes", base=True):
 
 
 def nodes(*meets):
-    """Points of 1, 2, 4 … machines that meet it or not, the last first: order is no matter."""
+    """Points with 1, 2, 4 … machines that meet the expectation or not, in reverse order."""
     return swept(*reversed([one("cluster.nodes", 2**i, m) for i, m in enumerate(meets)]))
 
 

@@ -1,4 +1,4 @@
-"""Scaling curves of a sweep, and blame that variants share."""
+"""Scaling curves of a sweep, and blame by kind of component."""
 
 import pytest
 from foretrace.reports.run.blame import blame_by_kind
@@ -26,7 +26,7 @@ def test_a_curve_is_of_points_that_differ_in_one_number_alone():
 
 
 def test_a_curve_is_not_named_by_what_all_points_have_alike():
-    """A search over plans pins settings to one value; they made names of three lines."""
+    """A plan search fixes settings to one value; they once filled three lines of a curve's name."""
     told = summary()
     told["vary"]["workload.parallel.zero"] = [1]
     for point in told["points"]:
@@ -46,7 +46,7 @@ def test_how_a_model_is_split_over_the_same_gpus_is_no_number_of_parts():
 
 
 def test_blame_is_by_kind_and_adds_up_to_the_headline(small):
-    """``node7.gpu7`` beside ``node15.gpu7`` compared nothing."""
+    """By component, ``node7.gpu7`` and ``node15.gpu7`` of two variants cannot be compared."""
     point = {"blame": {"node0.gpu0": 2.0, "node1.gpu0": 1.0, "gap": 1.0}}
     found = blame_by_kind(point, small.results["base"], 2.0)
     assert found == {"gpu": 1.5, "gap": 0.5}

@@ -1,4 +1,4 @@
-"""What a pyramid shows of a table is what the table says, at every resolution, in every window."""
+"""A pyramid shows the same as its table, at every resolution and in every window."""
 
 import json
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ FEWER = settings(max_examples=settings().max_examples // 4)  # each writes a tab
 
 @st.composite
 def op_rows(draw):
-    """Ops of a few lanes, short and long, one after the other or at once; some never ran."""
+    """Ops on a few lanes, short and long, sequential or concurrent; some never ran."""
     rows = []
     for _ in range(draw(st.integers(1, 60))):
         start = draw(st.integers(0, 4000) | st.just(-1))
@@ -48,7 +48,7 @@ def lanes_of(rows):
 
 
 def bars_directly(rows, level):
-    """Bars of a table, counted by hand: lane, start, end, kind, count, busy, name."""
+    """Bars of a table computed in Python: lane, start, end, kind, count, busy, name."""
     lane_of = {pair: i for i, pair in enumerate(lanes_of(rows))}
     part = 1 << max(level - 8, 0)
     cells, drawn = defaultdict(list), []
@@ -76,7 +76,7 @@ def told(tile):
 
 
 def made(tmp_path, rows, base=None):
-    """The table and its pyramid from a level on, in a folder of its own."""
+    """A table and its pyramid from a given level on, in its own folder."""
     home = tmp_path / str(len(list(tmp_path.iterdir())))
     home.mkdir()
     table = write_table(home / "ops.base.parquet", rows)

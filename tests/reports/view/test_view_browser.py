@@ -1,4 +1,4 @@
-"""``foretrace view`` in a real browser: it zooms, searches, and tells of an op of a large table."""
+"""``foretrace view`` in a real browser: it zooms, searches, and shows an op of a large table."""
 
 import json
 import re
@@ -45,7 +45,7 @@ addEventListener("load", async () => {
 
 @pytest.fixture
 def looked_at(tmp_path, monkeypatch):
-    """What a browser has in the end of the page of a run of 5,000 ops, and what it complains of."""
+    """Final state of the page of a run with 5,000 ops, and the errors that the browser logs."""
     if CHROMIUM is None:
         pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
     monkeypatch.setattr(pyramid, "FEW", 100)  # so that there is a pyramid
@@ -68,7 +68,7 @@ def looked_at(tmp_path, monkeypatch):
 
 
 def used(pages):
-    """The same pages with a script that uses them, which the page's own policy would not run."""
+    """The same pages plus a test script, which the page's own policy would block."""
 
     def page(query):
         html = pages[""](query).body.decode()
@@ -102,7 +102,7 @@ def test_the_page_zooms_searches_and_shows_an_op(looked_at):
 
 @pytest.fixture
 def meeting(tmp_path):
-    """A browser at a run of three ranks that meet twice."""
+    """A browser with a run of three ranks that take part in two collectives."""
     if CHROMIUM is None:
         pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
     opened = OpenedRuns([ViewedRun.of(write_meeting_run(tmp_path / "runs" / "abc"))])
@@ -117,7 +117,7 @@ def meeting(tmp_path):
 
 
 def when(browser, told):
-    """Wait until something is so in the page."""
+    """Wait until a condition holds in the page."""
     browser.run(
         f"(async () => {{ while (!({told})) await new Promise(go => setTimeout(go, 10)); }})()"
     )

@@ -1,4 +1,4 @@
-"""The server of ``foretrace view`` answers whoever was given its address, and nobody else."""
+"""The server of ``foretrace view`` answers only requests with its address and token."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ ROWS = [*chain(300), (1, 0, "collective", None, 5, 900), (1, 7, "copy", "fill", 
 
 
 class Client:
-    """Asks a server as a browser does, or as somebody else."""
+    """HTTP client that requests like a browser, or like an attacker."""
 
     def __init__(self, server):
         self.server, self.token = server, server.token
@@ -194,7 +194,7 @@ def test_a_fault_is_reported_and_the_next_request_is_answered(caplog):
 
 
 def read_bars(body):
-    """As view.js reads them."""
+    """Bars of a reply, decoded like view.js does."""
     length = int.from_bytes(body[:4], "little")
     head, at, found = json.loads(body[4 : 4 + length]), 4 + length, {}
     for name, kind in (("start", "<f8"), ("end", "<f8"), ("busy", "<f8"), ("lane", "<i4"),
@@ -242,7 +242,7 @@ def test_an_op_is_found_by_lane_and_time(client):
 
 @pytest.fixture
 def meeting(tmp_path):
-    """Pages of a run of three ranks that meet at two collectives."""
+    """Pages of a run of three ranks with two collectives."""
     opened = OpenedRuns([ViewedRun.of(write_meeting_run(tmp_path / "runs" / "abc"))])
     with ViewServer(view_pages(opened)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Who arrives last, and how long the others wait for it."""
+"""Lateness in collectives: which rank arrives last, and how long the others wait for it."""
 
 import pytest
 from foretrace.reports.texts.waiting import last_arriver_sentence
@@ -17,7 +17,7 @@ SYSTEM = System(
 
 
 class Recorded(Backend):
-    """As long as the op says."""
+    """Backend whose ops take their recorded duration."""
 
     source = "the test"
 
@@ -26,7 +26,7 @@ class Recorded(Backend):
 
 
 def run(*steps, keep="ops"):
-    """Steps of computing times by rank, each ended by a collective of half a second."""
+    """Run steps with one compute time per rank, each followed by a collective of half a second."""
     build, last = Builder("steps"), ()
     for times in steps:
         own = [build.op(Kind.COMPUTE, rank=r, duration=t, after=last) for r, t in enumerate(times)]

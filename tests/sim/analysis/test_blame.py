@@ -1,4 +1,4 @@
-"""Blame: every tick of the makespan charged to somebody, on random runs and on cases by hand."""
+"""Blame charges every tick of the makespan, on random runs and on hand-written cases."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ NIGHTLY = pytest.mark.nightly
 
 
 class Table(Backend):
-    """Answers by op: seconds, bytes, and the components that they cross."""
+    """Backend with a table of timings: seconds, bytes, and the components that they cross."""
 
     source = "test"
 
@@ -94,7 +94,7 @@ def test_a_gap_is_charged_to_gap():
 
 
 def test_a_flow_is_split_where_its_rate_changed():
-    """Alone it is bound by `slow`; while another shares `wire`, by `wire`."""
+    """Alone the flow is limited by `slow`; while another flow shares `wire`, by `wire`."""
     system = System(
         (Component("g", "gpu", slots=2), Component("wire", "link", rate=1.0),
          Component("slow", "link", rate=0.75)),
@@ -144,7 +144,7 @@ def test_a_collective_is_traced_to_its_last_member():
 
 
 def as_result(player: Player, columns: EngineColumns) -> Result:
-    """A result over the graphs that a script submitted, as the simulation would make it."""
+    """Result over the graphs that a script submitted, as a simulation builds it."""
     script, runs, first = player.script, [], 0
     for cases in player.submitted:
         low = literal_graph("g", cases)
@@ -169,7 +169,7 @@ def as_result(player: Player, columns: EngineColumns) -> Result:
 
 
 class Remembering(Player):
-    """A player that keeps what it submits."""
+    """Script player that stores the graphs it submits."""
 
     def __init__(self, *args):
         super().__init__(*args)

@@ -1,4 +1,4 @@
-"""What is kept of a run without its rows equals what its rows say, however it ran."""
+"""Aggregates of a run without op rows equal sums over its op rows, for every way to run it."""
 
 import random
 
@@ -27,7 +27,7 @@ def machine(slots: int | None) -> System:
 
 
 def several_streams(seed: int) -> Graph:
-    """Streams of a rank, one listed after the other: its rows are not in the order of time."""
+    """Graph that lists a rank's streams one after the other, so rows are not sorted by time."""
     r, build = random.Random(seed), Builder("streams")
     meets: dict[int, list[int]] = {}
     for rank in range(RANKS):

@@ -1,4 +1,4 @@
-"""Results are asked by several threads at once: variants run at the same time."""
+"""Results can be queried by several threads at once, as when variants run in parallel."""
 
 import gc
 import threading
@@ -20,7 +20,7 @@ class Second(Backend):
 
 
 def test_two_threads_do_not_wait_for_each_other(monkeypatch):
-    """One adds up what is kept, which asks how long the run was; the other asks the latter."""
+    """One thread computes aggregates, which need the makespan; the other asks for the makespan."""
     build = Builder("one")
     build.op(Kind.COMPUTE)
     system = System((Component("gpu", "gpu", slots=1),), ("gpu",))
@@ -51,7 +51,7 @@ def test_two_threads_do_not_wait_for_each_other(monkeypatch):
 
 
 def test_only_the_result_keeps_data_of_a_run_alive():
-    """Runs side by side would each keep the state of an engine until cycles are collected."""
+    """Otherwise parallel runs would each keep an engine's state until garbage collection."""
     build = Builder("one")
     build.op(Kind.COMPUTE)
     system = System((Component("gpu", "gpu", slots=1),), ("gpu",))

@@ -1,8 +1,9 @@
-"""``slowed_by`` against what two jobs take alone: its parts and a rest are the whole difference.
+"""``slowed_by`` compared with running both jobs alone: its parts and a rest give the difference.
 
-The rest is worked out here by itself: what a job loses against its own pace, from exact shares of
-all flows and of its own, less the shares that other jobs had of the link that was full.  It is 0
-where alone the same link is full, and below 0 where alone another one would be.
+The rest is computed independently: the time that a job loses against its own pace (from the exact
+rates of all flows, and of its own flows alone), minus the rates that other jobs used on the
+saturated link. It is 0 if the same link is saturated when the job runs alone, and negative if
+another one is.
 """
 
 import random
@@ -26,7 +27,7 @@ SLOT = len(GPUS)  # as a way: no link, but a slot of the GPU that both jobs have
 
 
 class Ways(Backend):
-    """Bytes over the links of the way whose number is the op's flop, within its limit."""
+    """Backend that sends an op's bytes over the route whose number is its flop, up to a limit."""
 
     source = "test"
 
@@ -41,7 +42,7 @@ class Ways(Backend):
 
 
 class Takes(Backend):
-    """A GPU: as long as the op's bytes are nanoseconds."""
+    """GPU backend with one nanosecond per byte of the op."""
 
     source = "test"
 
@@ -50,7 +51,7 @@ class Takes(Backend):
 
 
 class Steps(Workload):
-    """Bursts of equal flows, one after the other; some steps are an op on a GPU."""
+    """Workload of bursts of equal flows in sequence; some steps are an op on a GPU."""
 
     def __init__(self, steps):
         self.steps = steps
@@ -69,7 +70,7 @@ class Steps(Workload):
 
 
 def random_pair(seed):
-    """Rates of the links, ways with their limits, and the steps of two jobs."""
+    """Random link rates, routes with limits, and the steps of two jobs."""
     pick = random.Random(seed)
     rates = [pick.choice([1e9, 2e9, 3e9, 5e9]) for _ in LINKS]
     ways = []
@@ -87,7 +88,7 @@ def random_pair(seed):
 
 
 def levels(rates, flows):
-    """Exact max-min rates of flows, each (links, limit): progressive filling."""
+    """Exact max-min rates of flows, each given as (links, limit), by progressive filling."""
     found, left = {}, dict(flows)
     room = [Fraction(r) for r in rates]
     while left:
@@ -106,7 +107,7 @@ def levels(rates, flows):
 
 
 def full_link(rates, flows, mine):
-    """First link of a flow that its level fills; None where its own limit bounds it."""
+    """First saturated link of a flow; None if its own limit applies."""
     level = levels(rates, flows)
     for link in flows[mine][0]:
         own = [i for i, (links, _) in flows.items() if link in links]
@@ -117,7 +118,7 @@ def full_link(rates, flows, mine):
 
 
 def rest_of(job, result, rates, ways, jobs):
-    """(ticks) what a job loses on its path beside the shares that others had of full links."""
+    """Ticks that a job loses on its critical path beyond the link rates used by other jobs."""
     number = ["a", "b"].index(job)
     flying = []  # job, way, first and last tick
     for k, name in enumerate(("a", "b")):
@@ -158,7 +159,7 @@ def run(rates, ways, jobs, names, engine):
 
 
 def check(seed, engine="core"):
-    """Parts of each job, and what is missing from the difference, in ticks."""
+    """Slowdown parts of each job, and the unexplained difference, in ticks."""
     rates, ways, jobs = random_pair(seed)
     both, found = run(rates, ways, jobs, ("a", "b"), engine), {}
     for name in ("a", "b"):
@@ -197,7 +198,7 @@ def test_both_engines_report_the_same_slowdown_parts(seed):
 
 
 def test_a_job_that_saturates_a_link_is_named_with_it():
-    """One flow beside three on 1 GB/s: a quarter is left, three quarters of the time are theirs."""
+    """One flow against three on 1 GB/s gets a quarter: three quarters of its time are theirs."""
     rates, ways = [1e9, 5e9, 5e9], [([0], None), ([1], None)]
     both = run(rates, ways, [[(0, 1e6, 1)], [(0, 1e6, 3), (1, 1e6, 1)]], ("a", "b"), "core")
     assert both.of("a").blame().slowed_at == {("b", "wire0"): 3 * 10**9}

@@ -1,4 +1,4 @@
-"""Utilization and occupancy: what works, and what is taken (``docs/definitions.md``)."""
+"""Utilization (busy time) and occupancy (slots in use), as in ``docs/definitions.md``."""
 
 import pytest
 from foretrace.reports.figures import schedule
@@ -18,7 +18,7 @@ SYSTEM = System(
 
 
 class Recorded(Backend):
-    """As long as the op says."""
+    """Backend whose ops take their recorded duration."""
 
     source = "the test"
 
@@ -27,7 +27,7 @@ class Recorded(Backend):
 
 
 def run(system=SYSTEM, **how):
-    """Kernels on two streams from 1 to 5 and 3 to 7 of 10 s, beside two threads."""
+    """Run of kernels on two streams, from 1 to 5 and 3 to 7 of 10 s, and of two host threads."""
     build = Builder("streams")
     first = build.op(Kind.HOST, stream=100, duration=1.0)
     build.op(Kind.HOST, stream=101, duration=3.0)
@@ -55,7 +55,7 @@ def test_host_utilization_is_busy_cores_over_all_cores(keep):
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
 def test_host_utilization_is_unknown_without_a_core_count(keep):
-    """It was 0 % of 2**31 cores beside a host that bounds the run."""
+    """It was once 0 % of 2**31 cores, for a host that limited the run."""
     system = System(
         (Component(GPU, "gpu", slots=128), Component(HOST, "host", slots=UNCOUNTED)),
         (GPU,),

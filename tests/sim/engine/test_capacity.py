@@ -1,4 +1,4 @@
-"""Capacities: what the engines do with amounts that ops and processes hold, rule by rule."""
+"""Rules for capacities that ops and processes hold, on both engines."""
 
 import pytest
 import simpy
@@ -18,14 +18,14 @@ GPU, NIC, KV, HBM = range(4)
 
 @pytest.fixture(params=ENGINES)
 def machine(request):
-    """A slot, another one, and two capacities of 4."""
+    """Engine with two slot components and two capacities of 4."""
     return ENGINES[request.param](
         Script((1, 1, -1, -1), (-1,) * 4, (), capacity=(-1, -1, 4, 4)).parts
     )
 
 
 def op(slot=-1, after=(), holds=(), **facts):
-    """An op that holds ``(component, amount)`` or ``(component, amount, until)``."""
+    """Op that holds ``(component, amount)`` or ``(component, amount, until)``."""
     whole = tuple((*hold, -1)[:3] for hold in holds)
     return LiteralOp(((slot, tuple(after)),), holds=whole, **facts)
 
@@ -35,7 +35,7 @@ def submit(machine, *cases):
 
 
 def run(machine, *cases, act=()):
-    """Run one graph beside processes, generator functions of the machine; (ready, start, end)."""
+    """Run one graph with processes (generator functions of the engine): (ready, start, end)."""
     submit(machine, *cases)
     for process in act:
         machine.env.process(process(machine))
@@ -96,7 +96,7 @@ def test_an_op_queues_for_slots_in_order_of_its_grant(machine):
 
 
 def with_ample(script):
-    """The same run, in which every op without further places holds of an ample capacity."""
+    """The same script, in which every op with one participant also holds an ample capacity."""
     ample = len(script.slots)
     first = [
         case._replace(holds=((ample, 1, -1),) if len(case.places) == 1 else ())
@@ -241,7 +241,7 @@ def test_amounts_above_the_capacity_are_refused(machine, holds, kind, said):
 
 
 def log_of(machine, *steps):
-    """What a process sees: each step is what it waits for, or does, at a tick of its own."""
+    """Log of what a process observes; each step is a wait or an action at its own tick."""
     seen = []
 
     def process(m):
@@ -438,7 +438,7 @@ def test_ops_that_hold_until_each_other_end_are_a_cycle(machine):
 
 
 def test_holders_are_named_by_id_after_claim_rows_were_reused(machine):
-    """What was given back last is taken first, so that claims lie in another order than ops."""
+    """Freed rows are reused last in, first out, so claims are stored in another order than ops."""
     for _ in range(2):
         submit(machine, op(holds=[(KV, 1)], fixed=1))
     machine.run()
@@ -451,7 +451,7 @@ def test_holders_are_named_by_id_after_claim_rows_were_reused(machine):
 
 
 def test_queues_stay_intact_when_finished_graphs_are_freed(machine):
-    """Who stands in one may leave it afterwards, wherever it lies by then."""
+    """A queued request can still be withdrawn after memory was compacted."""
     submit(machine, op(GPU, holds=[(HBM, 1)], fixed=2))
     submit(machine, *[op(GPU, fixed=5)] * 4, *[op(holds=[(KV, 3)], fixed=4)] * 3)
 

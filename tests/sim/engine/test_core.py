@@ -1,4 +1,4 @@
-"""The parts of the compiled core: event queue, lists, running ahead of the clock, growth."""
+"""Parts of the compiled core: event queue, lists, running ahead of the clock, growth."""
 
 import gc
 import random
@@ -40,7 +40,7 @@ from foretrace.sim.run.simulation import Simulation
 
 @pytest.fixture(autouse=True)
 def _words_wrap():
-    """As they do in compiled code."""
+    """Let integer overflow wrap silently, as in compiled code."""
     with np.errstate(over="ignore"):
         yield
 
@@ -54,7 +54,7 @@ def memory(cells):
 
 
 def listed(rows, c):
-    """Cells of a list."""
+    """Cells of a linked list."""
     found = []
     while c != NONE:
         found.append(int(c))
@@ -160,7 +160,7 @@ def test_a_cycle_is_named():
 
 
 def patient(parts):
-    """The core, event after event."""
+    """Compiled engine that never runs ahead of the clock."""
     engine = CoreEngine(parts)
     engine.runs_ahead = False
     return engine
@@ -233,7 +233,7 @@ def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
 
 
 def test_an_unreferenced_engine_is_freed_at_once():
-    """It is megabytes in few objects, which Python's search for circles would not hurry to find."""
+    """The state is large but has few objects, so the garbage collector would free it late."""
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
     engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
     engine.run()

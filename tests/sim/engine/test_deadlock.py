@@ -1,4 +1,4 @@
-"""The diagnosis of a run in which nothing goes on, against brute force."""
+"""Diagnosis of a deadlocked run, compared with brute force."""
 
 import random
 from itertools import permutations
@@ -8,7 +8,7 @@ from foretrace.sim.engine_api.deadlock import StuckState, diagnose, shortest_cyc
 
 
 def waits_for(waits, queues, holders):
-    """Every wait, written out."""
+    """All waits as explicit edges."""
     edges = {i: set(w) for i, w in waits.items()}
     for c, queue in queues.items():
         for at, op in enumerate(queue):
@@ -18,7 +18,7 @@ def waits_for(waits, queues, holders):
 
 
 def by_brute_force(edges, most=7):
-    """The first of the shortest cycles, each written from its smallest member."""
+    """First of the shortest cycles, each written from its smallest member."""
     nodes = sorted(edges)
     for length in range(1, most + 1):
         found = [

@@ -1,6 +1,6 @@
-"""At the edges of the engines: numbers that wrap, answers that hang, names that look like others.
+"""Edge cases of both engines: overflow, impossible timings, and names that look like globs.
 
-What is refused says where, what and what to do, in the same words on both engines.
+Each error gives the place, the problem and the remedy, with the same text on both engines.
 """
 
 import os
@@ -38,7 +38,7 @@ GPU, WIRE, FABRIC = range(3)
 
 
 class Says(Backend):
-    """Answers what a function of the ops says."""
+    """Backend that returns the result of a given function of the ops."""
 
     source = "said"
 
@@ -50,7 +50,7 @@ class Says(Backend):
 
 
 def machine(*more, slots=1):
-    """One GPU, one wire of 1 GB/s, a fabric, and what a test adds."""
+    """System with one GPU, one wire of 1 GB/s, a fabric, and further components."""
     parts = (
         Component("gpu0", "gpu", slots=slots),
         Component("wire", "link", rate=1e9),
@@ -60,7 +60,7 @@ def machine(*more, slots=1):
 
 
 def graph(n, kind=Kind.SEND, **columns):
-    """Ops that wait for nothing."""
+    """Graph of ``n`` ops without dependencies."""
     build = Builder("g")
     for _ in range(n):
         build.op(kind, stream=int(kind == Kind.SEND), **({"duration": 1.0} | columns))
@@ -68,7 +68,7 @@ def graph(n, kind=Kind.SEND, **columns):
 
 
 def on_wire(work, weight=1.0, components=(WIRE,), online=False):
-    """Sends that share the wire."""
+    """Backend for sends that share the wire."""
 
     def answer(ops):
         use = Usage.repeated(list(components), len(ops), weight)
@@ -78,7 +78,7 @@ def on_wire(work, weight=1.0, components=(WIRE,), online=False):
 
 
 def run(engine, backend, of, *processes, system=None, keep=None, **settings):
-    """One run of a graph on which one backend answers for everything."""
+    """Run a graph with one backend for all components."""
     backends = {"*": backend} if backend is not None else {}
     made = Simulation(machine() if system is None else system, backends, engine=engine, **settings)
     return made.run(of, *processes, keep=keep)
@@ -103,7 +103,7 @@ def test_x2_weights_in_flight_on_one_component_sum_to_less_than_two_to_the_22(en
 
 @ENGINES
 def test_x2_weights_count_only_while_in_flight_together(engine):
-    """The second begins when the first has ended; a heavy one that was stopped counts no more."""
+    """The second op begins after the first; a heavy op that was stopped no longer counts."""
     build = Builder("g")
     first = build.op(Kind.SEND, stream=1)
     build.op(Kind.SEND, stream=1, after=[first])
@@ -139,7 +139,7 @@ def test_x12_a_weight_outside_its_range_says_the_range(engine, weight, online):
 
 
 def sized(duration, spread=None):
-    """Ops of one duration, which varies."""
+    """Backend for ops of one duration with random variation."""
     return Says(lambda ops: Timing.of([duration] * len(ops), spread=spread))
 
 
@@ -197,12 +197,12 @@ def test_x5_a_run_of_106_days_has_activity_and_metrics(engine, keep):
 
 
 def two_gpus():
-    """Two GPUs and nothing else."""
+    """System with two GPUs and nothing else."""
     return System(tuple(Component(f"gpu{i}", "gpu", slots=1) for i in range(2)), ("gpu0", "gpu1"))
 
 
 def pair_of_ranks():
-    """One op on each of two ranks."""
+    """Graph with one op on each of two ranks."""
     build = Builder("pair")
     for rank in range(2):
         build.op(Kind.COMPUTE, rank=rank)
@@ -236,7 +236,7 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_x6_an_invalid_timing_is_refused_before_and_during_the_run(what):
-    """X12 among them: what was a raw error of Python names the op or the component."""
+    """Includes X12: what was a raw Python error now names the op or the component."""
     said = set()
     for engine in ("reference", "core"):
         for online in (False, True):
@@ -350,7 +350,7 @@ def test_x9_a_max_rate_below_the_rate_is_refused_with_both(rate, most):
 
 
 def spread(step=(), op=(), start=()):
-    """Factors of durations."""
+    """Distribution from factors per iteration, per op and per process start."""
     return Spread(*(np.array(f, np.float64) for f in (step, op, start)))
 
 
@@ -438,7 +438,7 @@ def test_x12_former_python_errors_name_the_op_or_component(engine):
 
 @pytest.mark.parametrize("op", [(1, 0), (0, 2), (-1, 1)])
 def test_x12_further_places_out_of_order_are_refused(op):
-    """The core finds them by their order, and never came back."""
+    """The core relies on their order and used to loop forever."""
     ops = Ops.of(kind=Kind.COLLECTIVE, rank=[0, 0], duration=1.0)
     places = Participants(np.array(op, np.int32), np.zeros(2, np.int32), np.zeros(2, np.int32))
     with pytest.raises(GraphError, match=r"place order: .* 0 to 1, ascending; sort them by op"):
@@ -456,7 +456,7 @@ def test_x12_a_builder_refuses_invalid_ops():
 
 
 def cyclic(shape, n):
-    """Ops that wait for each other, by who waits for whom."""
+    """Graph with a dependency cycle of the given shape."""
     random = Random(n)
     after = {
         "a ring": lambda i: [(i - 1) % n],
@@ -491,7 +491,7 @@ def test_x13_a_large_cyclic_graph_is_refused_in_a_bounded_number_of_steps(make, 
 
 
 class Counted(list):
-    """Rows that count how often one is looked at."""
+    """List that counts how often its items are read."""
 
     looks = 0
 
@@ -588,7 +588,7 @@ except KeyboardInterrupt:
 
 
 def test_x9_a_kernel_that_runs_can_be_interrupted():
-    """A thread beside it sends the signal once time has passed; before, all ops ended first."""
+    """A second thread sends the signal after a while; earlier, all ops ended first."""
     ops = 4_000_000 if not INTERPRETED else 40_000
     command = [sys.executable, "-c", INTERRUPTED, str(ops)]
     found = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

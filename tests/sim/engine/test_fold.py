@@ -33,7 +33,7 @@ PER_SECOND = 10**12
 
 
 class Ranks:
-    """One program on every rank, written out; times in ticks, rates in units a tick."""
+    """Random program of every rank, as explicit ops; times in ticks, rates in units per tick."""
 
     def __init__(self, ranks: int, slots: int = 1):
         self.ranks = ranks
@@ -112,7 +112,7 @@ def folded(ranks: Ranks) -> Quotient:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Ranks:
-    """Random steps that every rank takes: compute, send to the next, meet all or a neighbour."""
+    """Random steps of every rank: compute, send to the next, meet all ranks or a neighbour."""
     count = 2 * draw(st.integers(1, 3))
     ranks = Ranks(count, draw(st.integers(1, 2)))
     everyone = list(range(count))
@@ -229,7 +229,7 @@ def test_a_cycle_is_left_to_the_engine() -> None:
 
 
 class Wires(Backend):
-    """Computes as recorded; a message crosses the adapters of both ends and what all share."""
+    """Backend with recorded compute times; a message crosses both adapters and a shared link."""
 
     source = "given"
 
@@ -252,7 +252,7 @@ def network(ranks: int, core: float) -> Simulation:
 
 
 def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
-    """Everybody computes, then sends to the next; a straggler computes longer."""
+    """Graph in which all ranks compute, then send to the next; rank ``slow`` computes longer."""
     build = Builder("ring")
     last = [[] for _ in range(ranks)]
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""From SI floats to integers: the only rounding there is."""
+"""Rounding from SI floats to integer ticks and work, the only rounding in a run."""
 
 from fractions import Fraction
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 
 class Said(Backend):
-    """Answers what it was built with."""
+    """Backend that returns a given timing."""
 
     source = "the test"
 
@@ -28,7 +28,7 @@ class Said(Backend):
 
 
 def run(timing, *components):
-    """The end of every op of a graph without order, with that timing."""
+    """End of every op of a graph without dependencies, for a given timing."""
     gpu = Component("node0.gpu0", "gpu", slots=64)
     system = System((gpu, *components), ("node0.gpu0",))
     build = Builder("ops")

@@ -1,4 +1,4 @@
-"""The exact shares against an independent linear program, and the rule that defines them."""
+"""Exact max-min rates compared with linear programs, and with the rule that defines them."""
 
 import os
 import random
@@ -23,7 +23,7 @@ TOLERANCES = "primal_feasibility_tolerance", "dual_feasibility_tolerance"
 
 
 def network(seed, *, top, weights):
-    """Capacities, and the components that each flow uses with their weights."""
+    """Random capacities, and the components that each flow uses, with weights."""
     r = random.Random(seed)
     components = r.randint(1, 6)
     capacity = {c: r.randint(top // 4, top) for c in range(components)}
@@ -37,10 +37,10 @@ def network(seed, *, top, weights):
 class Program:
     """Lexicographic max-min fairness as a sequence of linear programs.
 
-    Raise the lowest rate as far as it goes; flows that cannot exceed it are frozen there (a
-    linear program each says so); raise the rest.  It shares no idea with progressive filling
-    over integers.  Radunovic and Le Boudec, A unified framework for max-min and min-max
-    fairness, IEEE/ACM ToN 15(5), 2007, doi:10.1109/TNET.2007.896231, section IV.
+    The lowest rate is raised as far as possible. Flows that cannot exceed it (one linear program
+    each) are frozen, and the others are raised further. It is independent of progressive filling
+    over integers. Radunovic and Le Boudec, A unified framework for max-min and min-max fairness,
+    IEEE/ACM ToN 15(5), 2007, doi:10.1109/TNET.2007.896231, section IV.
     """
 
     def __init__(self, capacity, flows):
@@ -63,7 +63,7 @@ class Program:
         return [frozen[f] * self.top for f in range(self.n)]
 
     def best(self, frozen, goal, floor):
-        """The highest common rate of the free flows; or of one while all others keep theirs."""
+        """Highest common rate of the free flows, or of one flow while all others keep theirs."""
         columns = self.n + 1  # the rates, and the common one
         cost = np.zeros(columns)
         cost[self.n if goal is None else goal] = -1
@@ -98,7 +98,7 @@ def test_levels_agree_with_linear_programs(block):
 
 
 def rational(capacity, flows):
-    """The same in rationals: progressive filling as in the textbooks."""
+    """Max-min rates as rational numbers, by textbook progressive filling."""
     rate, left = {}, {c: Fraction(v) for c, v in capacity.items()}
     while len(rate) < len(flows):
         rest = {f: uses for f, uses in flows.items() if f not in rate}
@@ -115,7 +115,7 @@ def rational(capacity, flows):
 
 
 def compiled(capacity, flows):
-    """The rates that the medium of the core gives all flows when they start together."""
+    """Rates from the compiled medium when all flows start together."""
     rates = np.array(list(capacity.values()), np.int64)
     names = tuple(f"c{c}" for c in capacity)
     sharing = MaxMinMemory(ComponentTable(names, np.full(len(rates), -1, np.int32), rates, rates))
@@ -147,7 +147,7 @@ def test_rounding_is_as_small_as_stated(unit, networks):
 
 
 def level(c, capacity, flows, rate):
-    """The rule of docs/semantics.md, on one component alone; None where it is not full."""
+    """Level of one component by the rule of docs/semantics.md; None if it is not full."""
     on = [(rate[f], uses[c]) for f, uses in flows.items() if c in uses]
     below = -1
     for x in sorted({r for r, _ in on}):

@@ -1,4 +1,4 @@
-"""A medium beside max-min, plugged in from one file: both engines, and what it must do."""
+"""A plugged-in medium next to max-min, on both engines."""
 
 import importlib
 import os
@@ -31,7 +31,7 @@ NIGHTLY = 20_000 // len(KINDS) + 1
 
 
 def load(path):
-    """The module of a plug-in."""
+    """Import a plug-in's module from a path."""
     sys.path.append(str(path.parent))
     return importlib.import_module(path.stem)
 
@@ -41,7 +41,7 @@ MEDIUM = PLUGGED.StoreAndForward()
 
 
 def differences(kind, seeds):
-    """What differs, with the seed that shows it."""
+    """Differences between the engines, each with the seed that shows it."""
     found = []
     for seed in seeds:
         script = plugged_script(kind, seed, MEDIUM)
@@ -99,18 +99,18 @@ def test_the_plug_in_is_one_file_of_less_than_150_lines():
 
 
 def machine(engine, *rates):
-    """An engine with ports of these rates, all of them in the medium."""
+    """Engine with ports of the given rates, all in the plugged-in medium."""
     parts = literal_components((-1,) * len(rates), rates)
     return engine(replace(parts, medium=MEDIUM, plugged=np.ones(len(rates), np.bool_)))
 
 
 def message(work, *ports, **facts):
-    """A message that crosses ports, in this order."""
+    """Op whose message crosses the given ports in order."""
     return LiteralOp(work=work, usage=tuple((port, ONE) for port in ports), **facts)
 
 
 def ends(engine, *cases):
-    """Ends of ops that are handed in and run."""
+    """Ends of ops that are submitted and run."""
     engine.submit(literal_graph("messages", cases))
     engine.run()
     return engine.columns().end.tolist()
@@ -118,13 +118,13 @@ def ends(engine, *cases):
 
 @ENGINES
 def test_a_message_is_forwarded_once_it_has_arrived_completely(engine):
-    """Three ports of rates 10, 5 and 20: 4, 8 and 2 ticks."""
+    """Three ports of rates 10, 5 and 20 take 4, 8 and 2 ticks."""
     assert ends(machine(engine, 10, 5, 20), message(40, 0, 1, 2)) == [14]
 
 
 @ENGINES
 def test_ports_are_crossed_in_the_order_of_the_backend(engine):
-    """The second waits at port 0 for the first, which comes there last."""
+    """The second message waits at port 0 for the first, which arrives there last."""
     assert ends(machine(engine, 1, 2), message(4, 1, 0), message(1, 0)) == [6, 1]
     assert ends(machine(engine, 1, 2), message(4, 0, 1), message(1, 0)) == [6, 5]
 
@@ -132,7 +132,7 @@ def test_ports_are_crossed_in_the_order_of_the_backend(engine):
 @ENGINES
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_messages_follow_each_other_through_a_pipeline(engine, n):
-    """k ports of t ticks: the i-th of n equal messages is out after (k + i) t."""
+    """With k ports of t ticks, the i-th of n equal messages is done after (k + i) t."""
     found = ends(machine(engine, 2, 2, 2), *[message(10, 0, 1, 2)] * n)
     assert found == [5 * (3 + i) for i in range(n)]
 
@@ -212,7 +212,7 @@ def test_an_end_beyond_the_range_is_an_overflow_and_its_successors_starve(engine
 
 
 class Wires(Backend):
-    """A send crosses the wires of its route."""
+    """Backend whose sends cross the wires of their route."""
 
     source = "test"
 
@@ -224,7 +224,7 @@ class Wires(Backend):
 
 
 def system():
-    """Two GPUs, two wires of 1 GB/s."""
+    """System with two GPUs and two wires of 1 GB/s."""
     gpus = [Component(f"node{i}.gpu0", "gpu", slots=8) for i in range(2)]
     wires = [Component(f"wire{i}", "link", rate=1e9) for i in range(2)]
     fabric = Component("fabric", "fabric")
@@ -232,7 +232,7 @@ def system():
 
 
 def sends(n):
-    """So many sends of 1 MB from the first GPU."""
+    """Graph of ``n`` sends of 1 MB from the first GPU."""
     build = Builder("sends")
     for _ in range(n):
         build.op(Kind.SEND, rank=0, peer=1, bytes=1e6)
@@ -241,7 +241,7 @@ def sends(n):
 
 @BOTH
 def test_a_simulation_takes_a_medium_for_components_by_glob(engine):
-    """Equal sends share max-min links and end together; in queues one ends after the other."""
+    """Equal sends share max-min links and end together; in port queues they end in turn."""
     backends = {"fabric": Wires({2: 1.0, 3: 1.0})}
     shared = Simulation(system(), backends, engine=engine).run(sends(3))
     queued = Simulation(system(), backends, engine, media={"wire*": MEDIUM}).run(sends(3))
@@ -281,12 +281,12 @@ def test_media_that_name_nothing_or_are_two_are_refused():
 
 @jit_as_argument
 def unsettled(a):
-    """Say nothing."""
+    """Kernel that returns nothing."""
 
 
 @jit_without_refcounts
 def unpassed(a):
-    """Say a number, and cannot be passed."""
+    """Kernel that returns a number but cannot be passed to compiled code."""
     return np.int64(a)
 
 

@@ -1,4 +1,4 @@
-"""Closed forms with their sources, against both engines."""
+"""Closed-form results from the literature, compared with both engines."""
 
 import random
 from fractions import Fraction
@@ -78,7 +78,7 @@ def waits(engine, at, service):
 
 
 def lindley(at, service):
-    """Waits in a queue with one server: Lindley 1952, doi:10.1017/S0305004100027638."""
+    """Waiting times in a single-server queue: Lindley 1952, doi:10.1017/S0305004100027638."""
     found = [0]
     for i in range(1, len(at)):
         found.append(max(0, found[-1] + service[i - 1] - (at[i] - at[i - 1])))
@@ -86,7 +86,7 @@ def lindley(at, service):
 
 
 def agrees(sample, theory):
-    """Within 4 standard errors of batch means, and these below 4 %."""
+    """True if the mean is within 4 standard errors of the theory, and these are below 4 %."""
     size = (len(sample) - WARM) // BATCHES
     batches = [mean(sample[WARM + b * size : WARM + (b + 1) * size]) for b in range(BATCHES)]
     error = stdev(batches) / BATCHES**0.5
@@ -114,9 +114,7 @@ def test_mean_wait_of_m_d_1(engine):
 
 
 def test_littles_law_holds_to_the_tick(engine):
-    """The integral of those in line is the sum of their waits: Little 1961,
-    doi:10.1287/opre.9.3.383.
-    """
+    """Integral of queue length = sum of all waits: Little 1961, doi:10.1287/opre.9.3.383."""
     r = random.Random(4)
     m = engine(Script((2,), (-1,), ()).parts)
     graph = [op(slot=0, release=r.randint(0, 300), fixed=r.randint(0, 9)) for _ in range(120)]
@@ -151,14 +149,15 @@ def flow(work, *links, weight=ONE, **facts):
 
 @pytest.mark.parametrize(("short", "long"), [(1, 1), (2, 6), (3, 100)])
 def test_two_flows_on_one_link(engine, short, long):
-    """Processor sharing: the short one ends at 2 s / C, the long one at (s + l) / C."""
+    """Processor sharing: the short flow ends at 2 s / C, the long one at (s + l) / C."""
     found = run(engine, [flow(short * 10, 0), flow(long * 10, 0)], rates=[10])
     assert found.end.tolist() == [2 * short * SECOND, (short + long) * SECOND]
 
 
 def test_a_long_flow_among_short_ones_gets_its_max_min_share(engine):
-    """Bertsekas and Gallager, Data Networks, 2nd ed. 1992, section 6.5.2, figure 6.22's idea:
-    a flow over all links of a line, one more on each; all get half of theirs.
+    """One flow over all links of a line and one more per link: every flow gets half of a link.
+
+    Idea of Bertsekas and Gallager, Data Networks, 2nd ed. 1992, section 6.5.2, figure 6.22.
     """
     found = run(engine, [flow(5, 0, 1, 2), flow(5, 0), flow(5, 1), flow(5, 2)], rates=[10] * 3)
     assert found.end.tolist() == [SECOND] * 4
@@ -194,6 +193,6 @@ def test_ring_all_reduce_as_one_activity(engine, ranks):
 
 
 def test_a_ring_shared_with_a_flow_slows_both(engine):
-    """All links have room for half, so the activity goes at the pace of the busy one."""
+    """All links have a rate of one half left, so the ring runs at the pace of the busy link."""
     graph = [flow(10, 0, 1, 2), flow(5, 1)]
     assert run(engine, graph, rates=[10] * 3).end.tolist() == [15 * SECOND // 10, SECOND]

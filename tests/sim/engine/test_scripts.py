@@ -1,4 +1,4 @@
-"""The random scripts catch engines that are wrong, and backends are held to their contract."""
+"""Random scripts detect wrong engines, and backends are checked against their contract."""
 
 import doctest
 from collections.abc import Callable
@@ -25,7 +25,7 @@ ENOUGH = 40  # scripts of each kind, in which every wrong engine must be caught
 
 
 class ByNumber(ReferenceEngine):
-    """Serves queues by id, not by the round in which a place became ready."""
+    """Wrong engine: serves queues by op id, not by the round in which an op became ready."""
 
     def _arrive(self, row, place):
         self.round, kept = 0, self.round
@@ -34,7 +34,7 @@ class ByNumber(ReferenceEngine):
 
 
 class Forgetful(ReferenceEngine):
-    """A failure leaves alone what holds a place but has not started."""
+    """Wrong engine: a failure ignores ops that hold slots but have not started."""
 
     def _fail(self, component):
         spared = [self.rows[op] for op in self._holding(component)]
@@ -55,14 +55,14 @@ class Forgetful(ReferenceEngine):
 
 
 class Careless(ReferenceEngine):
-    """Starts on what has failed."""
+    """Wrong engine: starts ops on failed components."""
 
     def _uses_failed_component(self, row):
         return False
 
 
 class Queuejumper(ReferenceEngine):
-    """A resumed op takes the place in line that it had."""
+    """Wrong engine: a resumed op returns to its old position in the queue."""
 
     def _arrive(self, row, place):
         tick, self.tick = self.tick, row.arrived[place] if row.arrived[place] >= 0 else self.tick
@@ -71,7 +71,7 @@ class Queuejumper(ReferenceEngine):
 
 
 class ThresholdsFirst(ReferenceEngine):
-    """Tells thresholds before ends."""
+    """Wrong engine: reports thresholds before op ends."""
 
     def _wake(self):
         news, self.news = self.news, []
@@ -81,7 +81,7 @@ class ThresholdsFirst(ReferenceEngine):
 
 
 class Partial(ReferenceEngine):
-    """A cancelled op leaves those that depend on it."""
+    """Wrong engine: cancelling an op does not cancel its dependents."""
 
     def _cancel(self, rows):
         kept = [(row, row.dependents) for row in self.rows]
@@ -93,7 +93,7 @@ class Partial(ReferenceEngine):
 
 
 class Early(ReferenceEngine):
-    """Ends a flow in the tick in which its work is nearly done."""
+    """Wrong engine: ends a flow in the tick in which its work is nearly done."""
 
     class Medium(MaxMin):
         def next(self):
@@ -114,7 +114,7 @@ class Early(ReferenceEngine):
 
 
 class Greedy(ReferenceEngine):
-    """Gives what rounding left over to one of several flows."""
+    """Wrong engine: gives the rate left over by rounding to one of the flows."""
 
     class Medium(MaxMin):
         def _compute_rates(self):
@@ -145,7 +145,7 @@ WRONG: list[Callable[..., ReferenceEngine]] = [
 
 
 def caught(wrong):
-    """The first script that shows it."""
+    """First random script that detects a wrong engine."""
     for seed in range(ENOUGH):
         for kind in KINDS:
             script = random_script(kind, seed)
@@ -187,14 +187,14 @@ class NoSource(Good):
 
 
 class OfTheTable(Good):
-    """Answers a row by what stands above it."""
+    """Wrong backend: the timing of a row depends on the row before it."""
 
     def timing(self, ops, now=0.0):
         return Timing.of(np.cumsum(ops.bytes) / 1e9)
 
 
 class Moody(Good):
-    """Answers otherwise the second time."""
+    """Wrong backend: returns another timing the second time."""
 
     asked = 0
 

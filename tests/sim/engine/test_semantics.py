@@ -1,4 +1,4 @@
-"""What a run means: the worked examples of docs/semantics.md, and its rules one by one."""
+"""Worked examples and single rules of docs/semantics.md."""
 
 import pytest
 import simpy
@@ -22,7 +22,7 @@ def engine(request):
 
 
 def build(engine, slots=(), rates=()):
-    """A machine whose slot components come first."""
+    """Engine whose slot components come before its rate components."""
     none = [-1] * len(slots), [-1] * len(rates)
     return engine(Script((*slots, *none[1]), (*none[0], *rates), ()).parts)
 
@@ -32,12 +32,12 @@ def op(slot=-1, after=(), **facts):
 
 
 def both(*places, **facts):
-    """A collective."""
+    """Collective op with a participant on each given component."""
     return LiteralOp(tuple((slot, tuple(after)) for slot, after in places), **facts)
 
 
 def work(amount, *uses, **facts):
-    """Work on components, each with weight 1 unless a pair says otherwise."""
+    """Op with work on components, each with weight 1 unless given as a pair."""
     usage = tuple(u if isinstance(u, tuple) else (u, ONE) for u in uses)
     return op(work=amount * SECOND, usage=usage, **facts)
 
@@ -48,7 +48,7 @@ def rows(m):
 
 
 def run(m, *cases, act=()):
-    """Run one graph, with processes given as generator functions of the machine."""
+    """Run one graph, with processes given as generator functions of the engine."""
     graph = m.submit(literal_graph("graph", cases))
     for process in act:
         m.env.process(process(m, graph))
@@ -57,7 +57,7 @@ def run(m, *cases, act=()):
 
 
 def at(tick, *calls):
-    """A process that calls verbs at a tick: ``("fail", 0)``."""
+    """Process that calls engine methods at a tick, such as ``("fail", 0)``."""
 
     def process(m, graph):
         yield m.env.timeout(tick)
@@ -306,7 +306,7 @@ def test_an_op_may_go_on_with_other_usage(engine):
 
 
 def online(m, answers, cases, log):
-    """A graph whose ops ask one backend, which answers by row."""
+    """Graph whose ops are timed by one online backend, with a timing per row."""
 
     def timing(asked, now):
         log.append((now, list(asked)))
@@ -340,7 +340,7 @@ def test_a_backend_is_asked_again_only_without_keep(engine):
 
 
 def moved(engine, keep, there, first=10, work=0):
-    """An op of 10 ticks, or of so much work, stopped at tick 4 and resumed with what it takes."""
+    """Op of 10 ticks, or with work, stopped at tick 4 and resumed on other components."""
     m = build(engine, slots=[1, 1], rates=[1])
     m.submit(
         literal_graph("graph", [op(0, fixed=first, work=work, usage=((2, ONE),) if work else ())])

@@ -1,4 +1,4 @@
-"""The compiled medium against progressive filling written down plainly, from scratch each time."""
+"""Compiled max-min medium compared with plain progressive filling from scratch."""
 
 import os
 import random
@@ -35,7 +35,7 @@ def medium(*rates: int, top: int = 0) -> MaxMinMemory:
 
 
 class Plain:
-    """The meaning: Python integers, every component filled again at every change."""
+    """Plain model of the medium: Python integers, all rates recomputed at every change."""
 
     def __init__(self, rates: tuple[int, ...]):
         self.capacity = list(rates)
@@ -95,7 +95,7 @@ def large(rng: random.Random) -> int:
 
 
 def uneven(rng: random.Random) -> int:
-    """Far apart, so that many components have much room."""
+    """Random rate from a wide range, so that many components have slack."""
     return rng.choice([1, 2, 3, 10, 30, 100, 1000, 10_000]) * rng.randint(1, 3)
 
 
@@ -113,7 +113,7 @@ def usage_of(rng: random.Random, components: int, weights: tuple[int, ...]) -> d
 
 
 class Pair:
-    """The same history in both."""
+    """Plain and compiled medium with the same history."""
 
     def __init__(self, rates: tuple[int, ...], top: int):
         self.plain, self.fast = Plain(rates), medium(*rates, top=top)
@@ -138,7 +138,7 @@ class Pair:
         core.set_rate(self.fast.state, c, rate)
 
     def go(self, now: int) -> list[int]:
-        """Time passes; the flows that are done leave."""
+        """Advance both to a tick, and remove the flows that are done."""
         self.plain.go(now)
         done = self.plain.done()
         n = core.take_due(self.fast.state, now, self.out)
@@ -211,7 +211,7 @@ def test_random_histories_equal_filling_from_scratch(case: str, seeds: range) ->
 
 
 def test_the_tie_of_two_components_freezes_both() -> None:
-    """3 units each, one flow on both and one on each: 1, 1, 1, where an order would say 2."""
+    """Rates of 3 units, one flow on both and one on each: 1, 1, 1; a fixed order would give 2."""
     link = medium(3, 3)
     for usage in ({0: ONE, 1: ONE}, {0: ONE}, {1: ONE}):
         link.append(10, usage)
@@ -223,7 +223,7 @@ def test_the_tie_of_two_components_freezes_both() -> None:
 
 
 def test_a_slack_component_becomes_full_when_a_flow_speeds_up_elsewhere() -> None:
-    """7 units hold flows of 3 and 2, and 3 and 4 would fit; in whole units both get 3."""
+    """7 units carry flows of 3 and 2; 3 and 4 would fit, but in whole units both get 3."""
     link = medium(7, 3, 8)
     for usage in ({0: ONE, 1: ONE}, {0: ONE, 2: ONE}, {2: ONE}, {2: ONE}, {2: ONE}):
         link.append(10**6, usage)
@@ -284,7 +284,7 @@ def test_an_end_beyond_the_range_is_no_event() -> None:
 
 
 def test_a_component_with_room_is_left_out_until_it_may_be_full() -> None:
-    """Two senders on two links, both of them in common, into one port."""
+    """Two senders share two links on the way into one port."""
     port = medium(100, 1000, 10_000)
     for usage in ({0: ONE, 1: ONE, 2: ONE}, {0: ONE, 1: ONE, 2: ONE}, {1: ONE}):
         port.append(10**9, usage)
@@ -304,7 +304,7 @@ def test_a_component_with_room_is_left_out_until_it_may_be_full() -> None:
 
 
 def test_a_component_fills_up_before_it_is_left_out() -> None:
-    """Fenced off at the end of a turn, and shared again by who joins in the next."""
+    """The component is fenced at the end of a turn, and shared again by a flow of the next turn."""
     port = medium(100, 1000, 10_000)
     for usage in ({0: ONE, 1: ONE, 2: ONE}, {0: ONE, 1: ONE, 2: ONE}, *[{1: ONE, 2: ONE}] * 7):
         port.append(10**9, usage)
@@ -332,7 +332,7 @@ def test_flows_with_unbounded_rate_are_refused() -> None:
 
 
 def incast(senders: int) -> tuple[MaxMinMemory, list[int]]:
-    """Different sizes into port 0, each over a link of its own."""
+    """Flows of different sizes into port 0, each over its own link."""
     port = medium(10**9, *[10**9] * senders)
     work = [10**18 + 10**12 * i * i for i in range(senders)]
     for i, w in enumerate(work):
@@ -341,7 +341,7 @@ def incast(senders: int) -> tuple[MaxMinMemory, list[int]]:
 
 
 def test_senders_to_one_port_share_one_clock() -> None:
-    """Their levels: 1/n of the port for the first, and so on; every end in closed form."""
+    """Their levels are 1/n of the port for the first, and so on; every end has a closed form."""
     port, work = incast(300 if not INTERPRETED else 30)
     s, out = port.state, np.zeros(len(work), np.int64)
     for f in range(len(work)):
@@ -361,7 +361,7 @@ def test_senders_to_one_port_share_one_clock() -> None:
 
 @pytest.mark.nightly
 def test_eight_times_as_many_senders_take_far_less_than_64_times_as_long() -> None:
-    """Each end changes every rate, but costs the logarithm of how many there are."""
+    """Each end changes all rates, but costs only the logarithm of the number of senders."""
     rounds = [spent(8191) / spent(1023) for _ in range(9)]
     assert np.median(rounds) < 8 * 3
 

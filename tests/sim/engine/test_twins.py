@@ -1,4 +1,4 @@
-"""The compiled engine equals the reference in everything that can be observed."""
+"""The compiled engine equals the reference engine in everything that can be observed."""
 
 import os
 
@@ -23,7 +23,7 @@ END_TO_END = 20_000  # runs with numbers and names at the edge
 
 
 def alone(*cases):
-    """An op without a slot, or with one, and what it waits for."""
+    """Graph of single ops, each with an optional slot and its dependencies."""
     return tuple(LiteralOp(((slot, after),), **facts) for slot, after, facts in cases)
 
 
@@ -72,7 +72,7 @@ KEPT = {
 
 
 def differences(kind: str, seeds: range) -> list[str]:
-    """What differs, with the seed that shows it."""
+    """Differences between the engines, each with the seed that shows it."""
     found = []
     for seed in seeds:
         script = random_script(kind, seed)

@@ -1,4 +1,4 @@
-"""128-bit words against Python's integers, where halves, carries and digits meet."""
+"""128-bit words compared with Python integers, at carries and digit boundaries."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def number(pair: tuple[int, int]) -> int:
 
 
 def draw(rng: random.Random, bits: int) -> int:
-    """Any length; often runs of ones or a power of two and its neighbours."""
+    """Random integer of any length; often runs of ones, or close to a power of two."""
     n = rng.randint(0, bits)
     x = rng.choice([rng.getrandbits(n), 1 << n, (1 << n) - 1, (1 << n) + 1])
     return min(x, 2**bits - 1)

@@ -1,4 +1,4 @@
-"""Machines that are described once say the same as all their components, one by one."""
+"""A compact list of equal machines behaves like the list of all their components."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ GLOBS = (
 
 @pytest.fixture(scope="module", params=[FatTree(), Rail(), FatTree(routing="spray")])
 def machine(request) -> System:
-    """Eleven machines of two kinds behind small leaves."""
+    """System of eleven machines of two kinds behind small leaf switches."""
     switch = Switch(bandwidth=50e9, latency=5e-7, ports=8)
     kinds = {"trainer": (9, TRAINER), "store": (2, NodeSpec(gpus=0, nics=1, nic=NIC))}
     return join(kinds, FabricSpec(switch, request.param))

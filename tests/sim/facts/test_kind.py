@@ -1,4 +1,4 @@
-"""Kinds of op and roles are tables that may be added to."""
+"""Op kinds and roles are tables that plug-ins can extend."""
 
 import copy
 import pickle
@@ -14,7 +14,7 @@ from foretrace.sim.facts.system import Component, System
 
 @pytest.fixture
 def packets():
-    """A kind of op run by cores of a NIC; taken back afterwards."""
+    """Op kind that runs on NIC cores; unregistered after the test."""
     role = Role.register("test-cores", layer="network")
     yield Kind.register("testpackets", role=role.name)
     del ROLES["test-cores"], KINDS["testpackets"]

@@ -1,4 +1,4 @@
-"""Rules that name ops: what they mean, and what a run is with them."""
+"""Rules that change ops selected by name, and the effect on a run."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ SYSTEM = System(
 
 
 class Recorded(Backend):
-    """As long as the op says; refuses one that does not."""
+    """Backend whose ops take their recorded duration; it refuses ops without one."""
 
     source = "the test"
 
@@ -42,7 +42,7 @@ def run(graph, engine="core", **how):
 
 
 def step():
-    """Two ranks: load, forward, an all-reduce of both, the optimiser."""
+    """Graph on two ranks: load, forward, an all-reduce of both, the optimizer."""
     build = Builder("step")
     ends = []
     for rank in range(2):

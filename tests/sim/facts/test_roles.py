@@ -1,4 +1,4 @@
-"""Slots of communication: those of what its stream is."""
+"""Communication ops use the slots of their stream's role."""
 
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
@@ -25,7 +25,7 @@ KINDS = st.sampled_from(["host", "compute", "copy", "network"])
 
 @given(st.lists(STREAMS, min_size=1), st.dictionaries(STREAMS, KINDS))
 def test_communication_uses_the_slots_of_its_streams_role(placed, kinds):
-    """A stream of a rank is not that of another, and some have a kind but no op."""
+    """Streams of different ranks are independent, and a stream may have a role but no ops."""
     build = Builder("some")
     for rank, stream in placed:
         build.op(Kind.SEND, rank=rank, stream=stream, peer=(rank + 1) % RANKS, bytes=1.0)

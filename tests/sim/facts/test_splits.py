@@ -1,4 +1,4 @@
-"""Unequal parts of an all-to-all, as its signature says them."""
+"""Unequal split sizes of an all-to-all, as given in its signature."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Facts of a machine: who is in which node, which ways data take, what a glob means."""
+"""Properties of a system: components of nodes, routes of data, globs."""
 
 import pytest
 from foretrace.sim.errors import GraphError

@@ -1,4 +1,4 @@
-"""Capacities above the engines: backends that hold, processes by name, and who is charged."""
+"""Capacities in results: ops that hold, processes by name, and blame."""
 
 import logging
 
@@ -27,7 +27,7 @@ SYSTEM = System(
 
 
 class Holding(Backend):
-    """Seconds as the op says; every op holds its bytes of the capacity, in blocks."""
+    """Backend with recorded durations; every op holds its bytes of the capacity, in blocks."""
 
     source = "the test"
     uniform = True
@@ -53,7 +53,7 @@ def simulation(engine, backend=None, **more):
 
 
 def graph(*ops, name="graph"):
-    """Ops of (rank, seconds, blocks), each on a stream of its own."""
+    """Graph of ops (rank, seconds, blocks), each on its own stream."""
     build = Builder(name)
     for i, (rank, duration, blocks) in enumerate(ops):
         build.op(Kind.COMPUTE, rank=rank, stream=i, duration=duration, bytes=blocks)

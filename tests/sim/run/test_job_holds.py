@@ -1,4 +1,4 @@
-"""What a job holds of capacities from its start to its end: others wait for it, or are refused."""
+"""Amounts that a job holds from start to end: other jobs wait, or are refused."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ class Second(Backend):
 
 
 class Holding(Workload):
-    """A second of work on each of two GPUs, for which it needs memory."""
+    """Workload with a second of work on each of two GPUs, which needs memory."""
 
     def __init__(self, amount, waits=True):
         self.amount, self.waits = amount, waits

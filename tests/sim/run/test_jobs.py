@@ -1,4 +1,4 @@
-"""Jobs: a workload under way, alone or beside others."""
+"""Jobs: workloads that run alone or next to others."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ class Recorded(Backend):
 
 
 class Uplink(Backend):
-    """Bytes over the one uplink."""
+    """Backend whose transfers use one common uplink."""
 
     source, uniform = "the test", True
 
@@ -73,7 +73,7 @@ def transfer(size=1e9):
 
 
 class Once(Workload):
-    """One graph."""
+    """Workload of a single graph."""
 
     def __init__(self, graph):
         self.graph = graph
@@ -83,7 +83,7 @@ class Once(Workload):
 
 
 class Steps(Workload):
-    """Steps of two ranks, one after the other, by a process."""
+    """Workload of steps of two ranks in sequence, submitted by a process."""
 
     metrics = (Metric("step_time", "s", "From one step to the next.", better="lower"),)
     headline = "step_time.p50"
@@ -106,7 +106,7 @@ class Steps(Workload):
 
 
 class Training(Periodic):
-    """Three iterations in one graph."""
+    """Workload of three iterations in one graph."""
 
     def start(self, job):
         build, after = Builder("training"), []
@@ -116,7 +116,7 @@ class Training(Periodic):
 
 
 class Two(Workload):
-    """A graph on each of its GPUs, at once."""
+    """Workload with one graph on each of its GPUs, at once."""
 
     def start(self, job):
         def two(sim):
@@ -150,7 +150,7 @@ def test_a_job_of_a_workload_without_periods_has_none(simulation):
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
 def test_a_job_without_periods_has_one_window(simulation, keep):
-    """From its arrival to its last end, in which each rank's time is known."""
+    """The window lasts from arrival to last end, with the time breakdown of each rank."""
     result = simulation.run([Job("a", Steps(), LEFT, arrives=2.0)], keep=keep)
     frame = result.rank_frame()
     assert frame["rank"].tolist() == [0, 1]
@@ -238,7 +238,7 @@ def test_a_job_that_arrives_after_the_run_stops_has_no_ops(simulation):
 
 
 def test_jobs_of_one_component_queue_for_it(simulation):
-    """The one that comes second waits: charged to the GPU, and said whose op had it."""
+    """The wait of the second job is charged to the GPU, and the other job is named."""
     both = {"gpu": GPUS[:1]}
     result = simulation.run(
         [Job("a", Once(step(duration=2.0)), both), Job("b", Once(step(duration=1.0)), both)]
@@ -339,7 +339,7 @@ def test_a_job_reports_its_ops_lost_in_a_failure(simulation):
 
 
 def test_each_loss_of_a_job_is_reported_once(simulation):
-    """Two graphs: the failure of the first is told, then that of the second, once."""
+    """Two graphs: the failure of the first is reported once, then that of the second once."""
     told = []
 
     def watch(sim):
@@ -395,7 +395,7 @@ def test_an_unknown_node_is_refused(simulation):
 
 
 def test_a_stopped_job_ends_at_once(simulation):
-    """Its processes end, what it handed in is cancelled; the others go on."""
+    """Its processes end and its graphs are cancelled; other jobs continue."""
 
     def stops(sim):
         a, b = sim.launch(Steps(5), "a", LEFT), sim.launch(Steps(2), "b", RIGHT)
@@ -750,7 +750,7 @@ def test_an_op_in_no_iteration_is_part_of_the_run_and_of_no_iteration(simulation
 
 
 def test_a_prepared_graph_is_of_the_job_that_prepared_it(simulation):
-    """It is placed on the components of that job, and no other may hand it in."""
+    """It is placed on the components of that job, and no other job may submit it."""
     made = []
 
     class Prepares(Workload):
@@ -774,7 +774,7 @@ def test_a_prepared_graph_is_of_the_job_that_prepared_it(simulation):
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
 def test_the_first_period_begins_after_the_initial_fill(simulation, keep):
-    """Else it holds the fill: 49 s where each period takes 19 s."""
+    """Otherwise the first period would include the fill: 49 s, while each period takes 19 s."""
     build = Builder("behind")
     last = build.op(Kind.COMPUTE, duration=30.0, period=-1)
     for period in range(3):

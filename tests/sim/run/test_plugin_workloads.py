@@ -1,4 +1,4 @@
-"""The documented plug-in workloads: serving with a KV limit, a fleet with a failure."""
+"""The documented plug-in workloads: serving with a KV cache limit, a fleet with a failure."""
 
 import importlib.util
 import sys
@@ -34,7 +34,7 @@ GPUS = tuple(f"node{n}.gpu{k}" for n in range(4) for k in range(2))
 
 @pytest.fixture
 def plugin(request):
-    """A plug-in's module, and its registered names gone afterwards."""
+    """Module of a plug-in, whose registered names are removed after the test."""
     known_backends()  # what is built in registers before the tables are looked at
     tables = WORKLOADS, PARTS, PROCESSES
     known = [dict(table) for table in tables]
@@ -62,7 +62,7 @@ class Gpu(Backend):
 
 
 class Second(Backend):
-    """Half a second for every op."""
+    """Backend with half a second for every op."""
 
     source, uniform = "assumed", True
 
@@ -71,7 +71,7 @@ class Second(Backend):
 
 
 def served(engine, plugin, size, **load):
-    """The work, and its result on four GPUs with a KV cache of a size in B."""
+    """Workload, and its result on four GPUs with a KV cache of ``size`` bytes."""
     work, (cache,) = plugin.Serving(**load), plugin.KvCache(size=size).components("node0.kv0")
     system = star(
         4, Link(bandwidth=450e9, latency=1e-6), Switch(bandwidth=450e9, latency=5e-7, ports=8)
@@ -108,7 +108,7 @@ def test_a_cache_too_small_for_a_request_is_refused(plugin):
 
 
 def crash(sim):
-    """A machine fails, and comes back."""
+    """Process in which a machine fails and is restored."""
     yield sim.wait(6.3)
     sim.fail("node1")
     yield sim.wait(5.0)

@@ -1,4 +1,4 @@
-"""Graphs that are submitted often: numbers, draws, and what is kept of what was given back."""
+"""Graphs that are submitted many times: numbers, random draws, and aggregates of freed graphs."""
 
 import gc
 import random
@@ -39,7 +39,7 @@ SYSTEM = System(
 
 
 class PerFlop(Backend):
-    """A microsecond, and one a Mflop; counts the rows that it is asked about."""
+    """Backend with a microsecond plus one per Mflop; it counts the rows that it times."""
 
     source = "per flop"
 
@@ -52,7 +52,7 @@ class PerFlop(Backend):
 
 
 class Holding(PerFlop):
-    """Holds of a memory as much as there are flop, of a pool until the last op has ended."""
+    """Backend whose ops hold memory by their flop, and a pool until the last op has ended."""
 
     def __init__(self, spread=None, tied=True):
         super().__init__(spread)
@@ -67,7 +67,7 @@ class Holding(PerFlop):
 
 
 class Switching(Backend):
-    """Small messages go over the rail, without a limit; large ones over both links."""
+    """Fabric backend: small messages use the rail without a limit, large ones both links."""
 
     def __init__(self, spread=None):
         self.spread = spread
@@ -80,7 +80,7 @@ class Switching(Backend):
 
 
 class Slow(Backend):
-    """A driver that is asked when ops start: a nanosecond a flop."""
+    """Online driver with a nanosecond per flop."""
 
     source, online = "slow", True
 
@@ -94,7 +94,7 @@ def backends(spread=None, online=False, gpu=None):
 
 
 def step(name="step", period=0):
-    """Five ops on two ranks: a host op, two kernels, what both wait for, and what follows."""
+    """Graph on two ranks: a host op, two kernels, a collective of both, and a final op."""
     build = Builder(name)
     call = build.op(Kind.HOST, flop=1e5, period=period)
     first = build.op(Kind.COMPUTE, flop=2e6, after=[call], period=period)
@@ -111,7 +111,7 @@ def simulate(process, *, engine="core", keep="ops", replica=None, graph=None, sp
 
 
 def again_and_again(count, prepared=True, changes=lambda i: {}):
-    """A process that submits one step after the other."""
+    """Process that submits one step after the other."""
 
     def process(sim):
         graph = sim.prepare(step()) if prepared else step()
@@ -260,7 +260,7 @@ CLAIMS = ("start", "end", "asked", "granted", "returned")
 
 
 def serving(prepared, sizes=(2e6, 5e6, 3e6, 9e6)):
-    """A process that has some requests of other sizes under way, two at a time."""
+    """Process with requests of different sizes, two at a time."""
 
     def process(sim):
         graph, under_way = sim.prepare(step()) if prepared else None, []
@@ -362,7 +362,7 @@ def test_a_drawn_time_out_of_range_names_the_op(engine):
 
 
 def programs(seed, *, holding=False):
-    """A process that submits, waits, cancels, moves and breaks things, drawn from a seed."""
+    """Random process that submits, waits, cancels, moves and fails things."""
 
     def process(sim):
         r = random.Random(seed)
@@ -396,7 +396,7 @@ def programs(seed, *, holding=False):
 
 
 def one(r, k):
-    """A small graph of anything, its ops in periods of their own."""
+    """Small random graph whose ops have periods of their own."""
     build, rows = Builder(f"graph {k}"), []
     for _ in range(r.randint(1, 6)):
         after = [a for a in rows if r.random() < 0.4]
@@ -421,7 +421,7 @@ def one(r, k):
 
 
 def between(sim, r, handles):
-    """Wait for something, and mostly do something to what is under way."""
+    """Wait for something, and usually change something that is running."""
     graph, which = r.choice(handles), r.random()
     if which < 0.35:
         yield handles[-1].done if r.random() < 0.5 else sim.wait(r.choice([0, 1e-6, 7e-6, 5e-5]))
@@ -443,7 +443,7 @@ def between(sim, r, handles):
 
 
 def hold(sim, r):
-    """Hold an amount for a while, or wait no longer than a while for one."""
+    """Hold an amount for a while, or wait for one with a time limit."""
     name, which = r.choice(["hbm", "hbm", "pool"]), r.random()
     if which < 0.2:
         sim.take(name, r.randint(1, 4), 1)
@@ -459,14 +459,14 @@ def hold(sim, r):
 
 
 def lost_of(sim, graph):
-    """What was lost of a graph, if anything was."""
+    """Lost ops of a graph, if any."""
     event = sim.lost(graph)
     yield sim.settled()
     return event.value if event.triggered else []
 
 
 def aggregates(kept):
-    """Everything of it, to compare."""
+    """All values of the aggregates, for comparison."""
     whole = {n: getattr(kept, n).tolist() for n in ("steps", "start", "end", "busy", "exposed")}
     boxes = None if kept.boxes is None else kept.boxes.tolist()
     return whole | {
@@ -495,7 +495,7 @@ SEEDS = pytest.mark.parametrize(
 
 
 def differing(seeds, engine, keep, monkeypatch, tied=None):
-    """Seeds whose sums differ from those over one row per op; how many runs came to their end."""
+    """Seeds whose aggregates differ from sums over op rows; and the number of completed runs."""
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None
@@ -521,7 +521,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 @SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 def test_aggregates_of_freed_graphs_equal_sums_over_op_rows(engine, keep, seeds, monkeypatch):
-    """Busy by component and kind, exposed communication, spans by rank and period, sources."""
+    """Busy time by component and kind, exposed communication, spans by rank and period, sources."""
     wrong, gave = differing(seeds, engine, keep, monkeypatch)
     assert wrong == []
     assert gave > len(seeds) / 2
@@ -534,7 +534,7 @@ def test_aggregates_of_freed_graphs_equal_sums_over_op_rows(engine, keep, seeds,
 def test_held_amounts_of_freed_graphs_equal_sums_over_op_rows(
     engine, keep, tied, seeds, monkeypatch
 ):
-    """And what processes held and waited for."""
+    """Also the amounts that processes held and waited for."""
     wrong, gave = differing(seeds, engine, keep, monkeypatch, tied)
     assert wrong == []
     assert gave > len(seeds) / 4
@@ -609,7 +609,7 @@ def test_final_states_remain_after_a_graph_is_freed(engine, monkeypatch):
 
 
 def under_way(process, gpu=None):
-    """A session that has run a process and keeps no rows; it still holds what it holds."""
+    """Session after the run of a process, without op rows but with its memory still allocated."""
     run = session.Session(Simulation(SYSTEM, backends(JITTER, gpu=gpu), seed=3), 0, "none")
     run.main.start([process])
     run.machine.run()
@@ -618,7 +618,7 @@ def under_way(process, gpu=None):
 
 
 def held_after(count, gpu=None):
-    """Sizes of all that may grow with submissions, after so many of a prepared graph."""
+    """Sizes of everything that might grow, after ``count`` submissions of a prepared graph."""
 
     def process(sim):
         graph = sim.prepare(step())
@@ -642,7 +642,7 @@ def held_after(count, gpu=None):
 
 
 def test_nothing_grows_with_the_number_of_submissions(monkeypatch):
-    """Arrays of the engine, graphs, events, what is remembered of backends, sums."""
+    """Engine arrays, graphs, events, cached backend timings, sums."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1000)
     for gpu in (None, Holding(tied=False), Holding()):
         assert held_after(100, gpu) == held_after(600, gpu)
@@ -670,7 +670,7 @@ def test_memory_is_flat_between_ten_and_sixty_thousand_submissions():
 
 
 def test_by_default_rows_are_kept_for_small_runs(monkeypatch):
-    """A graph that is held counts as thirty ops."""
+    """A graph in memory counts as thirty ops."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     assert simulate(again_and_again(20), keep=None).keep == "ops"
     monkeypatch.setattr(held_graphs, "MOST_OPS", 300)

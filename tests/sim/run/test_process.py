@@ -1,4 +1,4 @@
-"""Processes: names and SI units over any engine, what they wait for, see and do."""
+"""Processes: names and SI units on any engine; waiting, observing and acting."""
 
 import pytest
 from foretrace.sim.engine_api.interface import State
@@ -11,7 +11,7 @@ from foretrace.sim.run.simulation import Simulation
 
 
 class Recorded(Backend):
-    """As long as the op says."""
+    """Backend whose ops take their recorded duration."""
 
     source = "the test"
 
@@ -20,7 +20,7 @@ class Recorded(Backend):
 
 
 class Wire(Backend):
-    """Bytes over the wire, which is component 2."""
+    """Backend whose transfers use the wire, which is component 2."""
 
     source = "the test"
 

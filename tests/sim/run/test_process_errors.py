@@ -1,4 +1,4 @@
-"""An error in a process ends the run, also where nothing else is left to happen."""
+"""An error in a process ends the run, even if no other event is left."""
 
 import pytest
 from foretrace.sim.engine_api import interface as engine_api
@@ -15,7 +15,7 @@ SYSTEM = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
 
 
 class Recorded(Backend):
-    """As long as the op says."""
+    """Backend whose ops take their recorded duration."""
 
     source = "the test"
 

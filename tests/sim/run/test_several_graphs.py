@@ -1,4 +1,4 @@
-"""Several graphs in one run: their ranks stay apart, and what is submitted again draws anew."""
+"""Several graphs in one run: their ranks stay separate, and each submission draws anew."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ WIDE = np.linspace(0.5, 1.5, 64)
 
 
 class Varying(Backend):
-    """As long as the op says, times a factor of its rank and period and one of its own."""
+    """Backend with recorded durations times a factor per rank and period, and one per op."""
 
     source, uniform = "the test", True
 
@@ -41,7 +41,7 @@ def run(*processes, backend=None, engine="core", **options):
 
 
 def submits(times, *gpus, ranks=1, **options):
-    """A process that submits a step so many times, one after the other."""
+    """Process that submits a step several times in sequence."""
 
     def process(sim):
         for _ in range(times):
@@ -53,7 +53,7 @@ def submits(times, *gpus, ranks=1, **options):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
 def test_ranks_of_graphs_on_other_gpus_are_not_merged(engine, keep):
-    """Both are rank 0 of their graph; side by side they are busy twice as long as the clock."""
+    """Both are rank 0 of their graph; together they are busy twice the elapsed time."""
     result = run(submits(3, GPUS[0]), submits(2, GPUS[1]), engine=engine, keep=keep)
     assert activity(result)["compute"].tolist() == [3.0, 2.0]
     assert sum(result.busy.values()) == 5.0

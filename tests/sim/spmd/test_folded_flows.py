@@ -1,4 +1,4 @@
-"""Templates whose ops share rates: one rank of each class, with every kept number of all ranks."""
+"""SPMD graphs with shared rates: a folded run has the same aggregates as a run of all ranks."""
 
 from dataclasses import fields, replace
 
@@ -32,14 +32,14 @@ TB = 1e12  # B/s: one byte a tick
 
 
 class Tree(Backend):
-    """Bytes over the NICs of who takes part, the uplinks of their machines, and one core.
+    """Backend whose transfers use the members' NICs, the uplinks of their machines, and one core.
 
     Parameters
     ----------
-    first : number of the first NIC; uplinks and the core follow
-    ranks, width : ranks, and how many of them a machine has
-    weight : of NICs and uplinks
-    slower : factor of the time of ops without work
+    first : index of the first NIC; uplinks and the core follow
+    ranks, width : number of ranks, and of ranks per machine
+    weight : weight on NICs and uplinks
+    slower : factor for the duration of ops without work
     """
 
     uniform = True
@@ -70,7 +70,7 @@ class Tree(Backend):
 
 
 def machine(rng, nodes, width, slow_link=False, slow_rank=False, **how) -> Simulation:
-    """Machines of ``width`` GPUs, each with a NIC, below one core; one link or rank is slower."""
+    """Machines of ``width`` GPUs and NICs below one core; one link or rank may be slower."""
     ranks = nodes * width
     nic, up, core = rng.choice([1, 2, 3, 6], 3).tolist()
     rates = np.array([nic] * ranks + [up] * nodes + [core * nodes], float)
@@ -91,7 +91,7 @@ def machine(rng, nodes, width, slow_link=False, slow_rank=False, **how) -> Simul
 
 
 def random_step(rng, nodes: int, width: int) -> Graph:
-    """Ranks that meet within machines and across them, and send around a ring."""
+    """Random step: collectives within and across machines, and messages around a ring."""
     r = np.arange(nodes * width)
     groups = np.array([r // width, r % width], np.int32)
     around = int(rng.choice([1, width]))  # to the next rank, or the same rank of the next machine
@@ -110,7 +110,7 @@ def random_step(rng, nodes: int, width: int) -> Graph:
 
 
 def whole_and_folded(simulation: Simulation, graph: Graph) -> tuple[SpmdRun, SpmdRun]:
-    """The run of all ranks, and that of one of each class."""
+    """Run of all ranks, and run of one rank per class."""
     folded = SpmdRun.of(simulation, place(graph, simulation.system), graph.template, None)
     return replace(folded, folded=None), folded
 
@@ -123,7 +123,7 @@ def kept_or_error(run: SpmdRun):
 
 
 def equal_in_every_kept_number(simulation: Simulation, graph: Graph) -> SpmdRun:
-    """The folded run, after comparing it with that of all ranks."""
+    """Compare the folded run with the run of all ranks; returns the folded run."""
     whole, folded = whole_and_folded(simulation, graph)
     want, found = kept_or_error(whole), kept_or_error(folded)
     if isinstance(want, str):
@@ -136,7 +136,7 @@ def equal_in_every_kept_number(simulation: Simulation, graph: Graph) -> SpmdRun:
 
 
 def check(seed: int, slow_link: bool, slow_rank: bool, nodes: int = 5, width: int = 3) -> SpmdRun:
-    """The folded run of a random step on at most so many machines of so many ranks."""
+    """Check a random step on at most ``nodes`` machines of ``width`` ranks: the folded run."""
     rng = np.random.default_rng(seed)
     nodes, width = int(rng.integers(1, nodes + 1)), int(rng.integers(1, width + 1))
     simulation = machine(rng, nodes, width, slow_link, slow_rank)
@@ -162,7 +162,7 @@ def test_most_random_steps_on_even_links_are_folded():
 
 
 def exchange(ranks: int, width: int, sends: int = 1) -> Graph:
-    """Each rank computes, sends to the same rank of the next machine, and meets its machine."""
+    """Graph: each rank computes, sends to its peer on the next machine, and meets its machine."""
     kinds = [Kind.COMPUTE, *[Kind.SEND, Kind.RECV] * sends, Kind.COLLECTIVE]
     joint = [-1, *[0, 0] * sends, 0]
     ops = Ops.of(kind=kinds, duration=3 * TICK, bytes=[0, *[12, 0] * sends, 4])
@@ -173,7 +173,7 @@ def exchange(ranks: int, width: int, sends: int = 1) -> Graph:
 
 
 def plain(nodes: int, width: int, slow_link: int | None = None, **how) -> Simulation:
-    """Links of one rate, but one that may be slower."""
+    """Simulation whose links have equal rates, except an optional slower one."""
     ranks = nodes * width
     rates = [TB] * ranks + [2 * TB] * nodes + [8 * TB * nodes]
     if slow_link is not None:
@@ -187,7 +187,7 @@ def plain(nodes: int, width: int, slow_link: int | None = None, **how) -> Simula
 
 
 def test_all_ranks_of_an_even_fabric_are_one():
-    """Four sends into each machine's uplink of 2, and four out of it: 12 bytes take 48 ticks.
+    """Four sends into each machine's uplink of rate 2, and four out of it: 12 bytes take 48 ticks.
 
     Each of the four ops takes 3 ticks before its bytes.
     """
@@ -200,7 +200,7 @@ def test_all_ranks_of_an_even_fabric_are_one():
 
 
 def test_only_the_classes_that_a_slower_link_touches_split():
-    """A machine's uplink at half its rate: who sends over it is late, and so is who hears."""
+    """One machine's uplink has half the rate: its senders are late, and so are their receivers."""
     run = equal_in_every_kept_number(plain(16, 4, slow_link=64 + 5), exchange(64, 4))
     colours = run.folded.colour.reshape(16, 4)
     assert (colours == colours[:, :1]).all()  # a machine's ranks stay one
@@ -224,7 +224,7 @@ def test_draws_of_ops_that_share_rates_are_not_folded():
 
 
 def test_a_class_whose_weight_overflows_is_not_folded():
-    """Sixteen sends that weigh 2^19 each on one core: one of them would weigh 2^23."""
+    """Sixteen sends with weight 2^19 on one core: a single one would have weight 2^23."""
     simulation, graph = plain(16, 1), exchange(16, 1)
     whole, folded = whole_and_folded(simulation, graph)
     assert folded.folded is not None
@@ -235,7 +235,7 @@ def test_a_class_whose_weight_overflows_is_not_folded():
 
 @pytest.mark.parametrize(("slow_link", "folds"), [(None, True), (3, False)])
 def test_hash_collisions_of_colours_are_detected(slow_link, folds):
-    """All ranks of one colour, as hashes could have it that are the same by chance."""
+    """All ranks get the same colour, as after a hash collision."""
     simulation, graph = plain(4, 2, slow_link), exchange(8, 2)
     run = SpmdRun.of(simulation, place(graph, simulation.system), graph.template, None)
     even = SpmdRun.of(plain(4, 2), run.graph, graph.template, None).template
@@ -259,7 +259,7 @@ SWITCH = Switch(bandwidth=50e9, latency=5e-7, ports=16)
 
 
 def fat_tree(nodes: int, routing: str, slower: str | None = None) -> Simulation:
-    """Machines of four GPUs below leaves of two machines."""
+    """Simulation of machines of four GPUs below leaf switches of two machines."""
     system = cluster(nodes, NODE, FabricSpec(SWITCH, FatTree(routing=routing, oversubscription=2)))
     parts = tuple(
         replace(c, rate=0.5 * c.rate) if c.name == slower else c for c in system.components
@@ -269,7 +269,7 @@ def fat_tree(nodes: int, routing: str, slower: str | None = None) -> Simulation:
 
 
 def rings(nodes: int) -> Graph:
-    """A ring within each machine, one over each rank of all, and a message to the next machine."""
+    """Graph: a ring in each machine, one across machines per local rank, and a message."""
     ops = Ops.of(
         kind=[Kind.DELAY, Kind.COLLECTIVE, Kind.SEND, Kind.RECV, Kind.COLLECTIVE],
         duration=[1e-5, 0, 0, 0, 0], bytes=[0, 1e7, 2e7, 0, 3e7],
@@ -287,7 +287,7 @@ def rings(nodes: int) -> Graph:
     [("pool", None, 2), ("spray", None, 2), ("pool", "leaf1.up", 8), ("ecmp", None, 32)],
 )
 def test_a_step_on_a_fat_tree_folds_ranks_with_equal_links(routing, slower, classes):
-    """A leaf's two machines; one slower uplink tells all eight apart, hashes every rank."""
+    """A leaf's two machines are equal; a slower uplink separates all eight, hashing all ranks."""
     simulation = fat_tree(8, routing, slower)
     assert slower is None or slower in {c.name for c in simulation.system.components}
     run = equal_in_every_kept_number(simulation, rings(8))

@@ -1,4 +1,4 @@
-"""Templates whose ops share rates run without being written out, equal to the tick."""
+"""SPMD graphs with shared rates run without expansion, with equal ticks."""
 
 import logging
 from dataclasses import replace
@@ -24,12 +24,12 @@ TB = 1e12  # B/s: one byte a tick
 
 
 class Shares(Backend):
-    """As long as the table says, then its bytes over the links of who takes part.
+    """Backend with a fixed time, then transfers over links chosen by the members' numbers.
 
     Parameters
     ----------
-    links : numbers of components, by what a member's number leaves
-    every : of how many ops one shares no rate
+    links : component indices, chosen by a member's number modulo their count
+    every : one op in this many shares no rate
     """
 
     uniform = True
@@ -55,7 +55,7 @@ class Shares(Backend):
 
 
 def with_bytes(template: SpmdGraph, rng, scale: int) -> SpmdGraph:
-    """The same with bytes in its ops; few values, so that everything ties."""
+    """Copy of an SPMD graph with bytes in its ops; few distinct values, so that everything ties."""
     programs = tuple(
         replace(p, ops=p.ops.replace(
             bytes=rng.choice([0, 1, 2, 3, 4, 6, 12, 12], len(p)) * float(scale),
@@ -66,7 +66,7 @@ def with_bytes(template: SpmdGraph, rng, scale: int) -> SpmdGraph:
 
 
 def shared_machine(ranks: int, rng, spread=None, slots=None, own=True) -> Simulation:
-    """A GPU a rank, and a few links of few rates that everybody uses."""
+    """Simulation with one GPU per rank, and a few links that all ranks use."""
     rates = rng.choice([1, 1, 2, 3, 7], int(rng.integers(1, 6)))
     parts, components = {}, []
     for r in range(ranks):
@@ -132,13 +132,13 @@ def test_most_random_templates_that_share_rates_run_as_templates(caplog):
 
 
 def pair(program: RankProgram, ranks: int = 2) -> Graph:
-    """Ranks of one program, each of which sends to the next over one wire."""
+    """Graph of ranks with one program, each of which sends to the next over one wire."""
     to = np.roll(np.arange(ranks, dtype=np.int32), -1)[None]
     return Graph("t", (SpmdGraph((program,), np.zeros(ranks, np.int32), peers=to),))
 
 
 def wired(ranks: int, rate: float = TB, media=None) -> Simulation:
-    """GPUs that share one wire; a GPU's own rate is that of its memory."""
+    """Simulation of GPUs that share one wire; a GPU's own rate is that of its memory."""
     gpus = tuple(Component(f"gpu{r}", "gpu", rate=TB) for r in range(ranks))
     wire = Component("wire", "link", rate=rate, max_rate=16 * TB)
     system = System(
@@ -149,7 +149,7 @@ def wired(ranks: int, rate: float = TB, media=None) -> Simulation:
 
 
 class OfItsOwn(Backend):
-    """Bytes at the rate of the component that is asked."""
+    """Backend whose ops transfer bytes at the rate of their own component."""
 
     uniform = True
 
@@ -158,7 +158,7 @@ class OfItsOwn(Backend):
 
 
 def sends_beside_compute() -> RankProgram:
-    """A send that nothing but the recv's compute op waits for, beside two compute ops."""
+    """Program with a send next to two compute ops; only the receiver waits for the send."""
     ops = Ops.of(kind=[Kind.COMPUTE, Kind.SEND, Kind.COMPUTE, Kind.RECV, Kind.COMPUTE],
                  stream=[0, 1, 0, 2, 0], bytes=[4, 6, 3, 0, 2], duration=0.0)  # fmt: skip
     after = Csr.of([[1, 2], [], [4], [4], []])
@@ -166,7 +166,7 @@ def sends_beside_compute() -> RankProgram:
 
 
 def test_a_thread_continues_during_a_flow_of_another_thread(caplog):
-    """The send begins at 4 and, two of weight 2 on a byte a tick, ends at 28; compute until 7."""
+    """The send lasts from 4 to 28 (two of weight 2 on one byte per tick); compute ends at 7."""
     program = sends_beside_compute()
     threads = ProgramThreads.of(program, program.encoded.question)
     assert len(threads.begin) - 1 == 3
@@ -177,7 +177,7 @@ def test_a_thread_continues_during_a_flow_of_another_thread(caplog):
 
 
 def test_equal_ranks_use_their_own_shared_components(caplog):
-    """Asked about one GPU for both, the answer would name the memory of the first twice."""
+    """A single query for both GPUs would use the memory of the first GPU twice."""
     work = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], bytes=[5]))
     graph = Graph("t", (SpmdGraph((work,), np.zeros(3, np.int32)),))
     result, as_template = ran_as_template(caplog, wired(3), graph)

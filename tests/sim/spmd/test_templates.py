@@ -1,4 +1,4 @@
-"""Templates: what runs without being written out equals what is; folding changes nothing."""
+"""SPMD graphs: runs without expansion equal runs of the expanded graph, folded or not."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 class Given(Backend):
-    """As long as the table says, times a factor; messages and collectives by who takes part."""
+    """Backend with recorded durations times a factor; messages and collectives by members."""
 
     uniform = True
 
@@ -47,7 +47,7 @@ class Given(Backend):
 
 
 class Same(Given):
-    """Messages and collectives take equally long, whoever takes part: ranks are of few classes."""
+    """Backend whose messages and collectives are equally long for all members: few rank classes."""
 
     def timing(self, ops, now=0.0):
         return Timing.of(np.nan_to_num(ops.duration) * self.factor, spread=self.spread)
@@ -56,7 +56,7 @@ class Same(Given):
 def random_program(
     rng, streams: int, families: list[int], calls: list[int], peers: str
 ) -> RankProgram:
-    """Ops in an order that fits their dependencies; as many collectives as its groups need."""
+    """Random ops in dependency order, with as many collectives as their groups need."""
     kinds, family = [], []
     todo = [(Kind.COLLECTIVE, f) for f, n in zip(families, calls, strict=True) for _ in range(n)]
     todo += [(Kind.SEND if letter == "s" else Kind.RECV, 0) for letter in peers]
@@ -81,7 +81,7 @@ def random_program(
 
 
 def random_template(seed: int) -> SpmdGraph:
-    """A grid of ranks: pairs along one axis, everybody of a column along the other."""
+    """Random grid of ranks: pairs along one axis, complete columns along the other."""
     rng = np.random.default_rng(seed)
     width, height = int(rng.integers(1, 5)), int(rng.integers(1, 4))
     ranks = width * height
@@ -105,7 +105,7 @@ def random_template(seed: int) -> SpmdGraph:
 def machine(
     ranks: int, slots: int | None, slow: int | None = None, spread=None, given=Given
 ) -> Simulation:
-    """A GPU a rank with parts of its own, one host for every two; one GPU may be slower."""
+    """One GPU per rank, one host per two ranks; one GPU may be slower."""
     parts, components = {}, []
     for r in range(ranks):
         parts[f"gpu{r}"] = {"host": f"host{r // 2}", "dma": f"dma{r}"}
@@ -132,7 +132,7 @@ def outcome(simulation: Simulation, graph: Graph, **how):
 
 
 def same_numbers(a, b) -> None:
-    """All that is kept of both results, to the tick."""
+    """Assert that all aggregates of two results are equal, to the tick."""
     assert a.makespan_ticks == b.makespan_ticks
     for name in ("steps", "start", "end", "busy"):
         np.testing.assert_array_equal(getattr(a.kept, name), getattr(b.kept, name), err_msg=name)
@@ -194,9 +194,9 @@ def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_s
 
 @pytest.mark.parametrize("columns", [1, 2])
 def test_blocks_whose_ranks_wait_for_each_other_are_split(columns, monkeypatch):
-    """They go side by side until one hears what another sends later; then each on its own.
+    """A block runs until one rank waits for a later message of another; then each rank runs alone.
 
-    Of two columns the middle ones meet in pairs too, across the groups.
+    With two columns, the middle ranks also meet in pairs across the groups.
     """
     apart = []
     plain = program_executor._split_into_single_ranks
@@ -240,7 +240,7 @@ def ran_as_template(caplog, simulation, graph, **how):
 
 
 def step(ranks: int, iterations: int = 1) -> SpmdGraph:
-    """A compute op and a collective of everybody, each iteration."""
+    """SPMD graph with a compute op and a collective of all ranks in each iteration."""
     n = 2 * iterations
     ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE] * iterations,
                  duration=[5 * TICK, 2 * TICK] * iterations,
@@ -308,7 +308,7 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
 
 @pytest.mark.parametrize("rule", [{"time": 50 * TICK}, {"scale": 3.0}])
 def test_rules_that_change_op_times_apply_to_expanded_graphs(caplog, rule):
-    """They were left out where a template ran as one."""
+    """They used to be ignored if the graph ran without expansion."""
     plain = machine(4, None).run(graph_of(step(4)), keep="ranks")
     graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
     result, as_template = ran_as_template(caplog, machine(4, None), graph)
@@ -320,7 +320,7 @@ def test_rules_that_change_op_times_apply_to_expanded_graphs(caplog, rule):
 
 
 def test_ops_after_received_messages_form_one_chain(caplog):
-    """Of a ring, each step hears, computes and sends on: nothing computes beside anything else."""
+    """Each step of a ring receives, computes and sends on, so no compute ops overlap."""
     one, steps = [Kind.RECV, Kind.COMPUTE, Kind.SEND], 6
     kinds = [Kind.SEND, *(one * steps)][:-1]
     pairs = [(0, 1)]
@@ -403,7 +403,7 @@ def test_metrics_of_a_template_are_those_of_its_expansion():
 
 
 def test_many_overlapping_ops_get_their_breakdown_after_the_run(caplog):
-    """The last op waits for nobody, so that no time is known to be over before the end."""
+    """The last op has no dependencies, so no time can be summed before the end."""
     n = 2 * MOST + 20
     ops = Ops.of(kind=[Kind.DELAY, Kind.COMPUTE] * (n // 2) + [Kind.HOST],
                  duration=[*([2 * TICK, 3 * TICK] * (n // 2)), 7 * TICK])  # fmt: skip
@@ -440,7 +440,7 @@ def test_a_straggler_and_its_partners_are_not_folded():
 
 
 def test_groups_whose_first_members_differ_are_not_the_same():
-    """The first member says how long a collective takes, so (a, b) is another group than (b, a)."""
+    """The first member determines the duration of a collective, so group (a, b) is not (b, a)."""
     programs = tuple(
         RankProgram.chain(Ops.of(kind=[Kind.COLLECTIVE], duration=d * TICK), family=[0])
         for d in (3, 8)
@@ -481,7 +481,7 @@ def test_a_dependency_on_a_later_row_is_refused():
 
 
 class OfSeveralSources(Given):
-    """Each answer says whether its op is short or long."""
+    """Backend whose timings have one source for short ops and another for long ones."""
 
     def timing(self, ops, now=0.0):
         told = super().timing(ops, now)

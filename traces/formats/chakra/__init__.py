@@ -1,4 +1,4 @@
-"""Chakra execution traces, the format of MLCommons and ASTRA-sim, read and written as graphs."""
+"""Chakra execution traces, the format of MLCommons and ASTRA-sim; read and written as graphs."""
 
 from .reader import read
 from .writer import write

@@ -1,7 +1,7 @@
-"""Names of a Chakra node's attributes: those that ASTRA-sim reads, and foretrace's own.
+"""Attribute names of Chakra nodes: those that ASTRA-sim reads, and foretrace's own.
 
-Ours begin with ``foretrace.`` and hold what Chakra has no field for; other readers pass over
-them, and :mod:`.reader` needs none.
+foretrace's own names begin with ``foretrace.`` and hold what Chakra has no field for. Other readers
+ignore them, and :mod:`.reader` does not require them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
 
 
 def value_problem(name: str, value: object) -> str:
-    """What is wrong with an attribute's value; "" if nothing is.
+    """Text that says what is wrong with an attribute's value; "" if it is valid.
 
     >>> value_problem(COMM_SIZE, "8 MB"), value_problem(STREAM, 3)
     ("has comm_size '8 MB', which cannot be", '')

@@ -1,4 +1,4 @@
-"""Chakra files: length-prefixed messages (``.et``, also gzipped), or their JSON form."""
+"""Chakra files: length-prefixed messages (``.et``, also gzipped), or JSON."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SPACE = re.compile(r"\s*")
 
 
 def load_rank_file(path: Path) -> tuple[Any, list[Any]]:
-    """Read the metadata and the nodes of one rank's file.
+    """Read the metadata and the nodes from one rank's file.
 
     Raises
     ------
     TraceError
-        Not there, cut short, or no Chakra trace of a version that is known.
+        The file does not exist, is truncated, or is not a Chakra trace of a known version.
     """
     with _open_maybe_gzipped(path) as stream:
         try:
@@ -71,7 +71,7 @@ def _open_maybe_gzipped(path: Path) -> IO[bytes]:
 
 
 def _read_protobuf_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
-    """Messages from length-prefixed protobuf."""
+    """Yield the messages of a length-prefixed protobuf stream."""
     from google.protobuf.message import DecodeError
     from google.protobuf.proto import parse_length_prefixed
 
@@ -88,7 +88,7 @@ def _read_protobuf_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
 
 
 def _read_json_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
-    """Messages from JSON objects one after the other, as Chakra's own converter writes them."""
+    """Yield the messages of a sequence of JSON objects, the format of Chakra's own converter."""
     from google.protobuf.json_format import ParseDict, ParseError
 
     text, at, decode = "", 0, json.JSONDecoder().raw_decode
@@ -110,7 +110,7 @@ def _read_json_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
 
 
 def _error_without_position(error: Exception) -> str:
-    """What an error says, without the position that the caller gives."""
+    """Text of an error without its position, because the caller adds a better one."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.object[error.start]:#04x} is not UTF-8"
     if isinstance(error, RecursionError):

@@ -1,8 +1,8 @@
-"""Protobuf messages of a Chakra execution trace (version 0.0.4 of its schema).
+"""Protobuf messages of a Chakra execution trace (schema version 0.0.4).
 
-Field numbers and names are those of MLCommons Chakra, ``schema/protobuf/et_def.proto``.  They are
-declared here rather than generated, because generated code runs only with the protobuf release
-that made it.
+Field numbers and names are those of MLCommons Chakra, ``schema/protobuf/et_def.proto``. They are
+declared here instead of generated, because generated code runs only with the protobuf release that
+generated it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PACKAGE = "ChakraProtoMsg"
 
 
 class NodeType(IntEnum):
-    """What a node does."""
+    """Type of a node: what it does."""
 
     INVALID = 0
     METADATA = 1
@@ -66,7 +66,7 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 
 @cache
 def message_classes() -> Any:
-    """Protobuf classes ``GlobalMetadata``, ``Node`` and ``AttributeProto``, as attributes.
+    """Object with the protobuf classes ``GlobalMetadata``, ``Node`` and ``AttributeProto``.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def message_classes() -> Any:
 
 
 def _declare_attribute_message(file: Any) -> None:
-    """Declare ``AttributeProto``: a name and one value of fifteen types, or a list of them."""
+    """Declare ``AttributeProto``: a name, and one value or a list of one of fifteen types."""
     proto = file.message_type.add(name="AttributeProto")
     _declare_field(proto, "name", 1, "string")
     _declare_field(proto, "doc_string", 2, "string")
@@ -108,7 +108,7 @@ def _declare_attribute_message(file: Any) -> None:
 
 
 def _declare_field(message: Any, name: str, number: int, kind: str) -> Any:
-    """Declare one field; a star after the kind makes it repeated."""
+    """Declare one field of a message; a star after the type makes it repeated."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
     one = kind.removesuffix("*")
@@ -127,7 +127,7 @@ _FIELD_OF = {bool: "bool_val", int: "int64_val", float: "double_val", str: "stri
 
 
 def make_attribute(name: str, value: Value) -> Message:
-    """Make an attribute; integers become int64, which ASTRA-sim wants for sizes."""
+    """Build an attribute message; integers become int64, which ASTRA-sim requires for sizes."""
     message: Message = message_classes().AttributeProto(
         name=name, **{_FIELD_OF[type(value)]: value}
     )
@@ -135,12 +135,12 @@ def make_attribute(name: str, value: Value) -> Message:
 
 
 def attribute_values(message: Any) -> dict[str, Any]:
-    """Values of a message's attributes by name.
+    """Values of a message's attributes, by name.
 
     Raises
     ------
     TraceError
-        A name that comes twice.
+        A name occurs twice.
     """
     values: dict[str, Any] = {}
     for one in message.attr:

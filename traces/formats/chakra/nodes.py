@@ -1,4 +1,4 @@
-"""Nodes of Chakra files, one file per rank, with their attributes checked."""
+"""Nodes of Chakra files (one file per rank), with checked attributes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ HAVE_A_TYPE = {
 
 @dataclass
 class ChakraNode:
-    """One node of one rank.
+    """Node of one rank's Chakra file.
 
     Parameters
     ----------
-    waits : ids of the nodes of this rank that it waits for
-    micros : duration, µs
-    attributes : values by name
-    row : row of the op that it becomes; -1 until that is known
+    waits : ids of the nodes of the same rank that it waits for
+    micros : duration in us
+    attributes : attribute values by name
+    row : row of the op made from it; -1 until known
     """
 
     file: Path
@@ -48,18 +48,18 @@ class ChakraNode:
     row: int = -1
 
     def error(self, what: str) -> TraceError:
-        """Make an error that names the file and the node."""
+        """Build an error that names the file and the node."""
         return TraceError(f"{self.file}: node {self.id} ({self.name or 'unnamed'}) {what}")
 
     def required_attribute(self, name: str) -> Any:
-        """Value of an attribute that must be there."""
+        """Value of an attribute; TraceError if it is missing."""
         if name not in self.attributes:
             raise self.error(f"has no attribute '{name}'; export the trace again")
         return self.attributes[name]
 
 
 class ForetraceAttributes(msgspec.Struct):
-    """What foretrace writes of a graph that Chakra has no field for."""
+    """Facts about a graph that foretrace writes and that Chakra has no field for."""
 
     name: str
     streams: list[tuple[int, int, str]]
@@ -68,12 +68,12 @@ class ForetraceAttributes(msgspec.Struct):
 
 
 def read_foretrace_attributes(metadata: Any, file: Path) -> ForetraceAttributes | None:
-    """The attributes of the graph that foretrace wrote; None in a file of another writer.
+    """Read foretrace's own attributes of the graph; None if another program wrote the file.
 
     Raises
     ------
     TraceError
-        They are damaged.
+        The attributes are damaged.
     """
     try:
         text = attribute_values(metadata).get(names.GRAPH)
@@ -83,7 +83,7 @@ def read_foretrace_attributes(metadata: Any, file: Path) -> ForetraceAttributes 
 
 
 def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
-    """Find the file of each rank; ranks count from 0 without a hole."""
+    """Find the file of each rank; ranks must be 0, 1, 2, … without gaps."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     matches = sorted({Path(p) for one in given for p in (glob(str(one)) or glob(f"{one}.*.et*"))})
     ranked = [(RANK.fullmatch(p.name), p) for p in matches if not p.name.endswith("groups.json")]
@@ -102,7 +102,7 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
 
 
 def file_prefix(path: Path) -> str:
-    """PREFIX of a file's name ``PREFIX.RANK.et``.
+    """PREFIX of a file name ``PREFIX.RANK.et``.
 
     >>> file_prefix(Path("runs/step.3.et.gz"))
     'step'
@@ -112,12 +112,12 @@ def file_prefix(path: Path) -> str:
 
 
 def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
-    """Make a node of a message, checking its type and attributes.
+    """Build a node from a message and check its type and attributes.
 
     Raises
     ------
     TraceError
-        Its type is unknown, or an attribute has a value that it cannot have.
+        The node's type is unknown, or an attribute has an invalid value.
     """
     parsed = ChakraNode(
         path, rank, int(node.id), int(node.type), node.name,
@@ -140,7 +140,7 @@ def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
 
 
 def _refuse_other_kind(node: ChakraNode) -> None:
-    """Refuse a node whose own attributes say another kind of op than its Chakra type."""
+    """Refuse a node whose foretrace attributes contradict its Chakra type."""
     kind = node.attributes.get(names.KIND, "").upper()
     if names.KIND in node.attributes and kind not in Kind.__members__:
         raise node.error(
@@ -156,7 +156,7 @@ def _refuse_other_kind(node: ChakraNode) -> None:
 
 
 def refuse_same_id(nodes: list[ChakraNode]) -> None:
-    """Refuse two nodes of one rank that have the same id."""
+    """Refuse nodes of one rank that share an id."""
     seen: set[tuple[int, int]] = set()
     for node in nodes:
         if (node.rank, node.id) in seen:

@@ -1,4 +1,4 @@
-"""Reading Chakra files: one per rank, collectives and messages matched across ranks."""
+"""Reader of Chakra files, one per rank; collectives and messages are matched across ranks."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ COPIES = {NodeType.MEM_LOAD: "copy:h2d", NodeType.MEM_STORE: "copy:d2h"}
 
 @dataclass
 class _OpNodes:
-    """Nodes that become one op: a single node, or those of all members of a collective."""
+    """Nodes that become one op: a single node, or the nodes of all members of a collective."""
 
     nodes: list[ChakraNode] = field(default_factory=list)
 
 
 def read(paths: str | Path | Iterable[str | Path]) -> Graph:
-    """Read the graph in ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of every rank.
+    """Read the graph from the files ``PREFIX.RANK.et`` (or ``.json``, also gzipped) of all ranks.
 
-    Nodes have no streams: computing goes to one for each of GPU, host and copies, messages and
-    collectives to another.  The groups of collectives are the ranks whose files name them.
-    Where both are given, a microsecond count is passed over for our own exact duration.
+    Nodes have no streams. So compute ops are put on one stream each for GPU, host and copies;
+    messages and collectives on another. The group of a collective is the set of ranks whose files
+    contain it. If a node has both a duration in whole us and foretrace's own exact duration, the
+    exact one is used.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
 
 
 class _Reader:
-    """Groups the nodes of all ranks into ops, and adds these to a graph builder."""
+    """Builder of a graph: groups the nodes of all ranks into ops."""
 
     def __init__(self, nodes: list[ChakraNode], ours: ForetraceAttributes | None, name: str):
         self.ours, self.place = ours, name
@@ -111,7 +112,7 @@ class _Reader:
         return graph
 
     def _ops(self, nodes: list[ChakraNode]) -> list[_OpNodes]:
-        """Ops in the order of rows: by id in files of foretrace, else rank by rank."""
+        """Ops in the order of rows: by id in foretrace's files, otherwise rank by rank."""
         if self.ours:
             nodes = sorted(nodes, key=lambda n: n.id)
         ops: dict[tuple[object, ...], _OpNodes] = {}
@@ -127,7 +128,7 @@ class _Reader:
         return list(ops.values())
 
     def _refuse_uneven_collectives(self, count: Mapping[tuple[int, str], int]) -> None:
-        """Refuse groups whose ranks have other numbers of collectives."""
+        """Refuse groups whose ranks have different numbers of collectives."""
         counts: dict[str, dict[int, int]] = defaultdict(dict)
         for (rank, group), collectives in count.items():
             counts[group][rank] = collectives
@@ -140,7 +141,7 @@ class _Reader:
                 )
 
     def _match_receives(self, nodes: list[ChakraNode]) -> None:
-        """Find the send of every receive: the k-th between two ranks with a tag is the k-th."""
+        """Match each receive with its send: the k-th of both between two ranks with one tag."""
         sends: dict[tuple[int, int, int], list[ChakraNode]] = defaultdict(list)
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
@@ -262,7 +263,7 @@ class _Reader:
         }.get(NodeType(node.type), Kind.DELAY)  # what only describes takes no time
 
     def _duration(self, node: ChakraNode) -> float:
-        """Seconds; unknown where Chakra says 0 of something that has work."""
+        """Duration in s; unknown if Chakra gives 0 for a node that has work."""
         if names.DURATION in node.attributes:
             return float(node.attributes[names.DURATION])
         works = node.type not in (NodeType.INVALID, NodeType.METADATA)
@@ -272,7 +273,7 @@ class _Reader:
         return int(node.attributes.get(names.STREAM, STREAMS.get(kind, NETWORK)))
 
     def _signature(self, node: ChakraNode) -> str:
-        """Signature of a node without our own attributes."""
+        """Signature of a node that lacks foretrace's own attributes."""
         if node.type in COPIES:
             return f"{COPIES[NodeType(node.type)]} uint8[{node.attributes.get(names.TENSOR, 0)}]"
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
@@ -281,7 +282,7 @@ class _Reader:
         return f"compute:{node.name}" if node.type == NodeType.COMP and node.name else ""
 
     def _stream_kinds(self) -> list[tuple[int, int, str]]:
-        """(rank, stream, kind) of every stream that a node is on."""
+        """Kind of each stream that has a node, as (rank, stream, kind)."""
         used = {(n.rank, self._stream(n, self._kind(n))) for n in self.node.values()}
         return [
             (rank, stream, STREAM_KINDS.get(stream, "compute")) for rank, stream in sorted(used)

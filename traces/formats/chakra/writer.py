@@ -1,7 +1,7 @@
-"""Writing a graph as Chakra files: one ``PREFIX.RANK.et`` per rank, and a file of groups.
+"""Writer of a graph as Chakra files: one ``PREFIX.RANK.et`` per rank, and a file of groups.
 
-Chakra has dependencies within a rank only.  Ranks wait for each other through collectives and
-messages; any other dependency between ranks is refused.
+Chakra has dependencies only within a rank. Ranks wait for each other through collectives and
+messages. Any other dependency between ranks is refused.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MICROSECOND = 1e-6
 
 
 def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "et") -> list[Path]:
-    """Write a graph; :func:`.read` gives the same graph back, to the last bit.
+    """Write a graph as Chakra files; :func:`.read` restores exactly the same graph.
 
-    Durations are rounded to microseconds so that those of a stream keep their sum.
+    Durations are rounded to us such that the total of each stream is preserved.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "
 
 
 class _Writer:
-    """Makes the nodes of every rank; the id of a node is the row of its op."""
+    """Builder of the nodes of every rank; a node's id is the row of its op."""
 
     def __init__(self, graph: Graph):
         self.graph, self.block = graph, graph.explicit
@@ -108,7 +108,7 @@ class _Writer:
         return metadata
 
     def nodes(self) -> list[list[Any]]:
-        """Nodes of every rank, ascending by id."""
+        """Nodes of every rank, sorted by id."""
         self._number_messages()
         by_rank: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
         for place, rank in enumerate(self.rank.tolist()):
@@ -118,7 +118,7 @@ class _Writer:
         return [sorted(nodes, key=lambda node: int(node.id)) for nodes in by_rank]
 
     def _number_messages(self) -> None:
-        """Number the messages between each two ranks; the number is their tag."""
+        """Number the messages between each pair of ranks; the number is the message's tag."""
         count: dict[tuple[int, int], int] = defaultdict(int)
         for row in np.flatnonzero(self.ops.kind == Kind.SEND).tolist():
             ends = int(self.rank[row]), int(self.block.peer[row])
@@ -143,7 +143,7 @@ class _Writer:
         return self.graph.labels[i] if i >= 0 else Label("")
 
     def _awaited_ids(self, place: int, row: int, rank: int) -> Iterator[int]:
-        """Ids of the nodes of its rank that a place waits for."""
+        """Ids of the nodes of the same rank that a participant of an op waits for."""
         for op in self.before[place].tolist():
             if rank in self._ranks_of_op(op):
                 yield op
@@ -163,7 +163,7 @@ class _Writer:
         return [int(rank) for rank in self.block.members[op]]
 
     def _id_of_implied_receive(self, send: int) -> int:
-        """Id of the receive that stands for a message where the graph has none."""
+        """Id of the receive node added for a message whose receive is not an op of the graph."""
         if send not in self.implied:
             node = message_classes().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
             attributes = {**self._message_attributes(send), names.IMPLIED: True}
@@ -172,7 +172,7 @@ class _Writer:
         return len(self.ops) + send
 
     def _rounded_micros(self, row: int, rank: int) -> int:
-        """Duration in whole µs; what rounding leaves is carried to the stream's next op."""
+        """Duration in whole us; the rounding error is carried over to the stream's next op."""
         exact = float(self.ops.duration[row])
         if math.isnan(exact):
             return 0
@@ -182,7 +182,7 @@ class _Writer:
         return max(0, round(due))
 
     def _standard_attributes(self, row: int, kind: Kind) -> dict[str, Value]:
-        """Attributes that other readers understand."""
+        """Attributes that other programs understand."""
         if kind == Kind.COLLECTIVE:
             return self._collective_attributes(row)
         if kind == Kind.SEND:
@@ -238,7 +238,7 @@ class _Writer:
         return 0 if math.isnan(size) else round(size)
 
     def _own_attributes(self, row: int, place: int, kind: Kind, label: Label) -> dict[str, Value]:
-        """Our own attributes, without those that follow from the rest of the node."""
+        """Attributes of foretrace's own, without those that follow from the rest of the node."""
         ops, size, flop = self.ops, float(self.ops.bytes[row]), float(self.ops.flop[row])
         wanted: dict[str, tuple[Value, bool]] = {
             names.KIND: (kind.name.lower(), kind not in (*TYPE, Kind.COMPUTE, Kind.HOST)),
@@ -260,5 +260,5 @@ class _Writer:
 
     @staticmethod
     def _is_fraction(value: float) -> bool:
-        """Whether a number is finite and no integer."""
+        """True if a number is finite and not an integer."""
         return math.isfinite(value) and not value.is_integer()

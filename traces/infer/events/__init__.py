@@ -1,1 +1,1 @@
-"""Events of one rank, as recorded: lanes, calls, kernels, steps."""
+"""Recorded events of one rank: lanes (threads and streams), calls, kernels, steps."""

@@ -1,4 +1,4 @@
-"""Call trees of host threads: which event ran inside which."""
+"""Call trees of host threads: the event inside which each event ran."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from ...column_table import Ints
 
 
 class CallTree(NamedTuple):
-    """Events of host threads as a forest; a parent stands before its children.
+    """Events of host threads as a forest; a parent comes before its children.
 
     Parameters
     ----------
-    row : (n,) row of the event in the trace, by thread, start, and outermost first
-    lane : (n,) host thread
-    start, end : (n,) ticks; a child that ends after its parent is cut there
-    parent : (n,) position of the event around it; -1 for none
-    depth : (n,) 0 for the outermost
+    row : row of the event in the trace, shape (n,); sorted by thread and start, outermost first
+    lane : host thread of the event, shape (n,)
+    start, end : times in ticks, shape (n,); a child that ends after its parent is cut to the
+        parent's end
+    parent : index of the enclosing event, shape (n,); -1 if there is none
+    depth : nesting depth, shape (n,); 0 for the outermost event
     """
 
     row: Ints
@@ -32,18 +33,18 @@ class CallTree(NamedTuple):
     depth: Ints
 
     def self_ticks(self) -> Ints:
-        """(n,) Ticks of each event in which none of its children ran."""
+        """Self time of each event in ticks, shape (n,): the time not spent in its children."""
         lasts = self.end - self.start
         inner = self.parent >= 0
         children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
         return lasts - children.astype(np.int64)
 
     def is_mostly_self_time(self) -> NDArray[np.bool_]:
-        """(n,) Whether more than half of an event's time was not its children's."""
+        """True where more than half of an event's time is self time, shape (n,)."""
         return np.asarray(2 * self.self_ticks() > self.end - self.start)
 
     def positions_by_depth(self) -> Iterator[Ints]:
-        """Positions of the events of depth 1, then those of depth 2, and so on."""
+        """Yield the indices of the events of depth 1, then those of depth 2, and so on."""
         order = np.argsort(self.depth, kind="stable")
         bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
         for low, high in pairwise(bounds.tolist()):
@@ -51,7 +52,7 @@ class CallTree(NamedTuple):
 
 
 def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
-    """Find which event ran inside which, from when each began and ended.
+    """Build the call tree of events from their lanes, starts and ends.
 
     Examples
     --------
@@ -69,7 +70,10 @@ def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
 def _nest_events(
     lanes: list[int], starts: list[int], ends: list[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """End, parent and depth of each event; events come by lane and start, outermost first."""
+    """End, parent and depth of each event.
+
+    Events must be sorted by lane and start, outermost first.
+    """
     parents, depths, clipped = [-1] * len(ends), [0] * len(ends), [*ends]
     current = around = -1
     for i, (lane, start) in enumerate(zip(lanes, starts, strict=True)):

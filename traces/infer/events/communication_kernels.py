@@ -1,4 +1,4 @@
-"""Names of the kernels by which communication libraries exchange data between GPUs."""
+"""Names of the kernels that communication libraries use to exchange data between GPUs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _KNOWN = re.compile("|".join(LIBRARIES), re.IGNORECASE)
 
 
 def is_communication(kernel: str, more: Iterable[str] = ()) -> bool:
-    """Whether a GPU kernel exchanges data with other GPUs, by its name.
+    """True if a GPU kernel exchanges data with other GPUs, judged by its name.
 
     Parameters
     ----------
-    more : patterns (``my_kernel*``) of further ones
+    more : patterns of further kernel names, such as ``my_kernel*``
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""CPU segments: each host thread's time, cut at launches, waits and ends of operators.
+"""CPU segments: the time of each host thread, cut at launches, waits and ends of operators.
 
-The innermost operator that did most of its work itself (more than half of its time was not its
-children's) stands for them.  Where it does the computing (no GPU in the rank) it is a segment of
-its own; where it only dispatches, consecutive operators are one segment up to the next cut.  Time
-in which nothing was recorded is a gap.
+A segment is named after the innermost operator whose time is mostly self time. On a rank without a
+GPU such an operator is a segment of its own, because it computes. On a rank with a GPU it only
+dispatches, so consecutive operators form one segment up to the next cut. Time without recorded
+events is a gap.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ NO_EVENT = -1
 
 
 class CutPoints(NamedTuple):
-    """Instants (ticks) at which a thread's time is cut, so that an op can wait for it there."""
+    """Instants at which a thread's time is cut, in ticks, so that an op can wait for it there."""
 
     lane: Ints
     time: Ints
 
 
 class WaitSpans(NamedTuple):
-    """Spans (ticks) in which a thread only waited; `until` is when what it waited for ended."""
+    """Time spans in which a thread only waited, in ticks.
+
+    `until` is the end of what it waited for.
+    """
 
     lane: Ints
     start: Ints
@@ -36,14 +39,15 @@ class WaitSpans(NamedTuple):
 
 
 class CpuSegments(NamedTuple):
-    """Consecutive segments of every host thread, by thread and start.
+    """Consecutive segments of every host thread, sorted by thread and start.
 
     Parameters
     ----------
-    lane : (n,) host thread
-    start, end : (n,) ticks
-    event : (n,) row of the event that took most of its time; -1 in a gap
-    wait : (n,) number of the wait that ends here, in a segment of no duration; else -1
+    lane : host thread, shape (n,)
+    start, end : times in ticks, shape (n,)
+    event : row of the event that took most of the segment's time, shape (n,); -1 in a gap
+    wait : number of the wait that ends here, in a segment of zero duration, shape (n,); otherwise
+        -1
     """
 
     lane: Ints
@@ -53,7 +57,10 @@ class CpuSegments(NamedTuple):
     wait: Ints
 
     def last_segment_before(self, cuts: CutPoints) -> Ints:
-        """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
+        """Index of the last segment that ended at or before each cut point, shape (cuts,).
+
+        -1 if none did.
+        """
         if not len(self.lane):
             return np.full(len(cuts.lane), -1, np.int64)
         ends, instants = lane_time_keys(self.lane, self.end, cuts.lane, cuts.time)
@@ -63,7 +70,7 @@ class CpuSegments(NamedTuple):
 
 
 def lane_time_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
-    """(lane, time) of two tables, each pair as one number that keeps their order."""
+    """Encode the (lane, time) pairs of two tables as single integers in the same order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
     return lane * span + (time - low), other * span + (when - low)
@@ -72,12 +79,15 @@ def lane_time_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Int
 def segment_naming_tree(
     tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
 ) -> CallTree:
-    """Call tree of only the events that name a CPU segment; others merge into those around them.
+    """Call tree of only those events that can name a CPU segment.
+
+    Other events merge into their parents.
 
     Parameters
     ----------
-    operator : (n,) may stand for what ran inside it, where most of its time was its own
-    call : (n,) of the GPU's runtime: always kept, because it launches or waits
+    operator : True where an event may name a segment if most of its time is self time, shape (n,)
+    call : True for calls of the GPU runtime, shape (n,); these are always kept, because they launch
+        or wait
     """
     stands = operator & tree.is_mostly_self_time()
     above = np.full(len(stands), -1, np.int64)
@@ -94,7 +104,7 @@ def segment_naming_tree(
 
 
 class _SegmentBorders(NamedTuple):
-    """Instants at which what runs on a thread may change, by thread and time."""
+    """Instants at which the current event of a thread may change, sorted by thread and time."""
 
     lane: Ints
     time: Ints
@@ -107,7 +117,7 @@ _SAME = -2  # what runs stays what it was
 
 
 def _segment_borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _SegmentBorders:
-    """Starts and ends of calls, waits and cut points, in the order of time on each lane."""
+    """Starts and ends of calls, waits and cut points, sorted by time on each lane."""
     n, m, w = len(tree.row), len(cuts.lane), len(waits.lane)
     lane = np.concatenate([tree.lane, tree.lane, cuts.lane, waits.lane, waits.lane])
     time = np.concatenate([tree.start, tree.end, cuts.time, waits.start, waits.until])
@@ -132,12 +142,12 @@ def _segment_borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _Segm
 def cpu_segments(
     tree: CallTree, cuts: CutPoints, waits: WaitSpans, alone: NDArray[np.bool_]
 ) -> CpuSegments:
-    """Cut every host thread's time into segments.
+    """Cut the time of every host thread into segments.
 
     Parameters
     ----------
-    tree : :func:`segment_naming_tree` events
-    alone : (n,) whether an event is a segment of its own, never merged with its neighbours
+    tree : call tree of the events that can name a segment, see :func:`segment_naming_tree`
+    alone : True where an event is a segment of its own, never merged with neighbours, shape (n,)
     """
     b = _segment_borders(tree, cuts, waits)
     here = np.flatnonzero(
@@ -163,7 +173,7 @@ def cpu_segments(
 
 
 def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
-    """Position of the longest spell of each segment; `first` is where each segment begins."""
+    """Index of the longest part of each segment; `first` is the index where each segment begins."""
     if not len(lasts):
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
@@ -173,7 +183,7 @@ def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
 
 
 def _add_wait_segments(segments: CpuSegments, waits: WaitSpans) -> CpuSegments:
-    """Add a segment of no duration where each wait ends."""
+    """Add a segment of zero duration at the end of each wait."""
     w = len(waits.lane)
     lane = np.concatenate([segments.lane, waits.lane])
     start = np.concatenate([segments.start, waits.until])

@@ -1,4 +1,4 @@
-"""Operands of recorded operators: shapes and element types, read from the profiler's texts."""
+"""Operands of recorded operators: shapes and element types, parsed from the profiler's texts."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ OPAQUE = {"1": "uint8", "2": "int16", "4": "int32", "8": "int64", "16": "complex
 
 @lru_cache(maxsize=1 << 16)
 def parse_operands(shapes: str, dtypes: str, element: str = "") -> tuple[Operand, ...]:
-    """Tensors among the inputs of an operator, in call order.
+    """Tensor operands of an operator, in call order, parsed from the profiler's texts.
 
     Parameters
     ----------
-    shapes, dtypes : as the profiler writes them, JSON
-    element : type of the tensors of lists, which profilers do not write (``trace capture --meta``
-        does, in brackets); "" leaves lists out.  A list is one operand, as long as all its tensors
-        together.
+    shapes, dtypes : texts as the profiler writes them, JSON
+    element : element type of tensors in lists, which profilers do not write (``trace capture
+        --meta`` does, in brackets); "" leaves lists out. A list is one operand of the total size of
+        its tensors.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def parse_operands(shapes: str, dtypes: str, element: str = "") -> tuple[Operand
 
 
 def _parse_operand(shape: Any, text: str, element: str) -> tuple[Operand, ...]:
-    """The tensor, or the list of tensors, of one input; empty for what is neither."""
+    """Operand of one input, a tensor or a list of tensors; empty for other inputs."""
     if text.startswith(LIST):
         element = DTYPES.get(text.removeprefix(LIST).strip("[]").lower(), element)
         told = isinstance(shape, list) and bool(shape) and all(map(_is_shape, shape))
@@ -70,7 +70,9 @@ def _parse_operand(shape: Any, text: str, element: str) -> tuple[Operand, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def kernel_element_type(kernel: str) -> str:
-    """Element type that a kernel's name tells, the first of its template; "" where it tells none.
+    """Element type in a kernel's name, the first one of its template arguments.
+
+    "" if there is none.
 
     >>> kernel_element_type("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>(float*)")
     'fp32'
@@ -87,7 +89,7 @@ def kernel_element_type(kernel: str) -> str:
 
 
 def _parse_json_list(text: str) -> list[Any]:
-    """A JSON list; empty where the text is none."""
+    """Parse a JSON list; empty if the text is not a list."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError:

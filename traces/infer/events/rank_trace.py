@@ -1,4 +1,4 @@
-"""One rank's events, each with the lane that it is on: a host thread or a GPU stream."""
+"""Events of one rank, each assigned to a lane: a host thread or a GPU stream."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BACKWARD = re.compile(r"autograd::engine::")
 
 
 class RankTrace:
-    """The recorded events of one rank, as columns.
+    """Recorded events of one rank, as columns.
 
-    A lane is the number of a thread or stream within its rank: host threads from 0 (the main one:
-    that steps first, or does most that is not autograd's), then GPU streams and the threads of a
-    communication library.
+    A lane is the number of a thread or stream within its rank. Host threads come first, then GPU
+    streams and the threads of a communication library. Lane 0 is the main thread: the one that
+    marks steps, or that does most work other than autograd's.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class RankTrace:
         self.table = table
 
     def name_matches(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
-        """(n,) Whether the name of each event matches from its start."""
+        """True where the name of an event matches the pattern from its start, shape (n,)."""
         matches = np.array([bool(pattern.match(s)) for s in self.trace.strings], np.bool_)
         return np.asarray(matches[self.name])
 
@@ -54,13 +54,13 @@ class RankTrace:
         return self.trace.strings[int(self.name[row])]
 
     def of_rank(self, rank: int) -> RankTrace:
-        """The same events, as if another rank had recorded them."""
+        """Copy of the events, as if another rank had recorded them."""
         other = copy(self)
         other.rank = rank
         return other
 
     def with_texts_of(self, trace: RecordedEvents) -> RankTrace:
-        """The same events, their names and operands as another trace has them."""
+        """Copy of the events with the names and operands that they have in another trace."""
         other = copy(self)
         other.trace, other.table = trace, trace.events.take(self.rows)
         other.name = other.table["name"]
@@ -68,22 +68,22 @@ class RankTrace:
 
     @cached_property
     def is_gloo_collective(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event is a collective that gloo runs on a thread of its own."""
+        """True where an event is a collective that gloo runs on its own thread, shape (n,)."""
         return np.asarray((self.kind == Event.ANNOTATION) & self.name_matches(GLOO))
 
     @cached_property
     def is_host_work(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event is work of a host thread; marks of steps are not."""
+        """True where an event is work of a host thread, shape (n,); marks of steps are not work."""
         return np.isin(self.kind, ON_HOST) & ~self.is_gloo_collective & ~self.is_step_mark
 
     @cached_property
     def is_gpu_work(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event is work on a GPU stream."""
+        """True where an event is work on a GPU stream, shape (n,)."""
         return np.isin(self.kind, ON_GPU)
 
     @cached_property
     def is_communication_kernel(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event is a kernel that exchanges data with other GPUs."""
+        """True where an event is a kernel that exchanges data with other GPUs, shape (n,)."""
         kernels = np.flatnonzero(self.kind == Event.KERNEL)
         names, number = np.unique(self.name[kernels], return_inverse=True)
         texts = (self.trace.strings[name] for name in names.tolist())
@@ -94,18 +94,18 @@ class RankTrace:
 
     @cached_property
     def is_step_mark(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event marks a step."""
+        """True where an event marks a step, shape (n,)."""
         return np.isin(self.kind, ON_HOST) & self.name_matches(STEP)
 
     @cached_property
     def is_autograd_operator(self) -> NDArray[np.bool_]:
-        """(n,) Whether each event is an operator that autograd's engine runs."""
+        """True where an event is an operator that autograd's engine runs, shape (n,)."""
         backward = self.name_matches(BACKWARD) | (self.table["forward"] >= 0)
         return np.asarray((self.kind == Event.OP) & backward)
 
     @cached_property
     def lane_of_event(self) -> NDArray[np.int64]:
-        """(n,) Lane of every event that is work; -1 of the rest."""
+        """Lane of each event that is work, shape (n,); -1 for other events."""
         lane_of_track = np.full(len(self.trace.tracks), -1, np.int64)
         for number, track in enumerate(self.track_of_lane):
             lane_of_track[track] = number
@@ -114,7 +114,7 @@ class RankTrace:
 
     @cached_property
     def track_of_lane(self) -> list[int]:
-        """Track (row of the trace's tracks) of every lane."""
+        """Track of each lane, as a row of the trace's table of tracks."""
         hosts = _tracks_by_event_count(self.track[self.is_host_work])
         engines = set(self.track[(self.kind == Event.OP) & self.name_matches(BACKWARD)].tolist())
         stepping = self.track[np.flatnonzero(self.is_step_mark)[:1]].tolist()
@@ -129,22 +129,22 @@ class RankTrace:
 
     @cached_property
     def host_lane_count(self) -> int:
-        """Number of lanes that are host threads, those of a communication library not counted."""
+        """Number of lanes that are host threads, without threads of a communication library."""
         return int(self.lane_of_event[self.is_host_work].max(initial=-1)) + 1
 
     @property
     def has_gpu(self) -> bool:
-        """Whether anything ran on a GPU."""
+        """True if anything ran on a GPU."""
         return bool(self.is_gpu_work.any())
 
 
 def _tracks_by_event_count(values: NDArray[Any]) -> list[int]:
-    """Distinct tracks, the one with the most events first."""
+    """Distinct tracks, sorted by number of events, largest first."""
     tracks, count = np.unique(values, return_counts=True)
     return [int(t) for t in tracks[np.argsort(-count, kind="stable")]]
 
 
 def rows_by_lane_and_start(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
-    """Rows where `mask` is true, ascending by lane, then by start."""
+    """Rows where `mask` is true, sorted by lane, then by start."""
     rows = np.flatnonzero(mask)
     return rows[np.lexsort((events.end[rows], events.start[rows], events.lane_of_event[rows]))]

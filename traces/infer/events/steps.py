@@ -1,7 +1,8 @@
-"""Steps of a rank: when each began and ended.
+"""Training steps of a rank: start and end of each.
 
-A step lasts from its mark (``ProfilerStep#k``) to the next step's, the last to its own end; what
-lies before the first and after the last is left out.  A trace without marks is one step.
+A step lasts from its mark (``ProfilerStep#k``) to the next mark; the last one to the end of its own
+mark. Events before the first and after the last step belong to none. A trace without marks is one
+step.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from .rank_trace import STEP, RankTrace
 
 
 class Steps(NamedTuple):
-    """Steps of a rank, ascending.
+    """Steps of a rank, in ascending order.
 
     Parameters
     ----------
-    number : as recorded; 0 where steps were not marked
-    start, end : (k,) ticks
-    recorded : (k,) ticks; duration of each step's mark
-    marked : whether the trace says where steps begin
+    number : recorded step numbers; 0 if steps were not marked
+    start, end : times in ticks, shape (k,)
+    recorded : duration of each step's mark in ticks, shape (k,)
+    marked : True if the trace marks where steps begin
     """
 
     number: tuple[int, ...]
@@ -36,18 +37,18 @@ class Steps(NamedTuple):
     marked: bool = True
 
     def position_at(self, time: Ints) -> Ints:
-        """(n,) Position of the step at each instant (ticks); -1 outside of all steps."""
+        """Index of the step at each time (ticks), shape (n,); -1 outside of all steps."""
         at = np.searchsorted(self.start, time, side="right") - 1
         inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])
         return np.where(inside, at, -1)
 
     def select(self, numbers: Iterable[int] | None, place: str) -> Steps:
-        """The steps with these numbers; all of them for None.
+        """Steps with the given numbers; all steps if None.
 
         Raises
         ------
         TraceError
-            A number that is not recorded.
+            A step with that number is not recorded.
         """
         if numbers is None:
             return self
@@ -80,10 +81,10 @@ def find_steps(events: RankTrace) -> Steps:
 
 
 def alternation_length(events: RankTrace, found: Steps) -> int:
-    """Number of steps after which a rank does the same again: 2 where two optimizers alternate.
+    """Number of steps after which a rank repeats its work: 2 if two optimizers alternate.
 
-    Told by the number of operators and of GPU work in each step; 1 where every step does the same,
-    where nothing repeats itself, and where less than two whole turns were recorded.
+    It is inferred from the numbers of operators and of GPU work in each step. It is 1 if all steps
+    are alike, if no pattern repeats, or if fewer than two complete cycles were recorded.
     """
     number = len(found.number)
     done = [

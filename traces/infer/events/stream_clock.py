@@ -1,7 +1,7 @@
-"""Times on GPU streams that a recording's own clock cannot explain: no time at all, or an overlap.
+"""Times on GPU streams that the clock of the recording cannot explain: zero durations and overlaps.
 
-A stream does one thing after another, and nothing on a GPU takes no time.  A clock of whole
-microseconds hides short kernels and makes neighbours overlap a little; a finer one does not.
+A stream executes one op after another, and no work on a GPU takes zero time. A clock of whole
+microseconds can hide short kernels and make neighbours overlap slightly; a finer clock cannot.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ CURE = "accept that each lasts from the end of the one before it (serialise: tru
 
 
 def refuse_unexplained_times(events: RankTrace, overlapping: bool = False) -> None:
-    """Refuse work on GPU streams that the clock of the recording cannot explain.
+    """Refuse a trace whose times on GPU streams its clock cannot explain.
 
     Parameters
     ----------
-    overlapping : whether work of a stream may overlap
+    overlapping : True if work of a stream may overlap
 
     Raises
     ------
     TraceError
-        Work takes no time, or overlaps with what its stream did before.
+        Work has zero duration, or overlaps with earlier work of its stream.
     """
     place = events.process.file or f"rank {events.rank}"
     if told := unexplained_times(events, overlapping):
@@ -40,7 +40,10 @@ def refuse_unexplained_times(events: RankTrace, overlapping: bool = False) -> No
 
 
 def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
-    """What the clock of a recording cannot explain, and what to do; "" where there is nothing."""
+    """Message about times that the recording's clock cannot explain, with advice.
+
+    "" if all is well.
+    """
     row = rows_by_lane_and_start(events, events.is_gpu_work)
     if not len(row) or not events.trace.timed:
         return ""
@@ -78,7 +81,7 @@ def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
 
 
 def clock_grain(start: Ints, took: Ints) -> int:
-    """Ticks of which all starts and durations are whole multiples: no finer than its clock.
+    """Largest number of ticks that divides all starts and durations: the resolution of the clock.
 
     >>> clock_grain(np.array([1000, 3000, 8000]), np.array([1000, 0, 2000]))
     1000
@@ -87,11 +90,11 @@ def clock_grain(start: Ints, took: Ints) -> int:
 
 
 def overlaps(lane: Ints, start: Ints, end: Ints) -> Ints:
-    """(n,) Ticks by which each begins before all before it on its lane have ended.
+    """Ticks by which each event starts before the end of all earlier ones on its lane, shape (n,).
 
     Parameters
     ----------
-    lane, start, end : (n,) ascending by lane, then by start
+    lane, start, end : columns of shape (n,), sorted by lane, then by start
 
     Examples
     --------

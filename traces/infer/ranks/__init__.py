@@ -1,1 +1,1 @@
-"""One rank: its launches, waits and collectives, assembled to a graph."""
+"""Graph of one rank, assembled from its launches, waits and collectives."""

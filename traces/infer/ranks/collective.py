@@ -42,19 +42,19 @@ SYNCHRONISING = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "ba
 
 
 class RecordedCollective(NamedTuple):
-    """A collective as one of its members recorded it.
+    """Collective as recorded by one of its members.
 
     Parameters
     ----------
-    work : number of the launched work, or of the op made of it
+    work : index of the launched work, or of the op made from it
     name : all-reduce, all-gather, …
-    dtype : element type; "" where not recorded
-    size : elements of the larger of this rank's two buffers; 0 where not recorded
-    group : ranks, ascending; () where not recorded
-    channel : name of the process group; "" where not recorded
-    in_flight : whether it was launched before the first step; it is matched with no other rank's
-    sent, received : elements of its input and its output; -1 where not recorded
-    sent_splits : rows of the input that go to each rank of the group; () where not recorded
+    dtype : element type; "" if not recorded
+    size : elements of the larger of this rank's two buffers; 0 if not recorded
+    group : ranks of the process group, ascending; () if not recorded
+    channel : name of the process group; "" if not recorded
+    in_flight : True if it was launched before the first step; it is then not matched across ranks
+    sent, received : elements of its input and its output; -1 if not recorded
+    sent_splits : rows of the input sent to each rank of the group; () if not recorded
     """
 
     work: int
@@ -70,23 +70,23 @@ class RecordedCollective(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """Signature (``docs/signatures.md``); without an operand where the size is not recorded."""
+        """Signature (``docs/signatures.md``); without an operand if the size is not recorded."""
         operand = (Operand(self.dtype, (self.size,)),) if self.dtype and self.size else ()
         return str(Signature("collective", self.name, operand))
 
     @property
     def bytes(self) -> float:
-        """Size of the larger buffer; NaN where not recorded."""
+        """Size of the larger buffer in B; NaN if not recorded."""
         return float(WIDTH[self.dtype] * self.size) if self.dtype and self.size else np.nan
 
 
 def is_collective(events: RankTrace, work: Launches) -> NDArray[np.bool_]:
-    """(work,) Whether each is a collective."""
+    """True where launched work is a collective, shape (work,)."""
     return events.is_communication_kernel[work.row] | events.is_gloo_collective[work.row]
 
 
 def collective_name(text: str) -> str:
-    """Name of a collective in a library's kernel or range name; "" for none.
+    """Name of a collective, from the name of a library's kernel or range; "" if it is none.
 
     >>> collective_name("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
     'all-reduce'
@@ -114,7 +114,7 @@ def recorded_collectives(
 
 
 def _enclosing_rows(work: Launches, tree: CallTree, position: dict[int, int], k: int) -> list[int]:
-    """Rows of the work itself, its call, and the events around the call, innermost first."""
+    """Rows of launched work, its launching call, and the events around it, innermost first."""
     rows = [int(work.row[k])]
     at = position.get(int(work.call[k]), -1)
     while at >= 0:
@@ -126,7 +126,7 @@ def _enclosing_rows(work: Launches, tree: CallTree, position: dict[int, int], k:
 def _describe_collective(
     events: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
 ) -> RecordedCollective:
-    """The collective that work `k` is, from the events around it and the profiler's table."""
+    """Collective that launched work `k` is, from the events around it and the profiler's table."""
     entry = next((table[g] for r in around if (g := int(events.rows[r])) in table), -1)
     named = [r for r in around if ANNOTATED.match(events.text(r))]
     name = collective_name(events.text(named[0] if named else around[0])) or "all-to-all"
@@ -149,7 +149,7 @@ def _describe_collective(
 
 
 def _largest_input_dtype(events: RankTrace, row: int) -> str:
-    """Element type of the largest input of an event; "" where not recorded."""
+    """Element type of the largest input of an event; "" if not recorded."""
     shapes, dtypes = (int(events.table[c][row]) for c in ("shapes", "dtypes"))
     if shapes < 0 or dtypes < 0:
         return ""
@@ -161,7 +161,7 @@ def _largest_input_dtype(events: RankTrace, row: int) -> str:
 def _exchanged_elements(
     events: RankTrace, entry: int, around: list[int]
 ) -> tuple[int, int, tuple[int, ...]]:
-    """Elements that an all-to-all sends and receives, and its splits; -1 where not recorded."""
+    """Elements that an all-to-all sends and receives, and its splits; -1 if not recorded."""
     table, texts = events.trace.collectives, (*events.trace.strings, "")
     if entry >= 0:
         splits = _read_splits(events, texts[int(table["sent_splits"][entry])])
@@ -180,7 +180,7 @@ def _exchanged_elements(
 
 
 def _read_splits(events: RankTrace, text: str) -> tuple[int, ...]:
-    """Numbers of a list of splits; () for none, and where some were left out."""
+    """Parse a list of splits; () if there is none, or if the profiler truncated it."""
     if LEFT_OUT in text:
         return ()
     try:
@@ -195,7 +195,7 @@ def _read_splits(events: RankTrace, text: str) -> tuple[int, ...]:
 def _read_profiler_row(
     events: RankTrace, i: int, dtype: str, size: int
 ) -> tuple[str, int, tuple[int, ...], str]:
-    """dtype, size, group and channel that the profiler wrote into row `i` of its table."""
+    """Element type, size, group and channel of a collective, from row `i` of its table."""
     table, texts = events.trace.collectives, (*events.trace.strings, "")
     dtype = DTYPES.get(texts[int(table["dtype"][i])].lower(), dtype)
     size = max(int(table["sent"][i]), int(table["received"][i])) or size

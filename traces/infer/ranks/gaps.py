@@ -1,4 +1,4 @@
-"""Delays and gaps before ops that began later than they were ready; returns of collectives."""
+"""Delays and gaps before ops that began later than they were ready, and returns of collectives."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LONG = 1e-4  # s: shorter gaps are delays of a launch
 
 
 def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGraph:
-    """Put a delay, a gap or both before launched work that began later than it was ready.
+    """Insert a delay, a gap or both before launched work that began later than it was ready.
 
-    What launching usually takes is a delay; the rest nothing explains, and is a gap.
+    A delay is the usual launch time. A gap is the remaining time, which nothing explains.
 
     Parameters
     ----------
-    launched : number of the first op that is launched work; those before it get none
-    launch : (n - launched,) ticks that starting each usually takes
-    lag : ticks between two pieces of work on one stream (median)
+    launched : index of the first op that is launched work; earlier ops get no gaps
+    launch : usual launch time of each launched op in ticks, shape (n - launched,)
+    lag : median ticks between consecutive work on one stream
     """
     ready = graph.release.copy()
     np.maximum.at(ready, graph.target, graph.end[graph.source])
@@ -36,7 +36,7 @@ def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGra
 
 
 def _insert_gaps_and_delays(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
-    """Ops with what stands before each: its gap, then its delay, ticks; 0 for none."""
+    """Insert a gap, then a delay, before each op; times in ticks, 0 inserts nothing."""
     n = len(graph.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
     delay_op, gap_op = np.full(n, -1), np.full(n, -1)
@@ -68,13 +68,14 @@ def _insert_gaps_and_delays(graph: RankGraph, ready: Ints, delay: Ints, gap: Int
 
 
 def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankGraph:
-    """Take the gaps before some work for time of its GPU, which is as much slower or quicker.
+    """Turn the gaps before some GPU work into GPU time, which scales with the GPU's speed.
 
     Parameters
     ----------
-    work : numbers of that work; -1 is passed over
-    earlier : whether the GPU did what was launched before the recording; such gaps are long, and in
-        no step.  A stream that was told to wait can only wait for work of the GPU.
+    work : op numbers of that work; -1 is ignored
+    earlier : True if the GPU was still executing work launched before the recording. Such gaps are
+        long and belong to no step. A stream that waits for another stream can only wait for GPU
+        work.
     """
     late = np.zeros(len(graph.kind), np.bool_)
     late[work[work >= 0]] = True
@@ -90,14 +91,14 @@ def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = Fals
 
 
 def add_collective_returns(graph: RankGraph, work: Ints) -> RankGraph:
-    """Put a return between a collective on a library's own thread and the ops that wait for it.
+    """Insert a return op after each collective on a library's thread, before ops that wait for it.
 
-    It takes no time here; once the other members are known, it takes how much later this rank's
-    thread returned than the first of them.
+    Its duration is 0 here. Once the other members are known, it is the time by which this rank's
+    thread returned later than the first member.
 
     Parameters
     ----------
-    work : numbers of those collectives; -1 is passed over
+    work : op numbers of those collectives; -1 is ignored
     """
     n = len(graph.start)
     work = np.unique(work[work >= 0])

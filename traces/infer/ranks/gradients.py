@@ -1,4 +1,4 @@
-"""Gradients of a recorded training step: when each was there, and how large it is."""
+"""Gradients of a recorded training step: when each was complete, and its size."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GRADIENT = "torch::autograd::AccumulateGrad"
 
 @dataclass(frozen=True)
 class Gradients:
-    """Gradients of the recorded steps, in the order in which they were finished.
+    """Gradients of the recorded steps, in the order in which they were completed.
 
     Parameters
     ----------
-    time : (n,) s from the start of the first step
-    bytes : (n,)
-    step : (n,) position of the step
-    row : (n,) of the mark among the trace's events
+    time : completion time in s from the start of the first step, shape (n,)
+    bytes : size in B, shape (n,)
+    step : index of the step, shape (n,)
+    row : row of the event that marks the completion, shape (n,)
     """
 
     time: NDArray[np.float64]
@@ -39,12 +39,12 @@ class Gradients:
 def gradients(
     trace: RecordedEvents, stretch: float = 1.0, sizes: Mapping[int, Bytes] | None = None
 ) -> Gradients:
-    """Find when the backward pass finished each gradient, and its size.
+    """Find when the backward pass completed each gradient, and the gradient's size.
 
     Parameters
     ----------
-    stretch : factor by which recorded times are multiplied
-    sizes : of gradients that are of another size than recorded, by their rows
+    stretch : factor that recorded times are multiplied by
+    sizes : size in B of each gradient whose size differs from the recorded one, by row of its mark
 
     Raises
     ------
@@ -78,6 +78,6 @@ def gradients(
 
 
 def _first_operand_bytes(shapes: str, dtypes: str) -> float:
-    """Size of an operator's first tensor; 0 where it was not recorded."""
+    """Size of an operator's first tensor in B; 0 if not recorded."""
     tensors = parse_operands(shapes, dtypes)
     return float(tensors[0].bytes) if tensors else 0.0

@@ -1,4 +1,4 @@
-"""Provenance of a rank's events: module, line of the user's code, launching operator."""
+"""Origin of a rank's events: module, line of user code, and launching operator."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ LIBRARY = re.compile(r"(.*/)?(torch|importlib|contextlib|threading)[./]|<|nn\.Mo
 
 
 class OpProvenance(NamedTuple):
-    """Columns over the events of a rank; -1 for none.
+    """Origin of each event of a rank, as columns; -1 if unknown.
 
     Parameters
     ----------
-    module, source : (events,) text numbers: innermost module, innermost line of the user's code
-    operator : (events,) row of the operator around an event, or that launched this GPU work
-    sole : (events,) 1 where that operator launched nothing else
-    outer : (events,) row of the operator around an operator
+    module, source : index of the text of the innermost module, and of the innermost line of user
+        code, shape (events,)
+    operator : row of the operator around an event, or that launched this GPU work, shape (events,)
+    sole : 1 where that operator launched nothing else, shape (events,)
+    outer : row of the operator around an operator, shape (events,)
     """
 
     module: Ints
@@ -36,7 +37,7 @@ class OpProvenance(NamedTuple):
 
 
 def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
-    """Find the module, source line and operator of every event of a rank."""
+    """Find the module, line of user code and operator of every event of a rank."""
     n = len(events.rows)
     python = events.kind[tree.row] == Event.PYTHON
     text = events.name[tree.row]
@@ -60,7 +61,7 @@ def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProven
 
 
 def _inherit_from_ancestors(tree: CallTree, values: Ints) -> Ints:
-    """Each event's value; where it is -1, that of the innermost event around it that has one."""
+    """Fill missing values (-1) with the value of the innermost enclosing event that has one."""
     inherited = values.astype(np.int64)
     if not (inherited >= 0).any():
         return inherited
@@ -71,7 +72,7 @@ def _inherit_from_ancestors(tree: CallTree, values: Ints) -> Ints:
 
 
 def _assign_to_work(provenance: OpProvenance, work: Launches) -> None:
-    """Give launched work the operator, module and source line of the call that launched it."""
+    """Give launched work the operator, module and line of user code of its launching call."""
     k = np.flatnonzero(work.call >= 0)
     row, call = work.row[k], work.call[k]
     operator = provenance.operator[call]

@@ -1,4 +1,4 @@
-"""One rank's launches, waits and CPU segments: what is read out of its events, before any op."""
+"""Analysis of one rank's events: launches, waits and CPU segments, before ops are made of them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class RankAnalysis(NamedTuple):
 
     Parameters
     ----------
-    tree : all events of host threads, by what ran inside what
+    tree : call tree of all events of host threads
     work : GPU work and gloo's collectives, with the calls that launched them
-    segments : what each host thread did from instant to instant, cut where another op may wait
-    computing : (events,) whether each is an operator that computes on the host itself
-    unknown : waits of host threads whose cause is not known
+    segments : activity of each host thread over time, cut where another op may wait
+    computing : True where an event is an operator that computes on the host itself, shape (events,)
+    unknown : waits of host threads whose cause is unknown
     idle : calls in which host threads waited or polled
     """
 
@@ -97,7 +97,7 @@ def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
 
 
 def _without_thread_waits(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
-    """Idle calls but those in which a wait for another thread was found already."""
+    """Idle calls without those that are already known to wait for another thread."""
     if not len(idle.lane) or not len(waits.lane):
         return idle
     inside = (
@@ -111,7 +111,7 @@ def _without_thread_waits(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
 def _add_unknown_synchronisations(
     events: RankTrace, unknown: IdleCalls, host: HostWaits
 ) -> IdleCalls:
-    """Waits of unknown cause, those of synchronisations among them."""
+    """Waits of unknown cause, including synchronisation calls."""
     row, none = host.unknown, np.full(len(host.unknown), -1)
     end = events.end[row]
     calls = IdleCalls(
@@ -121,7 +121,7 @@ def _add_unknown_synchronisations(
 
 
 def _add_idle_host_waits(host: HostWaits, idle: IdleCalls) -> HostWaits:
-    """Waits for launched work, those in idle calls among them."""
+    """Waits for launched work, including those in idle calls."""
     idle = idle.take(idle.work >= 0)
     spans = (idle.lane, idle.start, idle.until)
     return host._replace(
@@ -134,7 +134,7 @@ def _add_idle_host_waits(host: HostWaits, idle: IdleCalls) -> HostWaits:
 
 
 def _add_idle_thread_waits(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits:
-    """Waits for other threads, those in idle calls among them."""
+    """Waits for other threads, including those in idle calls."""
     idle = idle.take(idle.thread >= 0)
     spans = (idle.lane, idle.start, idle.until)
     cuts = (idle.thread, idle.until)
@@ -145,7 +145,7 @@ def _add_idle_thread_waits(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits
 
 
 def _move_launches_after_waits(events: RankTrace, work: Launches, host: HostWaits) -> Launches:
-    """Launches, those of a call that waited for earlier work at the end of its wait."""
+    """Move launches whose call also waited for earlier work to the end of that wait."""
     until = np.full(len(events.rows), EARLIER)
     until[host.call] = host.waits.until
     own = np.zeros(len(work.row), np.bool_)
@@ -163,7 +163,7 @@ def _thread_cuts(
     steps: Steps,
     tree: CallTree,
 ) -> CutPoints:
-    """Where threads are cut: at launches, waits, ends of named ranges, ends of steps."""
+    """Cut points of threads: launches, waits, ends of named ranges, ends of steps."""
     borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
     lanes = np.repeat(np.arange(events.host_lane_count), len(borders))
     step_cuts = CutPoints(lanes, np.tile(borders, events.host_lane_count))
@@ -173,7 +173,7 @@ def _thread_cuts(
 
 
 def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
-    """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
+    """Cut points at the borders of the outermost named ranges (data loading, optimizer step)."""
     named = events.kind[tree.row] == Event.ANNOTATION
     within = np.zeros(len(named), np.bool_)
     for level in tree.positions_by_depth():
@@ -186,7 +186,7 @@ def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
 
 
 def _computing_operators(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
-    """Operators that do most of their work themselves, on a rank without a GPU."""
+    """Operators whose time is mostly self time, on a rank without a GPU; shape (events,)."""
     computing = np.zeros(len(events.rows), np.bool_)
     if events.has_gpu:
         return computing

@@ -1,4 +1,4 @@
-"""A rank's graph, assembled: kept CPU segments and launched work become ops, waits dependencies."""
+"""Assembly of a rank's graph: segments and launched work become ops, waits dependencies."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def rank_graph(events: RankTrace, steps: Steps, *, serialise: bool) -> RankGraph
 
     Parameters
     ----------
-    steps : those that are kept; events outside them are left out
-    serialise : whether launched work also waits for the work that ended last before it
+    steps : steps to keep; events outside of them are left out
+    serialise : True if launched work also waits for the work that ended last before it
     """
     return _RankAssembly(rank_analysis(events, steps), serialise).graph()
 
@@ -37,7 +37,7 @@ IN_FLIGHT, LEFT_OUT = -2, -1
 
 
 class _RankAssembly:
-    """Numbers the ops of a rank, and collects their dependencies."""
+    """Builder of a rank's graph: numbers the ops and collects their dependencies."""
 
     def __init__(self, analysis: RankAnalysis, serialise: bool):
         self.analysis, self.serialise = analysis, serialise
@@ -52,10 +52,10 @@ class _RankAssembly:
         self.edges: list[tuple[Ints, Ints]] = []
 
     def _steps_of_segments(self) -> Ints:
-        """(segments,) Position of the step of each; -1 for those left out.
+        """Index of the step of each segment, shape (segments,); -1 for segments that are left out.
 
-        The main thread is followed from mark to mark, others from their first work to the last that
-        something waits for: a thread that nothing waits for is left out.
+        The main thread is kept from mark to mark. Other threads are kept from their first work to
+        the last work that something waits for. A thread that nothing waits for is left out.
         """
         segments = self.segments
         step = self.analysis.steps.position_at(segments.start)
@@ -72,7 +72,7 @@ class _RankAssembly:
         return np.where(idle, -1, step)
 
     def _awaited_segments(self) -> Ints:
-        """Segments that work of the steps or another thread waits for."""
+        """Indices of segments that work of the steps, or another thread, waits for."""
         launched = self.work.call >= 0
         launch = self.segments.last_segment_before(self.work.thread_cuts(self.events))
         launch = launch[self.work_step[launched] != LEFT_OUT]
@@ -82,7 +82,7 @@ class _RankAssembly:
 
     @cached_property
     def _is_unknown_wait(self) -> NDArray[np.bool_]:
-        """(segments,) Whether each is a wait of unknown cause; threads are cut where those lie."""
+        """True where a segment is a wait of unknown cause, shape (segments,)."""
         unknown, segments = self.analysis.unknown, self.segments
         change = np.zeros(len(segments.lane) + 1, np.int64)
         for times, step in ((unknown.start, 1), (unknown.end, -1)):
@@ -93,10 +93,10 @@ class _RankAssembly:
         return np.asarray((np.cumsum(change)[:-1] > 0) & (segments.end > segments.start))
 
     def _steps_of_work(self) -> Ints:
-        """(work,) Position of the step in which each was launched.
+        """Index of the step in which each piece of work was launched, shape (work,).
 
-        `IN_FLIGHT` for what was launched before the first step and ended in it, `LEFT_OUT` for what
-        lies outside of all steps.
+        `IN_FLIGHT` if it was launched before the first step and ended in it; `LEFT_OUT` if it is
+        outside of all steps.
         """
         work = self.work
         step = self.analysis.steps.position_at(work.caller_free)
@@ -150,7 +150,7 @@ class _RankAssembly:
         ]
 
     def _first_work_of_streams(self) -> Ints:
-        """Work that is the first of its stream, and was told to wait for another stream."""
+        """Indices of work that is the first on its stream and follows a wait for another stream."""
         waits = self.analysis.stream_waits
         told = np.unique(np.concatenate([waits.work, waits.unresolved]))
         first: Ints = told[self.work.previous_on_lane()[told] < 0]
@@ -189,16 +189,16 @@ class _RankAssembly:
         self.edges.append((source[keep], target[keep]))
 
     def _program_order_pairs(self) -> tuple[Ints, Ints]:
-        """(source, target) of each kept segment and the kept one after it on its thread."""
+        """Dependencies (source, target) between consecutive kept segments of a thread."""
         kept = np.flatnonzero(self.segment_op >= 0)
         lane = self.segments.lane[kept]
         same = lane[1:] == lane[:-1]
         return self.segment_op[kept[:-1][same]], self.segment_op[kept[1:][same]]
 
     def _recorded_order_pairs(self) -> tuple[Ints, Ints]:
-        """(source, target) of the work that ended last before each launched work, and that work.
+        """Dependencies (source, target) of launched work on the work that ended last before it.
 
-        Work that took no time waits for that of the same instant only where it comes after it.
+        Work of zero duration waits for other work at the same instant only if it comes later.
         """
         work = self.work
         order = np.lexsort((work.start, work.end))
@@ -209,7 +209,7 @@ class _RankAssembly:
         return np.where(at >= 0, self.work_op[order[np.maximum(at, 0)]], -1), self.work_op
 
     def _events_of(self, segment: Ints) -> Ints:
-        """Event of each segment; of a wait, the call that waits or the work that is awaited."""
+        """Event of each segment; for a wait, the call that waits or the work that is awaited."""
         analysis = self.analysis
         unknown = np.full(len(analysis.thread_waits.waits.lane), NO_EVENT)
         awaited = self.work.row[analysis.network_waits.work]
@@ -233,7 +233,7 @@ class _RankAssembly:
         return np.where(collective, Kind.COLLECTIVE, kind).astype(np.uint8)
 
     def _release_times(self, start: Ints, target: Ints) -> Ints:
-        """Earliest start of ops that wait for no kept op, or whose stream was busy before them."""
+        """Earliest start of ops that wait for no kept op or follow left-out work on a stream."""
         release = np.full(len(start), NEVER)
         free = np.ones(len(start), np.bool_)
         free[target] = False
@@ -246,7 +246,7 @@ class _RankAssembly:
         return release
 
     def _launch_latencies(self) -> Ints:
-        """(work,) Ticks from where the calling thread may go on to the usual start of the work."""
+        """Ticks from the end of the launching call to the usual start, shape (work,)."""
         work = self.work
         launching = work.caller_free - np.where(
             work.call >= 0, self.events.start[work.call], work.caller_free
@@ -254,14 +254,14 @@ class _RankAssembly:
         return np.maximum(work.latency - launching, 0)
 
     def _median_queue_gap(self) -> int:
-        """Median ticks between two pieces of work on a stream that had both in its queue."""
+        """Median ticks between consecutive work on a stream that had both queued."""
         work, before = self.work, self.work.previous_on_lane()
         queued = (before >= 0) & (work.call >= 0) & (work.end[before] > work.caller_free)
         lag = (work.start - work.end[before])[queued]
         return int(np.median(lag)) if len(lag) else 0
 
     def _inference_counts(self) -> dict[str, int]:
-        """Numbers of launches and waits that were recorded, inferred, or left open; host time."""
+        """Counts of launches and waits: recorded, inferred or unresolved; and host time."""
         analysis = self.analysis
         host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.occupancy.work
         kept = self.work_step != LEFT_OUT
@@ -282,7 +282,7 @@ class _RankAssembly:
         }
 
     def _count_unawaited_threads(self) -> int:
-        """Number of threads that did something in the steps, and were left out."""
+        """Number of threads active in the steps but left out, as nothing waits for them."""
         lane, kept = self.segments.lane, self.segment_step >= 0
         busy = (self.analysis.steps.position_at(self.segments.start) >= 0) & (
             self.segments.event >= 0
@@ -290,7 +290,7 @@ class _RankAssembly:
         return len(np.setdiff1d(lane[busy], lane[kept]))
 
     def _host_ticks(self) -> dict[str, int]:
-        """Ticks of host threads, from the first to the last segment of each, by what they did."""
+        """Ticks of host threads by activity, from the first to the last segment of each thread."""
         kept = np.flatnonzero(self.segment_step >= 0)
         lane, lasts = self.segments.lane[kept], (self.segments.end - self.segments.start)[kept]
         gap = self._segment_kinds(kept) == Kind.GAP
@@ -313,10 +313,10 @@ class _RankAssembly:
 
 
 def _number_kept_rows(kept: NDArray[np.bool_], first: int) -> Ints:
-    """Numbers of kept rows, ascending from `first`; -1 for the others."""
+    """Number the kept rows, ascending from `first`; -1 for other rows."""
     return np.where(kept, np.cumsum(kept) - 1 + first, -1)
 
 
 def _ops_at(positions: Ints, ops: Ints) -> Ints:
-    """Op at each position; -1 where the position is -1, also of no ops."""
+    """Op at each index; -1 where the index is -1."""
     return np.append(ops, -1)[positions]

@@ -1,4 +1,4 @@
-"""One rank's ops and dependencies as arrays: all that is inferred without the other ranks."""
+"""Graph of one rank as arrays: the ops and dependencies that follow without the other ranks."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ class RankGraph:
 
     Parameters
     ----------
-    events : the recorded events that the ops were made of
-    kind, lane, period : (n,) iteration is the position of the op's step in `steps`
-    start, end : (n,) ticks on the rank's own clock; an op lasts from its readiness to ``end``
-    event : (n,) row of the op's event in `events`; -1 for none
-    release : (n,) earliest start, ticks; NEVER where an op waits for other ops only
-    source, target : (e,) dependencies: op ``target`` waits for op ``source``
-    collectives : those that this rank takes part in; ``work`` is the op's number here
-    facts : how many waits and launches were recorded, inferred, or left unresolved
+    events : recorded events that the ops were made from
+    steps : steps that were kept
+    provenance : origin of each event
+    kind, lane, period : kind, lane (thread or stream) and index of the step in `steps`, shape (n,)
+    start, end : times in ticks of the rank's own clock, shape (n,); an op lasts from when it is
+        ready
+    event : row of the op's event in `events`, shape (n,); -1 if there is none
+    release : earliest start in ticks, shape (n,); NEVER if an op waits only for other ops
+    source, target : dependencies, shape (e,): op ``target`` waits for op ``source``
+    collectives : collectives of this rank; their ``work`` is the index of the op
+    facts : numbers of waits and launches that were recorded, inferred or unresolved
     """
 
     events: RankTrace

@@ -1,1 +1,1 @@
-"""Waits of threads and streams, and who ends them."""
+"""Waits of threads and streams, and the work that ends each wait."""

@@ -1,10 +1,10 @@
-"""Waits of host calls for GPU work: synchronisation, copies that block, launches that do.
+"""Waits of host calls for GPU work: synchronisation, blocking copies, blocking launches.
 
-Where the profiler resolved a synchronisation (``cuda_sync``) it is exact.  Otherwise it is
-inferred from the order of launches, records and waits, and counted as inferred; no inferred
-dependency contradicts a recorded time.  A copy that ended within its call was waited for; one from
-pageable memory is staged by the calling thread, once the work before it on its stream has ended.
-A call that took long and is found to wait for nothing is a wait of unknown cause.
+If the profiler recorded a synchronisation (``cuda_sync``), the wait is exact. Otherwise it is
+inferred from the order of launches, records and waits, and counted as inferred. No inferred
+dependency contradicts a recorded time. A copy that ended within its call was waited for. A copy
+from pageable memory is staged by the calling thread after the earlier work on its stream has ended.
+A long call without anything to wait for is a wait of unknown cause.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ SHORT = 1e-4  # s: a synchronisation that took less had nothing to wait for
 
 
 class HostWaits(NamedTuple):
-    """Calls that return when launched work has ended.
+    """Waits of host calls that return when launched work has ended.
 
     Parameters
     ----------
-    waits : (w,) where each wait is
-    wait, work : (e,) number of a wait, position of work that it waits for; several for one wait
-    call : (w,) row of the call that waits
-    inferred : how many waits were inferred from the order of launches
-    unknown : (u,) rows of calls that took long, and were found to wait for nothing
+    waits : thread and time span of each wait, shape (w,)
+    wait, work : index of a wait, and index of work that it waits for, shape (e,); a wait may have
+        several
+    call : row of the call that waits, shape (w,)
+    inferred : number of waits inferred from the order of launches
+    unknown : rows of long calls for which nothing to wait for was found, shape (u,)
     """
 
     waits: WaitSpans
@@ -55,7 +56,10 @@ class HostWaits(NamedTuple):
 
 
 class SyncRecord(NamedTuple):
-    """What the profiler wrote of a synchronisation (``cuda_sync``); -1 where it did not."""
+    """Profiler record of a synchronisation (``cuda_sync``).
+
+    -1 for fields that were not recorded.
+    """
 
     stream: int
     awaited_stream: int
@@ -63,7 +67,7 @@ class SyncRecord(NamedTuple):
 
 
 class LaunchOrder:
-    """Launched work of each lane in the order of launches."""
+    """Launched work of each lane (stream or thread), in order of launch."""
 
     def __init__(self, events: RankTrace, work: Launches):
         self.events, self.work = events, work
@@ -71,7 +75,10 @@ class LaunchOrder:
         self.lanes = _launches_by_group(events, work, work.lane, known)
 
     def last_work(self, lane: int, before: int, ended: int) -> int:
-        """The last work launched onto a lane before `before`, ended by `ended` (ticks); else -1."""
+        """Last work launched onto a lane before time `before` that ended by time `ended` (ticks).
+
+        Else -1.
+        """
         times, works = self.lanes.get(lane, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         while at >= 0 and self.work.end[works[at]] > ended:
@@ -79,7 +86,10 @@ class LaunchOrder:
         return int(works[at]) if at >= 0 else -1
 
     def lane_of_thread(self, thread: int, before: int) -> int:
-        """Lane onto which a thread launched last before `before` (ticks); -1 if none."""
+        """Lane onto which a thread made its last launch before time `before` (ticks).
+
+        -1 if none.
+        """
         times, works = self._launches_by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         return int(self.work.lane[works[at]]) if at >= 0 else -1
@@ -92,17 +102,17 @@ class LaunchOrder:
 
     @cached_property
     def stream_of_lane(self) -> dict[int, int]:
-        """Number of the GPU stream of each lane; -1 for threads of a communication library."""
+        """GPU stream number of each lane; -1 for threads of a communication library."""
         by_lane = dict.fromkeys(self.lanes, -1)
         rows = self.work.row[self.events.is_gpu_work[self.work.row]]
         streams = self.events.table["stream"][rows].tolist()
         return by_lane | dict(zip(self.events.lane_of_event[rows].tolist(), streams, strict=True))
 
     def awaited_work(self, call: int, sync: SyncRecord, lanes: Iterable[int]) -> list[int]:
-        """The last work on each lane that a call waits for.
+        """Last work on each lane that a synchronisation call waits for.
 
-        It was launched before the awaited event was recorded; before the call, where that is not
-        known.
+        This is work launched before the awaited event was recorded, or before the call if that is
+        unknown.
         """
         known = sync.awaited_record >= 0 and sync.awaited_record in self._call_start_of_correlation
         before = (
@@ -115,7 +125,7 @@ class LaunchOrder:
 
     @cached_property
     def _call_start_of_correlation(self) -> dict[int, int]:
-        """Start of the first runtime call of each correlation."""
+        """Start time of the first runtime call with each correlation number."""
         rows = np.flatnonzero(self.events.kind == Event.RUNTIME)[::-1]
         times = self.events.start[rows].tolist()
         return dict(zip(self.events.correlation[rows].tolist(), times, strict=True))
@@ -124,7 +134,7 @@ class LaunchOrder:
 def _launches_by_group(
     events: RankTrace, work: Launches, group: Ints, known: NDArray[np.bool_]
 ) -> dict[int, tuple[Ints, Ints]]:
-    """Launch times and positions of known work, by launch; of each group apart."""
+    """Launch times and indices of known work for each group, sorted by launch."""
     by_group = {}
     for one in np.unique(group).tolist():
         mine = np.flatnonzero(known & (group == one))
@@ -135,7 +145,7 @@ def _launches_by_group(
 
 
 def host_waits(events: RankTrace, work: Launches, order: LaunchOrder) -> HostWaits:
-    """Find which calls waited for which launched work."""
+    """Find the calls that waited, and the launched work that each waited for."""
     syncs = sync_records(events)
     awaited_by: list[tuple[int, list[int]]] = []
     inferred, unknown = 0, []
@@ -159,7 +169,7 @@ def _build_host_waits(
     inferred: int,
     unknown: Ints,
 ) -> HostWaits:
-    """Waits from (call, positions of the work that it waits for)."""
+    """Build the table of waits from pairs (call, indices of the work that it waits for)."""
     call = np.array([c for c, _ in awaited_by], np.int64)
     wait = np.array([i for i, (_, a) in enumerate(awaited_by) for _ in a], np.int64)
     awaited = np.array([w for _, a in awaited_by for w in a], np.int64)
@@ -176,7 +186,7 @@ def _build_host_waits(
 
 
 def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
-    """(row, kind) of the calls that may wait, by start."""
+    """Calls that may wait, as (row, kind), sorted by start."""
     runtime = events.kind == Event.RUNTIME
     calls = [
         (int(r), kind)
@@ -196,7 +206,7 @@ def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
 
 
 def _copies_waited_for(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
-    """(call, work awaited) of the copies whose calls waited for them, or for what was before."""
+    """Copies whose calls waited for the copy or for earlier work, as (call, awaited work)."""
     named = events.name_matches(COPY) & (events.kind == Event.RUNTIME)
     of = np.flatnonzero((work.call >= 0) & (events.kind[work.row] == Event.COPY))
     of = of[named[work.call[of]]]
@@ -213,7 +223,7 @@ def _copies_waited_for(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
 def _inferred_work(
     events: RankTrace, work: Launches, order: LaunchOrder, call: int, kind: str
 ) -> list[int]:
-    """Positions of the work that a call waited for, inferred from the order of launches."""
+    """Indices of the work that a call waited for, inferred from the order of launches."""
     if kind.startswith("work"):
         return [int(kind.split()[1])]
     before, ended = int(events.start[call]), int(events.end[call])
@@ -229,7 +239,7 @@ def _inferred_work(
 
 
 def sync_records(events: RankTrace) -> dict[int, SyncRecord]:
-    """What ``cuda_sync`` events say, by the row of the call with the same correlation."""
+    """Synchronisations that ``cuda_sync`` events recorded, by row of the waiting call."""
     syncs = events.trace.syncs
     if not len(syncs):
         return {}
@@ -249,7 +259,7 @@ def sync_records(events: RankTrace) -> dict[int, SyncRecord]:
 
 
 def _recorded_work(order: LaunchOrder, call: int, sync: SyncRecord) -> list[int]:
-    """Positions of the work that a call waited for, as the profiler recorded it."""
+    """Indices of the work that a call waited for, as the profiler recorded it."""
     stream = sync.awaited_stream if sync.awaited_stream >= 0 else sync.stream
     lanes = [lane for lane in order.lanes if stream < 0 or order.stream_of_lane[lane] == stream]
     return order.awaited_work(call, sync, lanes)

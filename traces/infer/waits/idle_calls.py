@@ -1,8 +1,8 @@
-"""Waits of host threads in calls that do nothing: locks, conditions, queues, sleeps, and polls.
+"""Waits of host threads in calls that do no work: locks, conditions, queues, sleeps, and polls.
 
-A wait is told from work by what ends with it: work of another thread, or of the GPU, that ended
-just before the thread went on, and seldom enough for that to be no accident.  A call that ends with
-nothing recorded is a wait of unknown cause: a worker process, a timer, the network.
+The cause of a wait is inferred from what ended just before the thread continued: work of another
+thread or of the GPU. Such ends must be rare enough that a coincidence is unlikely. If nothing
+recorded ended then, the cause is unknown: a worker process, a timer, the network.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ ACCIDENT = 0.2  # ends that would lie that near by accident
 
 
 class IdleCalls(NamedTuple):
-    """Spans in which a host thread waited in a call, or polled.
+    """Time spans in which a host thread waited in a call, or polled.
 
     Parameters
     ----------
-    lane, start, end : (n,) thread, and ticks
-    row : (n,) row of the event that says so, the first of a poll
-    until : (n,) ticks; end of what was waited for, `end` where that is unknown
-    work : (n,) position of the launched work that was waited for; -1 for none
-    thread : (n,) lane of the thread that was waited for; -1 for none
-    poll : (n,) 1 for a poll
+    lane, start, end : thread, and times in ticks, shape (n,)
+    row : row of the event that shows the wait, for a poll the first one, shape (n,)
+    until : end of what was waited for in ticks, shape (n,); `end` if unknown
+    work : index of the launched work that was waited for, shape (n,); -1 if none
+    thread : lane of the thread that was waited for, shape (n,); -1 if none
+    poll : 1 for a poll, else 0, shape (n,)
     """
 
     lane: Ints
@@ -59,16 +59,16 @@ class IdleCalls(NamedTuple):
 
     @property
     def is_cause_known(self) -> NDArray[np.bool_]:
-        """(n,) Whether it is known what each waited for."""
+        """True where the cause of the wait is known, shape (n,)."""
         return np.asarray((self.work >= 0) | (self.thread >= 0))
 
     def take(self, which: NDArray[Any]) -> IdleCalls:
-        """Some of them, by position or mask."""
+        """Selected rows of the table, by index or mask."""
         return IdleCalls(*(column[which] for column in self))
 
 
 def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
-    """Find the spans in which host threads waited in calls or polled, and what for."""
+    """Find the time spans in which host threads waited in calls or polled, with their causes."""
     threads = {lane: busy_spans(events, lane) for lane in range(events.host_lane_count)}
     idle, asks = events.is_host_work & events.name_matches(IDLE), events.name_matches(QUERY)
     spans = [
@@ -93,7 +93,7 @@ def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
 def _waiting_spans(
     events: RankTrace, lane: int, busy: BusySpans, idle: NDArray[np.bool_]
 ) -> list[tuple[int, int, int, int]]:
-    """(lane, start, end, row) of a thread's spans in waiting calls, operators in them aside."""
+    """Spans (lane, start, end, row) of a thread in waiting calls, without operators inside them."""
     rows = np.flatnonzero(idle & (events.lane_of_event == lane))
     if not len(rows):
         return []
@@ -111,7 +111,7 @@ def _waiting_spans(
 def _polling_spans(
     events: RankTrace, lane: int, asks: NDArray[np.bool_]
 ) -> list[tuple[int, int, int, int]]:
-    """(lane, start, end, row) of the polls of a thread: queries with nothing between them."""
+    """Polling spans (lane, start, end, row) of a thread: consecutive queries without other work."""
     mine = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lane_of_event == lane)
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(events.start[rows], kind="stable")]
@@ -126,7 +126,10 @@ def _polling_spans(
 
 
 def _matching_end(ends: Ints, start: int, end: int, near: int) -> int:
-    """The last of ascending ends that lies just before `end`, if that is no accident; else -1."""
+    """Index of the last of the sorted `ends` that is just before `end`, unless by coincidence.
+
+    Else -1.
+    """
     low, high = np.searchsorted(ends, (start, end), side="right").tolist()
     if high == low or end - ends[high - 1] > near:
         return -1

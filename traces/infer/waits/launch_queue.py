@@ -1,9 +1,8 @@
-"""Launches that waited because the launch queue was full.
+"""Launches that waited because the GPU's launch queue was full.
 
-A GPU takes a limited number of launches ahead (some 1,020 on CUDA).  Once that many are under way,
-each further launch returns when an earlier one has ended: it is a wait, although its name is that
-of a launch.  How many are taken is read from the trace: most calls that take long return with the
-same number under way.
+A GPU queues a limited number of launches (about 1,020 with CUDA). Once the queue is full, each
+further launch returns only when an earlier one has ended, so it is also a wait. The capacity is
+read from the trace: most long launch calls return with the same number of launches in the queue.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ LONG = 4.0  # times the median launch
 
 
 def full_queue_launches(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
-    """Launches that waited for room in the queue: (work launched, work whose end made room).
+    """Launches that waited for a full queue: (work launched, work whose end freed a queue entry).
 
-    Both are positions in `work`; empty where the queue never was full.
+    Both are indices in `work`; empty if the queue was never full.
     """
     calls, last = _last_work_of_calls(events, work)
     begun, returned, ended = events.start[calls], events.end[calls], np.sort(work.end[last])
@@ -42,9 +41,9 @@ def full_queue_launches(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
 
 
 def _last_work_of_calls(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
-    """Calls that launched GPU work, by start, and the work of each that ended last.
+    """Calls that launched GPU work, sorted by start, and for each the work that ended last.
 
-    A graph of many kernels is one launch.
+    A CUDA graph of many kernels is one launch.
     """
     known = np.flatnonzero((work.call >= 0) & events.is_gpu_work[work.row])
     known = known[np.lexsort((work.end[known], work.call[known]))]

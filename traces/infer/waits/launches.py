@@ -1,4 +1,4 @@
-"""Launched work: GPU work and gloo's collectives, joined to the calls that launched them."""
+"""Launched work: GPU work and gloo's collectives, joined with the calls that launched them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ EARLIER = np.iinfo(np.int64).min
 
 
 class Launches(NamedTuple):
-    """Launched work of a rank, by lane and start.
+    """Launched work of a rank, sorted by lane and start.
 
     Parameters
     ----------
-    row : (n,) row of the event
-    lane, start, end : (n,)
-    call : (n,) row of the call that launched it; -1 where that is not recorded
-    issued : (n,) ticks; start of that call, `EARLIER` for work launched before the recording, and
-        the start of the work itself where nothing says when it was launched
-    caller_free : (n,) ticks; until then the calling thread was busy launching it
-    latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
+    row : row of the event, shape (n,)
+    lane, start, end : lane, and times in ticks, shape (n,)
+    call : row of the call that launched it, shape (n,); -1 if not recorded
+    issued : start of that call in ticks, shape (n,). `EARLIER` for work launched before the
+        recording; the start of the work itself if its launch is unknown
+    caller_free : time in ticks until which the calling thread was busy with the launch, shape (n,)
+    latency : median ticks from the start of a call to the start of its work on an idle stream
     """
 
     row: Ints
@@ -42,19 +42,19 @@ class Launches(NamedTuple):
     latency: int
 
     def thread_cuts(self, events: RankTrace) -> CutPoints:
-        """Where the calling threads are cut: at `caller_free` of each call."""
+        """Cut points of the calling threads: the time when each launch was finished."""
         called = self.call >= 0
         return CutPoints(events.lane_of_event[self.call[called]], self.caller_free[called])
 
     def previous_on_lane(self) -> Ints:
-        """(n,) Position of the work before each on its lane; -1 for the first."""
+        """Index of the previous work on the same lane, shape (n,); -1 for the first."""
         at = np.arange(len(self.lane))
         same = np.concatenate([[False], self.lane[1:] == self.lane[:-1]])[: len(at)]
         return np.where(same, at - 1, -1)
 
 
 def launches(events: RankTrace) -> Launches:
-    """Join GPU work and gloo's collectives to the calls that launched them."""
+    """Join GPU work and gloo's collectives with the calls that launched them."""
     row = rows_by_lane_and_start(events, events.is_gpu_work | events.is_gloo_collective)
     call = np.where(events.is_gpu_work[row], _calls_by_correlation(events, row), -1)
     gloo = np.flatnonzero(events.is_gloo_collective[row])
@@ -70,9 +70,9 @@ def launches(events: RankTrace) -> Launches:
 
 
 def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:
-    """(n,) Work without a launch that began before any recorded launch's work on its lane.
+    """True for work without a launch that began before any work with one on its lane, shape (n,).
 
-    A lane without launches is compared with all.
+    A lane without recorded launches is compared with all lanes.
     """
     known = call >= 0
     if not known.any():
@@ -84,7 +84,10 @@ def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]
 
 
 def _calls_by_correlation(events: RankTrace, row: Ints) -> Ints:
-    """(row,) Row of the outermost runtime call with the same correlation; -1 for none."""
+    """Row of the outermost runtime call with the same correlation number, shape (row,).
+
+    -1 if none.
+    """
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & (events.correlation > 0))
     if not len(calls):
         return np.full(len(row), -1, np.int64)
@@ -95,9 +98,9 @@ def _calls_by_correlation(events: RankTrace, row: Ints) -> Ints:
 
 
 def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
-    """(row,) Row of the operator that issued each gloo collective; -1 for none.
+    """Row of the operator that issued each gloo collective, shape (row,); -1 if none.
 
-    The k-th operator of one name and shape issued the k-th collective of that name and shape.
+    The k-th operator of a name and shape issued the k-th collective of that name and shape.
     """
     issues = np.flatnonzero((events.kind == Event.OP) & events.name_matches(ISSUE))
     waiting: dict[tuple[str, str], list[int]] = {}
@@ -122,14 +125,14 @@ def _name_and_shape(events: RankTrace, row: int) -> tuple[str, str]:
 def _median_launch_latency(
     events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints
 ) -> int:
-    """Median ticks from call to start of work whose stream was idle; 0 where there is none."""
+    """Median ticks from call to start of work whose stream was idle; 0 if there is no such work."""
     if not len(idle := _work_on_idle_stream(events, lane, end, call)):
         return 0
     return max(int(np.median(start[idle] - events.start[call[idle]])), 0)
 
 
 def _work_on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
-    """Positions of work whose stream had nothing left to do when it was launched."""
+    """Indices of work that was launched when its stream was idle."""
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
     first = np.concatenate([[True], lane[1:] != lane[:-1]])[: len(lane)]
     free = first | (before <= events.start[call])

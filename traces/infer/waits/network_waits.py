@@ -1,8 +1,8 @@
-"""Waits of host threads for collectives that run on a library's own threads (gloo on CPUs).
+"""Waits of host threads for collectives on a library's own threads (gloo on CPUs).
 
-DistributedDataParallel waits for its buckets in the order in which it issued them, each just
-before it copies that bucket's gradients back; the sizes tell which copy belongs to which bucket.
-Any other collective is waited for by the pause of the issuing thread in which it ended.
+DistributedDataParallel waits for its buckets in the order in which it issued them, each just before
+it copies that bucket's gradients back. Sizes tell which copy belongs to which bucket. For any other
+collective, the issuing thread waited in the pause during which the collective ended.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ class NetworkWaits(NamedTuple):
 
     Parameters
     ----------
-    waits : (w,) where each wait is
-    work : (w,) position of the collective that each waits for
-    end : (work,) ticks; end of each launched work, not after the thread that waited resumed
-    unresolved : collectives that no thread was found to wait for
+    waits : thread and time span of each wait, shape (w,)
+    work : index of the collective that each wait is for, shape (w,)
+    end : end of each launched work in ticks, cut to the time when the waiting thread resumed, shape
+        (work,)
+    unresolved : number of collectives for which no waiting thread was found
     """
 
     waits: WaitSpans
@@ -60,7 +61,7 @@ def network_waits(events: RankTrace, work: Launches) -> NetworkWaits:
 def _waits_of_thread(
     events: RankTrace, work: Launches, lane: int, issued: list[int]
 ) -> list[tuple[int, int, int, int]]:
-    """(lane, start, until, work) of the waits of one thread for the collectives it issued."""
+    """Waits (lane, start, until, work) of one thread for the collectives that it issued."""
     own = busy_spans(events, lane)
     resumed = _copy_back_starts(events, work, lane, issued)
     waits = []
@@ -80,7 +81,7 @@ def _waits_of_thread(
 def _copy_back_starts(
     events: RankTrace, work: Launches, lane: int, issued: list[int]
 ) -> dict[int, int]:
-    """Tick at which each bucket's gradients began to be copied back, by the bucket's all-reduce."""
+    """Tick at which the copy of each bucket's gradients back began, by the bucket's all-reduce."""
     copies = np.flatnonzero(
         (events.kind == Event.OP) & (events.lane_of_event == lane) & events.name_matches(COPY_BACK)
     )
@@ -100,7 +101,7 @@ def _copy_back_starts(
 
 
 def largest_input_elements(events: RankTrace, row: int) -> int:
-    """Elements of the largest input of an event; 0 where shapes were not recorded."""
+    """Number of elements of the largest input of an event; 0 if shapes were not recorded."""
     text = int(events.table["shapes"][row])
     if text < 0:
         return 0

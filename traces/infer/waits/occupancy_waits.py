@@ -1,10 +1,11 @@
-"""Waits of GPU work for room on a GPU that other streams keep busy.
+"""Waits of GPU work for free multiprocessors on a GPU that other streams keep busy.
 
-A kernel whose stream is free begins late where the multiprocessors are full: no event says so.
-Work is taken to have waited for room if nothing else explains when it began, and other streams were
-busy all that time.  It waited for the work of theirs that ended last before it (whose last blocks
-drain while the next kernel's first ones begin, so that the two overlap a little); where it began
-amid a long kernel, what is left of its delay is time of the GPU, as much slower or quicker as that.
+A kernel whose stream is free can start late because all multiprocessors are busy. No event records
+this. Work is assumed to have waited for occupancy if nothing else explains its late start and other
+streams were busy during all of the delay. It waited for the work of another stream that ended last
+before it started. The two may overlap a little, because the last blocks of one kernel still run
+while the first blocks of the next start. If it started in the middle of a long kernel, the rest of
+the delay counts as GPU time, which scales with the GPU's speed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ BUSY = 0.9  # share of the delay in which other streams worked
 
 
 class OccupancyWaits(NamedTuple):
-    """GPU work that waited for room; positions of launched work.
+    """GPU work that waited for free multiprocessors, as indices of launched work.
 
     Parameters
     ----------
-    work, awaited : (e,) work that waited, and work that made room by its end
-    mid_kernel : (m,) work that found room while other kernels went on
+    work, awaited : work that waited, and work that freed the GPU when it ended, shape (e,)
+    mid_kernel : work that started late while other kernels were still running, shape (m,)
     """
 
     work: Ints
@@ -40,7 +41,7 @@ class OccupancyWaits(NamedTuple):
 
 
 def occupancy_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> OccupancyWaits:
-    """Find the GPU work that waited for room."""
+    """Find the GPU work that waited for free multiprocessors."""
     late = _unexplained_lateness(events, work, streams)
     gpu = np.flatnonzero(events.is_gpu_work[work.row])
     rows = np.flatnonzero(late > LEAST * events.trace.resolution)
@@ -60,7 +61,7 @@ def occupancy_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> 
 
 
 def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
-    """(rows,) Whether any of the work `busy` was on the GPU while each of `rows` was late."""
+    """True where work `busy` occupied the GPU during the delay of each of `rows`, shape (rows,)."""
     spans = union_of_spans(work.start[busy], work.end[busy])
     done = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
 
@@ -77,7 +78,10 @@ def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> 
 
 
 def _unexplained_lateness(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
-    """(work,) Ticks for which nothing explains why each began no earlier; 0 where all is known."""
+    """Unexplained delay of the start of each piece of work in ticks, shape (work,).
+
+    0 if explained.
+    """
     before = work.previous_on_lane()
     ready = np.where(work.issued == EARLIER, EARLIER, work.issued + work.latency)
     ready = np.maximum(ready, np.where(before >= 0, work.end[before], EARLIER))
@@ -87,7 +91,10 @@ def _unexplained_lateness(events: RankTrace, work: Launches, streams: StreamWait
 
 
 def _work_that_freed_the_gpu(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
-    """The work of another stream that ended last while work `k` was late; -1 for none."""
+    """Index of the work on another stream that ended last during the delay of work `k`.
+
+    -1 if none.
+    """
     begins = int(work.start[k])
     until = min(begins + drain, int(work.end[k]) - 1)
     at = int(np.searchsorted(work.end[by_end], until, side="right")) - 1

@@ -1,13 +1,13 @@
-"""Waits of GPU streams for other streams (``cudaStreamWaitEvent`` and its kin).
+"""Waits of GPU streams for other streams (``cudaStreamWaitEvent`` and similar calls).
 
-The profiler rarely says which event a stream waited for.  What it leaves is an order: launches,
-records and waits of each thread.  From it the awaited work is inferred by three rules, in this
-order, and only where it had ended when the waiting work began:
+The profiler rarely records which event a stream waited for, but it records the order of launches,
+event records and waits of each thread. From this order three rules infer the awaited work. They
+apply in this order, and only if the awaited work had ended when the waiting work began:
 
-1. *evidence*: the waiting work began right when work of another stream ended, and nothing else
-   explains when it began;
-2. *hand-over*: the thread launched onto another stream just before it called the wait (and
-   recorded an event since, where records are in the trace);
+1. *evidence*: the waiting work began just when work of another stream ended, and nothing else
+   explains its start;
+2. *hand-over*: the thread launched onto another stream just before it called the wait (and recorded
+   an event since, if the trace has event records);
 3. *first out*: the oldest collective that this stream has not waited for yet.
 """
 
@@ -28,13 +28,14 @@ NEAR = 2e-6  # s: work that begins this soon after an end was released by it
 
 
 class StreamWaits(NamedTuple):
-    """Waits of work on one stream for work on another.
+    """Waits of work on one stream for work on another stream.
 
     Parameters
     ----------
-    work, awaited : (e,) positions of the work that waits, and of the work that it waits for
-    inferred : how many of them were inferred from the order of launches
-    unresolved : (u,) positions of the work before which a wait call was found to wait for nothing
+    work, awaited : index of the work that waits, and of the work it waits for, shape (e,)
+    inferred : number of these waits that were inferred from the order of launches
+    unresolved : indices of work after a wait call for which nothing to wait for was found, shape
+        (u,)
     """
 
     work: Ints
@@ -46,11 +47,11 @@ class StreamWaits(NamedTuple):
 def stream_waits(
     events: RankTrace, work: Launches, order: LaunchOrder, collective: NDArray[np.bool_]
 ) -> StreamWaits:
-    """Pairs of GPU work on two streams, where one waited for the other, from wait calls.
+    """Find the waits of GPU work on one stream for work on another, from recorded wait calls.
 
     Parameters
     ----------
-    collective : (work,) whether each piece of work is a collective
+    collective : True where work is a collective, shape (work,)
     """
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.name_matches(STREAM_WAITS))
     if not len(calls):
@@ -60,7 +61,7 @@ def stream_waits(
 
 
 class _LaunchReplay:
-    """Replays the launches and wait calls of a rank by time, and resolves each wait call."""
+    """Replay of a rank's launches and wait calls in order of time, to resolve each wait call."""
 
     def __init__(
         self, events: RankTrace, work: Launches, order: LaunchOrder, collective: NDArray[np.bool_]
@@ -80,14 +81,14 @@ class _LaunchReplay:
         self.records = self._record_ticks_by_thread()
 
     def _record_ticks_by_thread(self) -> dict[int, Ints]:
-        """Ticks at which each thread recorded events, ascending."""
+        """Times in ticks at which each thread recorded CUDA events, ascending."""
         events = self.events
         rows = np.flatnonzero(events.name_matches(RECORD) & (events.kind == Event.RUNTIME))
         threads = np.unique(events.lane_of_event[rows]).tolist()
         return {t: np.sort(events.start[rows[events.lane_of_event[rows] == t]]) for t in threads}
 
     def resolve_calls(self, calls: Ints) -> StreamWaits:
-        """Resolve the wait calls, given by row."""
+        """Resolve the wait calls in the given rows: find the work that each waits for."""
         pending: dict[int, list[int]] = {}  # thread to its waits that no launch followed yet
         for time, thread, call, launch in self._waits_and_launches_by_time(calls):
             if launch < 0:
@@ -107,7 +108,7 @@ class _LaunchReplay:
     def _waiting_threads(
         self, thread: int, launch: int, pending: dict[int, list[int]]
     ) -> list[int]:
-        """Threads whose waits apply to a launch: its own, and those that used the same stream."""
+        """Threads whose wait calls apply to a launch: its own, and those using its stream."""
         lane = int(self.work.lane[launch])
         return [
             t
@@ -116,7 +117,7 @@ class _LaunchReplay:
         ]
 
     def _waits_and_launches_by_time(self, calls: Ints) -> list[tuple[int, int, int, int]]:
-        """(time, thread, call, launched work or -1) of waits and launches, by time."""
+        """Wait calls and launches as (time, thread, call, launched work or -1), sorted by time."""
         events, work = self.events, self.work
         known = np.flatnonzero((work.call >= 0) & events.is_gpu_work[work.row])
         calls_and_launches = [
@@ -129,7 +130,10 @@ class _LaunchReplay:
         return sorted(calls_and_launches)
 
     def _resolve_before_launch(self, k: int, waits: list[int]) -> list[int]:
-        """Resolve the wait calls before launched work `k`; returns those of other streams."""
+        """Resolve the wait calls before launched work `k`.
+
+        Returns calls that apply to other streams.
+        """
         later = [c for c in waits if c in self.syncs and not self._applies_to(c, k)]
         mine = [c for c in waits if c not in later]
         for call in mine:
@@ -151,13 +155,16 @@ class _LaunchReplay:
         return self.order.stream_of_lane[int(self.work.lane[k])] == self.syncs[call].stream
 
     def _recorded_work(self, call: int) -> int:
-        """The work that a call waits for, as the profiler recorded it; -1 for none."""
+        """Work that a wait call waits for, as the profiler recorded it; -1 if none."""
         sync: SyncRecord = self.syncs[call]
         lanes = [k for k in self.order.lanes if self.order.stream_of_lane[k] == sync.awaited_stream]
         return next(iter(self.order.awaited_work(call, sync, lanes[:1])), -1)
 
     def _infer_awaited_work(self, k: int, call: int) -> int:
-        """The work that work `k` waits for because of a wait call; -1 for none."""
+        """Work that work `k` waits for because of a wait call, inferred by the rules.
+
+        -1 if none.
+        """
         work, mine = self.work, int(self.work.lane[k])
         before, begins = int(self.events.start[call]), int(work.start[k])
         ended = {
@@ -169,7 +176,7 @@ class _LaunchReplay:
         return awaited if awaited >= 0 else self._work_by_launch_order(k, call, ended)
 
     def _work_by_start_time(self, k: int, ended: dict[int, int]) -> int:
-        """The work whose end released work `k`, if its start has no other explanation; else -1."""
+        """Work whose end released work `k`, if nothing else explains the start of `k`; else -1."""
         work = self.work
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
         if latest < 0:
@@ -181,7 +188,10 @@ class _LaunchReplay:
         return -1 if explained or begins - int(work.end[latest]) > self.near else latest
 
     def _work_by_launch_order(self, k: int, call: int, ended: dict[int, int]) -> int:
-        """The work that work `k` waits for by hand-over, or else by first out; -1 for none."""
+        """Work that work `k` waits for by rule hand-over, otherwise by rule first out.
+
+        -1 if none.
+        """
         thread, when = int(self.events.lane_of_event[call]), int(self.events.start[call])
         if self.collective[k]:
             last = self.current.get(thread, -1)
@@ -193,7 +203,10 @@ class _LaunchReplay:
         return -1 if self.collective[k] else self._oldest_unawaited_collective(k)
 
     def _recorded_since_launch(self, thread: int, when: int) -> bool:
-        """Whether an event was recorded after the thread's last launch; so where none ever is."""
+        """True if the thread recorded a CUDA event after its last launch.
+
+        Also True if the trace has no such records.
+        """
         if not self.records:
             return True
         times = self.records.get(thread, np.empty(0))
@@ -201,7 +214,10 @@ class _LaunchReplay:
         return at >= 0 and bool(times[at] >= self.launches.get(thread, 0))
 
     def _oldest_unawaited_collective(self, k: int) -> int:
-        """The oldest collective over when work `k` began that its stream did not await; or -1."""
+        """Oldest collective that ended before work `k` began and that its stream has not awaited.
+
+        Or -1.
+        """
         work, mine = self.work, int(self.work.lane[k])
         first = self.first.get(mine, 0)
         while first < len(self.issued) and (mine, self.issued[first]) in self.waited:

@@ -1,7 +1,8 @@
 """Waits of host threads for each other: ``backward()`` for autograd's thread, and back.
 
-The profiler records no such wait.  A thread that resumes after a pause in which the other worked
-is taken to have waited for it if the other paused in turn: the two never work at once.
+The profiler records no such wait. A thread that resumes after a pause, during which another thread
+worked, is assumed to have waited for it if the other thread then paused. So the two never work at
+the same time.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ from ..events.rank_trace import RankTrace
 
 
 class ThreadWaits(NamedTuple):
-    """Waits of host threads: wait k is for what thread `cuts.lane[k]` did until `cuts.time[k]`."""
+    """Waits of host threads: wait k is for thread `cuts.lane[k]` until time `cuts.time[k]`."""
 
     waits: WaitSpans
     cuts: CutPoints
 
 
 class BusySpans(NamedTuple):
-    """Spans (ticks) in which a thread ran something, ascending, without overlap."""
+    """Time spans (ticks) in which a thread was busy, ascending and without overlap."""
 
     start: Ints
     end: Ints
 
 
 def busy_spans(events: RankTrace, lane: int) -> BusySpans:
-    """Spans in which a thread ran operators or runtime calls, annotations and Python aside."""
+    """Time spans in which a thread ran operators or runtime calls.
+
+    Annotations and Python do not count.
+    """
     work = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lane_of_event == lane)
     rows = np.flatnonzero(work & events.is_host_work)
     return union_of_spans(events.start[rows], events.end[rows])
@@ -74,7 +78,7 @@ def thread_waits(events: RankTrace) -> ThreadWaits:
 def _waits_between_threads(
     lane: int, own: BusySpans, to: int, other: BusySpans
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""
+    """Waits of thread `lane` for thread `to`: (lane, start, until, awaited thread)."""
     starts = own.start[1:]
     before = own.end[:-1]
     at = np.searchsorted(other.start, starts) - 1
@@ -86,7 +90,7 @@ def _waits_between_threads(
 
 
 def _first_wait(own: BusySpans, other: BusySpans) -> tuple[Ints, Ints]:
-    """(start, until) of the wait before a thread's first work, if the other had begun before."""
+    """Wait (start, until) before a thread's first work, if the other thread had started before."""
     empty = np.empty(0, np.int64)
     at = int(np.searchsorted(other.start, own.start[0])) - 1
     if at < 0 or other.end[at] > own.start[0]:
