@@ -70,7 +70,7 @@ class Chain(Backend):
             link.close()
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Components for which all links answer alike."""
+        """Class number of each component: equal if all backends time their ops equally."""
         each = [link.timing_groups(system) for link in self.links]
         known = [numbers for numbers in each if numbers is not None]
         if len(known) < len(each):

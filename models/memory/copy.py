@@ -63,7 +63,7 @@ class Copy(Backend):
         self._gpu |= {engine: gpu for gpu, engine in system.parts_by_gpu("dma").items()}
 
     def timing_groups(self, system: System) -> NDArray[np.int64]:
-        """Components of GPUs whose paths have the same latencies."""
+        """Class number of each component: equal for GPUs whose paths have the same latencies."""
         gpus = np.array(system.numbers, np.int64)
         latency = np.append(system.components.column(lambda c: c.latency, float), -1.0)  # no part
         roles = sorted({role for path in PATHS.values() for role, _ in path})

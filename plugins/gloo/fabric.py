@@ -79,13 +79,13 @@ class Gloo(Fabric):
         self._played = {}
 
     def holds_links(self, name: str) -> bool:
-        """Whether a collective keeps its links: an all-reduce does."""
+        """True if a collective occupies its links for its duration: only an all-reduce does."""
         return name == "all-reduce"
 
     def seconds_alone(
         self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
-        """Seconds of collectives of given sizes when nothing else runs."""
+        """Durations in seconds of collectives of the given sizes when nothing else runs."""
         if name != "all-reduce":
             return super().seconds_alone(name, plan, members, size, system)
         return np.array([self._all_reduce(members, s, system) for s in size.tolist()])

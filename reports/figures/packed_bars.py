@@ -140,12 +140,7 @@ def merge_short_ops(bars: TimelineBars, min_ticks: int) -> TimelineBars:
 def majority(
     group: NDArray[np.int64], kind: NDArray[np.int64], time: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(groups,) Groups that there are, ascending, and the kind with most time in each.
-
-    >>> groups, kinds = majority(np.array([0, 0, 3]), np.array([1, 2, 5]), np.array([3, 4, 1]))
-    >>> groups.tolist(), kinds.tolist()
-    ([0, 3], [2, 5])
-    """
+    """Kind with the most busy time in each group of bars, shape (groups,)."""
     most = int(kind.max(initial=0)) + 1
     cell, at = np.unique(group * most + kind, return_inverse=True)
     total = np.bincount(at, time, len(cell))

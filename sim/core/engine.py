@@ -73,7 +73,7 @@ class CoreEngine(SimpyLoop):
         return made
 
     def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
-        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+        """Submit a prepared graph with new durations and amounts; it starts at the next turn."""
         block = cast(GraphBlock, shape)
         made = SubmittedGraph(
             self.env, self.submissions, self.count, block, self._now, None, numbers
@@ -92,7 +92,7 @@ class CoreEngine(SimpyLoop):
         return graph
 
     def collect_ended(self) -> HeldOpTimes:
-        """Times of all graphs in memory; graphs that are over are then dropped from it."""
+        """Return the times of all graphs in memory, then free the finished ones."""
         return read_and_free_graphs(self)
 
     def ended(self, op: int) -> simpy.Event:

@@ -121,11 +121,7 @@ class EngineControl(SimpyAdapter):
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
-        """Acquire an amount of a capacity at once, without waiting; returns True on success.
-
-        It fails if too little is free, if anyone waits for the capacity, or if the component has
-        failed.
-        """
+        """Acquire an amount of a capacity at once, without waiting; returns True on success."""
         check_amount(self.parts, component, amount)
         book = self.ledger
         free = (
@@ -206,7 +202,10 @@ class EngineControl(SimpyAdapter):
     def reaches(
         self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
     ) -> simpy.Event:
-        """Event that fires when, after a turn, a quantity of a component is within bounds."""
+        """Event that fires when, after a turn, a quantity of a component is within bounds.
+
+        ``what`` is the ``queue`` length, the ``held`` slots or amount, or the number of ``flows``.
+        """
         event = self.thresholds.add(what, component, at_least, at_most)
         self._note_action(lambda: None)
         return event
@@ -223,9 +222,7 @@ class EngineControl(SimpyAdapter):
     # The complete run.
 
     def run(self, until: int | None = None) -> None:
-        """Run until no event is left, or up to a tick.
-
-        At the given tick the engine takes its first turn, but no process of that tick runs.
+        """Run until no event is left, or up to the engine's first turn at a tick.
 
         Raises
         ------
@@ -266,26 +263,26 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def submit(self, graph: EngineGraph) -> Submitted:
-        """Hand in a graph; it joins at the next turn."""
+        """Submit a graph; its ops join the run at the next turn."""
 
     @abstractmethod
     def prepare(self, graph: EngineGraph) -> PreparedShape:
-        """Prepare a graph that will be handed in often: checks are made here, once."""
+        """Check a graph once, so that it can be submitted many times."""
 
     @abstractmethod
     def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
-        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+        """Submit a prepared graph with the given numbers; its ops join the run at the next turn."""
 
     @property
     @abstractmethod
     def held_graphs(self) -> int:
-        """Graphs in memory: handed in, and not given back."""
+        """Number of graphs in memory: submitted, and not freed yet."""
 
     @abstractmethod
     def collect_ended(self) -> HeldOpTimes:
-        """Times of all graphs in memory; graphs that are over are then dropped but for the state.
+        """Times of all graphs in memory; ended graphs are then freed, except for final states.
 
-        To be called between turns.  A graph that lost ops of which nobody was told is kept.
+        Call it between turns.  A graph with losses that were not reported yet is kept.
         """
 
     @abstractmethod
@@ -298,19 +295,19 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def state(self, op: int) -> State:
-        """State of one op, as the last turn left it."""
+        """State of one op, as of the end of the last turn."""
 
     @abstractmethod
     def usage(self, op: int) -> dict[int, int]:
-        """``{component: weight}`` that one op uses, as the last turn left it."""
+        """``{component: weight}`` of one op, as of the end of the last turn; weights in 2^-40."""
 
     @abstractmethod
     def rates(self) -> dict[int, int]:
-        """Rate of every op in its work phase."""
+        """Current rate of every op in its work phase, by op."""
 
     @abstractmethod
     def capacity(self, component: int) -> int:
-        """Rate of a component as the last turn left it; of a capacity, the whole amount."""
+        """Current rate of a component as of the last turn; of a capacity, its total amount."""
 
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:

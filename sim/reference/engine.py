@@ -72,7 +72,7 @@ class ReferenceEngine(EventLoop):
         return PreparedGraph(graph)
 
     def submit_prepared(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
-        """Hand in a prepared graph with these numbers; it joins at the next turn."""
+        """Submit a prepared graph with new durations and amounts; it starts at the next turn."""
         return self._register_graph(numbers.put_into(shape.lowered))
 
     def _register_graph(self, graph: EngineGraph) -> SubmittedGraph:
@@ -87,7 +87,7 @@ class ReferenceEngine(EventLoop):
         return batch
 
     def collect_ended(self) -> HeldOpTimes:
-        """Times of all graphs in memory; graphs that are over are then dropped."""
+        """Return the times of all graphs in memory, then free the finished ones."""
         rows = [self._rows(batch) for batch in self.batches]
         found = held_op_times(self.batches, rows)
         for batch, own, over in zip(self.batches, rows, found.over.tolist(), strict=True):

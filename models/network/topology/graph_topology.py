@@ -101,12 +101,12 @@ class GraphTopology(Topology):
         return frozenset(self.network.columns[2].tolist()) - {-1}
 
     def avoiding(self, components: Iterable[int]) -> Self:
-        """The same topology with ways around some of its components as well.
+        """Copy of the topology whose routes also avoid these components.
 
         Raises
         ------
         GraphError
-            NICs that nothing joins any more.
+            Some NICs are no longer connected.
         """
         found = copy(self)
         found.network = copy(self.network)
@@ -219,7 +219,7 @@ class GraphTopology(Topology):
     def highest_route_cost(
         self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats
     ) -> Floats:
-        """(flows,) most that costs of components add up to along a way between two NICs."""
+        """Largest sum of component costs along any path of each flow, shape (flows,)."""
         made, cost = self.network, np.append(cost, 0.0)  # last entry: links without cost
         try:
             return cost[made.port[b]] + self.routing.highest_route_cost(

@@ -138,12 +138,12 @@ class GraphRouter(MachineRouter):
         return frozenset(c + self.first for c in self.graph.avoidable)
 
     def avoiding(self, components: Iterable[int]) -> GraphRouter:
-        """The same router whose ways lead around these components as well.
+        """Copy of the router whose routes also avoid these components.
 
         Raises
         ------
         GraphError
-            NICs that nothing joins any more.
+            Some NICs are no longer connected.
         """
         found = copy(self)
         found.graph = found.topology = self.graph.avoiding(c - self.first for c in components)
@@ -290,7 +290,7 @@ class GraphRouter(MachineRouter):
         return a[a != b], b[a != b]
 
     def highest_route_cost(self, source: Ints, target: Ints, cost: Floats) -> Floats:
-        """(flows,) longest way of each flow, as :meth:`System.delays` says."""
+        """Cost of the longest path of each flow, shape (flows,); see :meth:`System.delays`."""
         found = np.where(source == target, 0.0, np.nan)
         for out, into, far in self._ends_of_flows(source, target):
             for flow in (far, *(flow for flow, _, _ in out)):

@@ -125,7 +125,7 @@ class Routing(NamedTuple):
     def highest_route_cost(
         self, links: NextLinks, at: Ints, to: Ints, source: Ints, target: Ints, cost: Floats
     ) -> Floats:
-        """(flows,) most that the costs of links add up to along one way of each flow."""
+        """Largest sum of link costs along one path of each flow, shape (flows,)."""
         k = self.paths_per_flow
         if not k:
             switches = int(links.target.max(initial=0)) + 1
