@@ -72,7 +72,7 @@ def fit(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings with held-out groups, and simulate the recorded ops with it."""
+    """Fit a part to recordings, with held-out errors."""
     from ..studies.fitting.bench import BENCHES, Bench
     from ..studies.fitting.loaded_memory import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND

@@ -243,6 +243,10 @@ class Timing:
         return replace(self, usage=usage)
 
 
+RENAMED_METHODS = {"alike": "timing_groups"}
+"""Old names of methods that subclasses define; release 0.3 no longer knows them."""
+
+
 class Backend:
     """Base class of everything that times ops of a component. Subclass it and write ``timing``.
 
@@ -272,6 +276,12 @@ class Backend:
     online: bool = False
     uniform: bool = False
     answers_part: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a subclass that still has the old name of a method, which nobody would call."""
+        super().__init_subclass__(**options)
+        for old in RENAMED_METHODS.keys() & vars(cls).keys():
+            raise TypeError(f"{cls.__name__}.{old}() is now {RENAMED_METHODS[old]}(); rename it")
 
     def open(self, system: System) -> None:
         """Prepare for this system; called once before the first call of ``timing``."""

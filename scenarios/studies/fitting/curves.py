@@ -36,7 +36,8 @@ class Curve:
     usual : parameters that are fitted by default
     draws : number of refits for intervals; each evaluates a model that is not smooth
     before : function from settings of the part to parameters before the fit
-    model : function from fixed parameters to a model of seconds per row
+    read_signature : function from a signature to the numbers that the model takes
+    seconds : function from parameters and those numbers to seconds per row
     check : function that raises an error for unsuitable recordings
     """
 
@@ -47,16 +48,18 @@ class Curve:
     usual: Sequence[str]
     draws: int
     before: Callable[[Settings], dict[str, float]]
-    told: Callable[[str], Sequence[float]]
+    read_signature: Callable[[str], Sequence[float]]
     seconds: Callable[..., Floats]
     check: Callable[[MeasuredRows], None]
 
-    def model(self, still: Mapping[str, float]) -> Model:
-        """Seconds of rows, by the parameters that change and those that stand still."""
+    def model(self, fixed: Mapping[str, float]) -> Model:
+        """Model of seconds per row, whose other parameters are fixed."""
 
         def seconds(p: dict[str, float], rows: Ops) -> Floats:
-            told = np.array([self.told(t) for t in rows.signatures], float)[rows.signature]
-            return self.seconds({**still, **p}, *told.T)
+            told = np.array([self.read_signature(t) for t in rows.signatures], float)[
+                rows.signature
+            ]
+            return self.seconds({**fixed, **p}, *told.T)
 
         return seconds
 
@@ -115,6 +118,9 @@ def require_parameters(
     Parameters
     ----------
     part : kind of part whose renamed settings the message mentions; "" for none
+
+    Examples
+    --------
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
     foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; write one of latency

@@ -67,7 +67,7 @@ def first_step(ops):
 def resized(trace, data=1, tensor=2, bucket=None):
     to = ScaledParallelism(parallel=WantedDegrees(tensor=tensor, data=data), bucket=bucket)
     gpu = {"bandwidth": 1e10, "core": True}
-    return Resizing(trace, to, None, gpu, 1.0, {}).resized(trace.graph())
+    return Resizing(trace, to, None, gpu, 1.0, {}).apply(trace.graph())
 
 
 def of_rank(graph, rank=0):
