@@ -73,12 +73,12 @@ class PeerLink:
 
 
 def answer_by_verb(verbs: Mapping[str, Callable[[Message], Message]], message: Message) -> Message:
-    """Reply of a far end, which does what the message says.
+    """Execute a message from the near end by the function of its verb, and return the reply.
 
     Raises
     ------
     DriverFault
-        ``protocol`` where it asks for something else, or for what there is not.
+        ``protocol``: the message has an unknown verb, or invalid or missing fields.
 
     Examples
     --------

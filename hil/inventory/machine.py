@@ -17,7 +17,7 @@ LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memo
 
 @dataclass(frozen=True)
 class LinuxDistribution:
-    """Package names and install commands of a family of Linux distributions.
+    """Package names and install commands of one family of Linux distributions, such as Debian.
 
     Parameters
     ----------

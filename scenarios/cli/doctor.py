@@ -150,7 +150,7 @@ def _engine_row() -> dict[str, str]:
 
 
 def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Whether the packages of an extra are there; without those of the core nothing works."""
+    """Row that says if the packages of an extra are installed; the core must be complete."""
     found, absent = _installed_and_missing(packages)
     if not absent:
         return _check_row(name, True, ", ".join(found))

@@ -130,7 +130,7 @@ def _require_source(
 
 
 def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
-    """Write the entry on request, and print the report."""
+    """Write the catalog entry if ``out`` is given, and print the report of the fit."""
     if out is not None:
         _write_catalog_entry(out, text)
     if json:

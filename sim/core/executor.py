@@ -124,7 +124,7 @@ def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> N
 
 @jit_without_refcounts
 def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
-    """Pass flows that began in this turn to the plugged-in medium; store its next due tick."""
+    """Pass flows that began in this turn to the plug-in medium, and store when it must run next."""
     own, settle, _ = plugged
     c, count = sort_list(rows, world, world[lay.BEGAN]), 0
     world[lay.BEGAN] = NONE

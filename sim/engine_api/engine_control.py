@@ -1,7 +1,7 @@
 """Commands and observations of processes: the part that both engines share.
 
-A command is checked and recorded at once, and applied in the next turn.  How an engine applies
-it is its own: see ``reference/engine.py`` and ``core/actions.py``.
+A command is checked and recorded at once, and applied in the next turn. Each engine applies it in
+its own way: ``reference/engine.py`` and ``core/actions.py``.
 """
 
 from __future__ import annotations

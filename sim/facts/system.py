@@ -190,7 +190,7 @@ class System:
 
     @property
     def index(self) -> Mapping[str, int]:
-        """Component number by name."""
+        """Mapping from component name to component number."""
         return self.components.by_name
 
     def with_components(self, components: ComponentList) -> System:

@@ -142,7 +142,7 @@ class _WholeLibrary(JITCodeLibrary):
 
 
 def _prepare_lowering(state: Any) -> None:
-    """Make array indices unsigned, and read numba's registries only this once."""
+    """Make array indices unsigned; read numba's registries here, not at each array access."""
     state.calltypes = _without_wraparound(state.calltypes)
     state.targetctx.refresh()
     state.targetctx.refresh = lambda: None  # otherwise it is repeated at each array access

@@ -95,7 +95,10 @@ class RunAggregates:
 
     @cached_property
     def marks(self) -> NDArray[np.int64]:
-        """First release and period boundaries in ticks, shape (k + 2,), for the time breakdown."""
+        """Ticks that bound the intervals of the time breakdown, shape (k + 2,).
+
+        They are the first release, and the boundaries of the k periods.
+        """
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:

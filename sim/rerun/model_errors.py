@@ -34,9 +34,10 @@ class BackendWithErrors(Backend):
 
     Parameters
     ----------
-    inner : the other backend
+    inner : backend whose times are multiplied
     families : families of ops to change; empty for all
-    probability : quantile to use: a time is no longer with this probability; 0.95 for slow
+    probability : probability of the quantile to use: with this probability a time is not longer;
+        0.95 for slow times
     unjudged : error distribution of families whose error was never measured
     """
 

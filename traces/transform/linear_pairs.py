@@ -41,10 +41,11 @@ class LinearPair(NamedTuple):
 
     Parameters
     ----------
-    columns : one layer (fused), two (gated) or three (query, key, value), all with the same input
-    row : the layer that follows
-    heads : heads of the attention between them; None for an MLP
-    consumer : index of the operator that uses the gradient of their input; -1 if there is none
+    columns : the one (fused), two (gated) or three (query, key, value) layers that are split by
+        columns; all have the same input
+    row : the second layer of the pair, split by rows
+    heads : heads of the attention between the layers; None for an MLP
+    consumer : index of the operator that uses the gradient of the pair's input; -1 if there is none
     """
 
     columns: tuple[LinearLayer, ...]

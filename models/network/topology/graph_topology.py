@@ -190,7 +190,7 @@ class GraphTopology(Topology):
 
     @property
     def splits_evenly(self) -> bool:
-        """True if traffic between two switches is split in the same way for every sender."""
+        """True if each switch splits all traffic evenly over its paths of equal cost."""
         return self.routing.choice == SPRAY and not self.routing.paths
 
     def exchange_loads(self, nic: Ints, a: Ints, b: Ints, amount: float) -> Floats:

@@ -174,7 +174,10 @@ class GraphRouter(MachineRouter):
         return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
 
     def local_links(self, gpus: Ints) -> Ints:
-        """Links of each GPU to others in its machine: 1 for GPU links, 2 for host links."""
+        """Kind of links from each GPU to others in its machine.
+
+        0 for none, 1 for GPU links, 2 for host links, 3 for both.
+        """
         return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
 
     def spans_leaves(self, groups: Ints) -> NDArray[np.bool_]:

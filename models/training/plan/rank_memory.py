@@ -34,12 +34,13 @@ class RankMemory:
 
     Parameters
     ----------
-    weights, gradients, optimizer : held during the complete step
-    activations : saved for the backward pass, at the peak
+    weights, gradients, optimizer : memory of weights, gradients and optimizer state, held during
+        the complete step
+    activations : activations saved for the backward pass, at the peak
     working : temporary memory of the current op: activation gradients, recomputed layers, gathered
         weights
-    reserve : used by the runtime and the communication library
-    buffers : of a low-latency token exchange
+    reserve : memory that the runtime and the communication library use
+    buffers : buffers of a low-latency token exchange
     host : host memory, in addition: an offloaded optimizer, and the gradients it receives
     at : pipeline turn of the peak
     """
@@ -89,8 +90,8 @@ class ChunkMemory:
 
     Parameters
     ----------
-    kept : saved from the forward pass to the end of the backward pass
-    working : used during a backward pass
+    kept : memory saved from the forward pass to the end of the backward pass
+    working : temporary memory used during a backward pass
     later : saved from the input-gradient pass to the end of the weight-gradient pass
     layers : ``kept`` by layer name
     """

@@ -61,7 +61,8 @@ def make_task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ..
     ----------
     shared : result of ``shared_task_part``
     settings : values by dotted path
-    wanted : metrics of single components to keep; those of kinds are always kept
+    wanted : metrics of single components to keep in the outcome; metrics of kinds of component are
+        always kept
     """
     named = {
         k: content_digest(v)

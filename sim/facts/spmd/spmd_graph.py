@@ -139,7 +139,7 @@ class SpmdGraph:
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """Rank numbers, shape (ranks,), in the form of a flat graph's ``rank``."""
+        """Numbers of all ranks, shape (ranks,); the counterpart of ``FlatGraph.rank``."""
         return np.arange(self.ranks, dtype=np.int32)
 
     def __len__(self) -> int:
