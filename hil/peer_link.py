@@ -113,7 +113,11 @@ def far_peers(peer: object) -> list[dict[str, str]]:
         if not isinstance(one.get("agent"), str) or not isinstance(one.get("device", ""), str):
             raise DriverFault("unsupported", f"peer {dict(one)}: name its agent and its device")
     if far and len(far) != len(listed):
-        raise DriverFault("unsupported", f"peer {peer}: all on other hosts, or a device here")
+        raise DriverFault(
+            "unsupported",
+            f"peer {peer}: mixes this host and others; give hosts elsewhere only, or one device "
+            "here",
+        )
     return [{"agent": one["agent"], "device": one.get("device", "")} for one in far]
 
 

@@ -218,14 +218,14 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
-    from ..studies.workers.worker_pool import working
+    from ..studies.workers.worker_pool import closing_pool
     from ..studies.workers.workers import make_workers, workers_option
 
     try:
         crew = make_workers(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
-    with working(crew):
+    with closing_pool(crew):
         (answer,) = [found for _, found in crew.run(worker_state, [{"set": {}}])]
     if answer is None:
         return _check_row("workers", None, f"{crew.name}: workers die when they get a task")

@@ -207,7 +207,7 @@ class StreamingSums:
         )  # fmt: skip
         found = replace(found, moved=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
-        boxes = self.line.between(found.marks, self.ranks)
+        boxes = self.line.between(found.breakdown_bounds, self.ranks)
         if self.keep == "ranks":
             return found.with_time_breakdown(boxes, "ranks")
         return replace(found, exposed=boxes[0, 1:].copy())

@@ -231,7 +231,7 @@ class EngineControl(SimpyAdapter):
             overflow, starvation or deadlock.
         """
         step_simpy(self, until)
-        if until is None and (self.any_open() or self.ledger.waiting):
+        if until is None and (self.has_open_ops() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
     def blocked_queues(
@@ -282,7 +282,7 @@ class EngineControl(SimpyAdapter):
     def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; ended graphs are then freed, except for final states.
 
-        Call it between turns.  A graph with losses that were not reported yet is kept.
+        Call it between turns. A graph with losses that were not reported yet is kept.
         """
 
     @abstractmethod

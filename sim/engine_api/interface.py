@@ -1,7 +1,7 @@
 """Interface of both engines: their input and output, in integers only.
 
 ``docs/semantics.md`` defines what a run means; this module defines the form in which an engine
-reads it.  The reference engine (``sim/reference/engine.py``) and the compiled engine
+reads it. The reference engine (``sim/reference/engine.py``) and the compiled engine
 (``sim/core/``) take the same :class:`ComponentTable` and :class:`EngineGraph`, offer the same
 methods, and must agree in every number, event and error.
 

@@ -1,6 +1,6 @@
 """Prepared graph: checked, placed and timed once, then submitted many times with other numbers.
 
-Its structure, placement and dependencies are fixed.  A submission may change the flop and bytes
+Its structure, placement and dependencies are fixed. A submission may change the flop and bytes
 of rows; backends time each new combination once, and the result is cached.
 """
 

@@ -1,8 +1,8 @@
 """Effect of model errors on a run, determined by repeating it with erroneous op timings.
 
-Held-out errors of one family of ops on one machine are mostly a common shift.  So one probability
+Held-out errors of one family of ops on one machine are mostly a common shift. So one probability
 is chosen for all ops of a family, and each time is multiplied by that quantile of its error
-distribution.  Families are independent of each other.
+distribution. Families are independent of each other.
 """
 
 from __future__ import annotations

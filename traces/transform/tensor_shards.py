@@ -266,7 +266,7 @@ class _Sharder:
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):
             raise ValueError(
-                f"{operator} works on a weight or an activation; sizes do not show which"
+                f"{operator} may work on a weight or on an activation of the same size"
             )
         return operator.name != "sum" and "backward" not in operator.name
 

@@ -135,7 +135,7 @@ class _EquivalentGpus:
         apart = _count(nic[nic >= 0]) + (ports.shape[1] - 1) * _count(leaf[nic >= 0])
         number = np.full(len(system.components), -1)
         far = np.where(ends >= 0, ends - gpus[:, None], -len(number))[:, :inside]
-        kinds, joined = _kind_numbers(ends, system), router.local_links(gpus)
+        kinds, joined = _kind_numbers(ends, system), router.local_link_kinds(gpus)
         number[gpus] = _equal_rows(np.vstack([far.T, kinds.T, joined]).T)[0]
         return cls(system, router, number, _count(ports.ravel()) == apart)
 
@@ -166,7 +166,7 @@ def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> I
     """
     ends = router.ends(groups).reshape(len(groups), -1)
     sharing = [_first_occurrences(x) for x in (groups, *router.locations(groups), ends)]
-    like = _kind_numbers(ends, system), router.local_links(groups)
+    like = _kind_numbers(ends, system), router.local_link_kinds(groups)
     return _equal_rows(np.hstack([*sharing, *like, alone]))[0]
 
 

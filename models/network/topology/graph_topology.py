@@ -189,7 +189,7 @@ class GraphTopology(Topology):
         return loads[:-1]
 
     @property
-    def splits_evenly(self) -> bool:
+    def splits_over_all_paths(self) -> bool:
         """True if each switch splits all traffic evenly over its paths of equal cost."""
         return self.routing.choice == SPRAY and not self.routing.paths
 

@@ -155,7 +155,7 @@ class StageProgram:
         return self._written_steps[0]
 
     @property
-    def computed_in_turns(self) -> tuple[int, ...]:
+    def compute_ops_per_turn(self) -> tuple[int, ...]:
         """Number of compute ops in each turn of the schedule; concurrent turns count as one."""
         return self._written_steps[1]
 

@@ -99,7 +99,7 @@ def evaluate_point(point: Task) -> Outcome:
     -------
     Outcome
         ``key``, ``set``, and ``values`` (SI, by metric and statistic) with ``intervals``; or
-        ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
+        ``error`` with its kind, message and traceback. ``seconds`` is wall time.
     """
     began = time.perf_counter()
     outcome: Outcome = {"key": point_key(point), "set": point["set"]}

@@ -32,7 +32,7 @@ class WorkerPool(Protocol):
 
 
 @contextmanager
-def working(crew: WorkerPool) -> Iterator[WorkerPool]:
+def closing_pool(crew: WorkerPool) -> Iterator[WorkerPool]:
     """Context manager that closes a worker pool at its end; after an error it kills the workers."""
     try:
         yield crew

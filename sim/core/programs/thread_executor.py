@@ -32,7 +32,7 @@ from .program_executor import LED, extend_step_span
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
 from .replica_draws import ReplicaDraws, draw_ticks
 from .submission_draws import draw_ticks_and_work
-from .thread_plan import Partners, ThreadPlan
+from .thread_plan import PartnerTables, ThreadPlan
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -152,7 +152,7 @@ class ThreadRun(NamedTuple):
 def run_threads(
     template: SpmdGraph,
     plan: ThreadPlan,
-    partners: Partners,
+    partners: PartnerTables,
     parts: ComponentTable,
     flows: Flows,
     draws: ReplicaDraws,

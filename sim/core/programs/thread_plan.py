@@ -108,7 +108,7 @@ def _starts(sizes: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Partners:
+class PartnerTables:
     """Communication partners of ranks as arrays for kernels: groups and mailboxes of an SPMD graph.
 
     End ticks (notes) are numbered here: collectives first, then messages.
@@ -120,7 +120,7 @@ class Partners:
     notes: int
 
     @classmethod
-    def of(cls, template: SpmdGraph) -> Partners:
+    def of(cls, template: SpmdGraph) -> PartnerTables:
         """Groups and mailboxes of an SPMD graph."""
         rendezvous = Rendezvous.of(template)
         shared = int(template.bases[template.ranks])

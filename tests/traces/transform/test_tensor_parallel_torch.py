@@ -1,7 +1,7 @@
 """Is a step shared among tensor-parallel ranks what Megatron-LM's layers do, op for op?
 
 A GPT of whole layers, recorded and shared by us, against the same model written by hand with
-column- and row-parallel layers, recorded over gloo (``helpers/megatron_gpt.py``).  Needs torch.
+column- and row-parallel layers, recorded over gloo (``helpers/megatron_gpt.py``). Needs torch.
 """
 
 import os
