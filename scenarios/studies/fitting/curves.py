@@ -36,7 +36,7 @@ class Curve:
     usual : parameters that are fitted by default
     draws : number of refits for intervals; each evaluates a model that is not smooth
     before : function from settings of the part to parameters before the fit
-    told : function from an op's signature to its numbers, which ``seconds`` takes
+    read_signature : function from an op's signature to its numbers, which ``seconds`` takes
     seconds : function from parameters, and one array per number of an op, to seconds per row
     check : function that raises an error for unsuitable recordings
     """
