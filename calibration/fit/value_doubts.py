@@ -70,9 +70,9 @@ def tail_to_median() -> tuple[float, int]:
     ratios = []
     for file in sorted((CATALOG / "kernels").glob("*.json")):
         for family in json.loads(file.read_text())["families"].values():
-            # Nobody measured anything of the one without a source; another may be as elsewhere.
-            if family.get("source") and "quantiles" in family:
-                known = [q for regime, q in family["quantiles"].items() if regime]
+            evidence = family.get("evidence", {})  # without a source nothing was measured
+            if evidence.get("source") and "quantiles" in evidence:
+                known = [q for regime, q in evidence["quantiles"].items() if regime]
                 ratios += [np.divide(*np.quantile(np.abs(q), [0.9, 0.5])) for q in known]
     return round(float(np.median(ratios)), 1), len(ratios)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.kernels import FORM, KernelFamily
+from foretrace.models.compute.kernels import FORM, Evidence, KernelFamily
 from foretrace.scenarios.config.catalog import installed
 
 from ..fit.kernels import NAMES
@@ -64,8 +64,14 @@ def sources(part: str = "", families: Iterable[str] = ()) -> Iterator[Source]:
     seen = [g for g in groups() if not g.aside]
     wanted = [g for g in seen if not families or g.family in families]
     found: dict[tuple[str, str], Source] = {}
-    known = [(g, replace(f, quantiles=told)) for g, f, told in unseen_families(wanted)]
-    known += [(g, KernelFamily(quantiles=told)) for g, told in unseen_products(wanted)]
+    known = [
+        (g, replace(family, evidence=Evidence(quantiles=spread)))
+        for g, family, spread in unseen_families(wanted)
+    ]
+    known += [
+        (g, KernelFamily(evidence=Evidence(quantiles=spread)))
+        for g, spread in unseen_products(wanted)
+    ]
     for g, family in known:
         if part in f"{g.gpu} {g.source}":
             one = found.setdefault((g.gpu, g.source), Source(g.gpu, g.source, {}, []))

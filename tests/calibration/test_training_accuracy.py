@@ -169,23 +169,23 @@ def test_traces_of_kernels_beside_collectives_are_set_aside_by_hash():
 
 @pytest.mark.nightly
 def test_products_beside_all_reduces_of_eight_a100s_take_nearly_twice_as_long(data):
-    from foretrace.calibration.fit.overlap import KINETO, TRACES, longer, places
+    from foretrace.calibration.fit.overlap import KINETO, TRACES, places, slowdown
 
     name = "dlrm-A100x8-rank3"
     found = places(KINETO / name / part for part in TRACES[name])
     beside = [p for p in found if p.kind == "reduces" and p.family == "products"]
     assert len(beside) == 5
-    assert longer(beside) == pytest.approx(1.90, abs=0.01)
+    assert slowdown(beside) == pytest.approx(1.90, abs=0.01)
 
 
 def test_attention_of_2023_grows_with_sequences_as_it_did_in_sizes_that_were_set_aside():
     import numpy as np
-    from foretrace.calibration.fit.attention import growths, predict, set_aside
+    from foretrace.calibration.fit.attention import measured_growths, predict, set_aside
     from foretrace.models.compute.kernels import load_families
 
     assert set_aside() == {"1b", "30b", "350m"}
     for gpu, name in (("a100", "a100-sxm4-80g"), ("h100", "h100-sxm5-80g")):
-        far = [g for g in growths(gpu) if g.size in set_aside()]
+        far = [g for g in measured_growths(gpu) if g.size in set_aside()]
         truth = np.array([g.seconds for g in far])
         then, now = (
             np.median(np.abs(predict(gpu, load_families(kernels), far) / truth - 1))

@@ -177,4 +177,4 @@ def test_a_command_that_is_not_there_is_missing(monkeypatch):
 def test_the_page_of_limits_says_what_a_driver_has_not_seen(name, device):
     page = Path(foretrace.__file__).parent / "docs/limits.md"
     parts = " ".join(page.read_text().split()).replace("; ", ". ").split(". ")
-    assert any(f"`{name}`" in part and f"not seen {device}" in part for part in parts)
+    assert any(f"`{name}`" in part and f"never on {device}" in part for part in parts)
