@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "push",
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
