@@ -17,7 +17,7 @@ variants or other runs beside it: ``foretrace.compare("first")``; many points of
 
 The names in ``__all__`` are what can be relied on: until 1.0 a minor version may change one, and
 CHANGELOG says so; from then on only a major version does, and the old form warns for one minor
-version before.  Everything else may move at any time.
+version before. Everything else may move at any time.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def main() -> NoReturn:
     """Run the command line and leave with its exit code.
 
     Nearly all that a command makes lives until it ends: looking through it at Python's own pace
-    takes 0.4 s of ``foretrace run first``.  The last look for circles stays: without it (0.5 s)
+    takes 0.4 s of ``foretrace run first``. The last look for circles stays: without it (0.5 s)
     DuckDB complains of each object of its own that is left.
     """
     gc.set_threshold(_OBJECTS)

@@ -161,12 +161,15 @@ class Driver:
         )
 
     def sample(self, request: Request, ns: ArrayLike, **more: Any) -> Sample:
-        """Sample of an op with these times; ``more`` are its flags and facts."""
+        """Build a sample of an op from its measured times; ``more`` has flags and facts."""
         times = np.asarray(ns, np.float64)
         return Sample(request.signature, times, self.clock, self.metric, request.key[1], **more)
 
     def sample_of_probe(self, spec: Spec, signature: str, cure: str) -> Sample | Missing:
-        """Sample of one op, opened with ``spec`` and closed again; or why there is none."""
+        """Sample of one op, measured with settings ``spec``; a ``Missing`` if that fails.
+
+        The driver is opened before and closed afterwards.
+        """
         try:
             self.open(spec)
             return self.timing([Request(signature)])[0]

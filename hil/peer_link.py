@@ -73,12 +73,12 @@ class PeerLink:
 
 
 def answer_by_verb(verbs: Mapping[str, Callable[[Message], Message]], message: Message) -> Message:
-    """Reply of a far end, which does what the message says.
+    """Execute a message from the near end by the function of its verb, and return the reply.
 
     Raises
     ------
     DriverFault
-        ``protocol`` where it asks for something else, or for what there is not.
+        ``protocol``: the message has an unknown verb, or invalid or missing fields.
 
     Examples
     --------
@@ -113,7 +113,11 @@ def far_peers(peer: object) -> list[dict[str, str]]:
         if not isinstance(one.get("agent"), str) or not isinstance(one.get("device", ""), str):
             raise DriverFault("unsupported", f"peer {dict(one)}: name its agent and its device")
     if far and len(far) != len(listed):
-        raise DriverFault("unsupported", f"peer {peer}: all on other hosts, or a device here")
+        raise DriverFault(
+            "unsupported",
+            f"peer {peer}: mixes this host and others; give hosts elsewhere only, or one device "
+            "here",
+        )
     return [{"agent": one["agent"], "device": one.get("device", "")} for one in far]
 
 

@@ -92,7 +92,7 @@ class Column:
     wraps : True if cell text may wrap into several lines
     span : number of columns that the header covers
     title : long form of a short ``name``, shown as a hint
-    alone : label before a cell that has a line of its own on a narrow screen; ``name`` by default
+    alone : text before a cell that a narrow screen shows on a line of its own; ``name`` by default
     """
 
     name: Line = ""
@@ -105,7 +105,7 @@ class Column:
 
     @property
     def label(self) -> str:
-        """Label before a cell that has a line of its own, as on a phone."""
+        """Text before a cell that a narrow screen shows on a line of its own."""
         return plain_text(self.name) if self.alone is None else self.alone
 
 
@@ -145,7 +145,7 @@ class Bars:
     colour : name of a palette colour
     title : text shown under the pointer; "" for none
     height : height of a bar in rows
-    opacity : from 0 to 1; 1 hides what is underneath
+    opacity : opacity of the bars, from 0 (invisible) to 1
     """
 
     row: ArrayLike
@@ -204,7 +204,7 @@ class Series:
     colour : name of a palette colour; "" for the text colour
     label : legend entry; "" for none
     size : size of a mark in points
-    opacity : from 0 to 1; 1 hides what is underneath
+    opacity : opacity of the marks and the curve, from 0 (invisible) to 1
     low, high : ends of the stalks, shape (n,)
     titles : texts shown under the pointer, shape (n,); the coordinates by default
     """
@@ -284,7 +284,7 @@ class Cdf:
     x : axis of the values
     curves : values by curve name
     weights : weight of each value, by curve name; 1 by default
-    what : name of the things counted, for the y axis
+    what : plural name of the counted things, for the y axis, such as ``ops``
     height : height in inches
     """
 
@@ -310,7 +310,7 @@ class HeatMap:
     most : value of the darkest shade; the largest value by default
     least : value of the palest shade
     colour : name of a palette colour
-    down : name of the row axis
+    down : name of the row axis (the vertical axis)
     title : hint of a cell, with ``{row}``, ``{column}`` and ``{value}``; "" for none
     unit : unit of the values for ``numbers.format_quantity``
     thick : height of a row in pixels
@@ -390,7 +390,7 @@ class Live:
     ----------
     component : ``timeline``, ``tree`` or ``heat``: a file of ``reports/script``
     data : plain data for the component
-    still : the static figure; None for none
+    still : static figure for pages without script and for paper; None for none
     caption : caption of the static figure
     """
 

@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class KindDrawing(NamedTuple):
-    """A kind of figure, and the function that draws it on paper or on a page."""
+    """A kind of figure, and the function that draws it on one medium (page or paper)."""
 
     kind: type
     draw: Callable[..., Any]

@@ -1,6 +1,6 @@
 """Atomic replacement of a folder: readers see the old folder or the complete new one.
 
-The new folder is written next to the target and moved there in one step.  If the writing process
+The new folder is written next to the target and moved there in one step. If the writing process
 is killed, it leaves a folder whose name begins with a dot; the next writer removes it.
 """
 

@@ -1,6 +1,6 @@
 """Groups of settings: a constructor argument may be a dataclass of related settings.
 
-A file writes a group as a nested mapping.  A program that treats settings one by one, such as a
+A file writes a group as a nested mapping. A program that treats settings one by one, such as a
 fit, uses a flat mapping with dotted names instead.
 """
 

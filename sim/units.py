@@ -1,7 +1,7 @@
 """Units: SI floats inside, text with a unit at every border, integer ticks in the engines.
 
-A name in code has no unit suffix when its value is SI.  The type aliases below state the unit of
-a parameter; the scenario loader reads them to check what a user wrote.  Two aliases may have one
+A name in code has no unit suffix when its value is SI. The type aliases below state the unit of
+a parameter; the scenario loader reads them to check what a user wrote. Two aliases may have one
 unit and differ in the example that error messages show: a latency in us, a time limit in s.
 """
 

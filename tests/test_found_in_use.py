@@ -281,7 +281,7 @@ HELD = {
         "scenarios/workloads/test_trace_answers.py::test_every_trace_runs_with_a_chain",
         "scenarios/workloads/test_trace_answers.py::"
         "test_what_nobody_binds_is_a_chain_on_another_gpu_and_said",
-        "models/compute/test_carried.py::test_an_op_is_scaled_with_the_most_accurate_method",
+        "models/compute/test_cross_gpu_scaling.py::test_an_op_is_scaled_with_the_most_accurate_method",
     ),
     "built 2: what ops are": (
         "traces/infer/test_op_work.py::"

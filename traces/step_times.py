@@ -247,9 +247,10 @@ def _steps_of_cycle(graph: Graph) -> int:
 
 
 def _recorded_median(graph: Graph) -> Seconds:
-    """Median recorded step time of a trace in s, mean over its ranks.
+    """Median recorded step time of a trace in s, as a mean over its ranks.
 
-    Of a cycle if steps alternate.
+    If step times alternate in cycles of several steps, it is the median of the mean over each
+    cycle.
     """
     if not _has_marked_steps(graph):
         raise TraceError(

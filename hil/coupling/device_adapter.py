@@ -32,7 +32,10 @@ QUEUE = 256  # ops that may wait for a device besides
 
 @dataclass(frozen=True)
 class DeviceAnswer:
-    """Timing of one op: a row of ``Timing``, with usage by component name; True if modelled."""
+    """Timing of one op on a device, like one row of ``Timing``; usage is by component name.
+
+    ``modelled`` is True if the model timed the op and not the device.
+    """
 
     fixed: Seconds
     work: float = 0.0
@@ -61,14 +64,15 @@ class Swap:
     Parameters
     ----------
     component : name of the component in the scenario
-    timer : the device, or a journal of it
+    timer : source of measured times: the device, or a journal of earlier measurements
     sharing : ``exclusive``, ``solo`` or ``concurrent``
     covers : devices whose time a sample includes
     max_in_flight : maximum number of ops in flight on a concurrent device
     context : state before each op: ``warm``, ``cold``, or ``after`` (the device's previous ops)
     preceding : number of previous ops that context ``after`` executes
     answers : predicate on a signature: True if the device can execute the op; None if it can all
-    others : what happens to ops that the device cannot execute: ``fail``, or ``model``
+    others : what to do with ops that the device cannot execute: ``fail``, or ``model`` to use the
+        model
     sizes : message sizes in B of the sweep that separates latency from bandwidth
     recorded : True if the timings come from a recording
     """

@@ -14,9 +14,9 @@ class Finding:
 
     Parameters
     ----------
-    name : name of the device or of what it needs
+    name : name of the device, or of the software that a device needs
     state : ``ok``; ``off`` (not present); ``bad`` (present, but something is missing or wrong)
-    observation : what was observed
+    observation : text that describes what was observed
     command : command to type next; "" if there is nothing to do
     """
 

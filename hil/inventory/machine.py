@@ -16,8 +16,8 @@ LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memo
 
 
 @dataclass(frozen=True)
-class LinuxDistribution:
-    """Package names and install commands of a family of Linux distributions.
+class DistributionPackages:
+    """Package names and install commands of one family of Linux distributions, such as Debian.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LinuxDistribution:
 
 
 VENV = f"python{{v}} -m venv ~/{ENVIRONMENT} && ~/{ENVIRONMENT}/bin/pip install numpy"
-DEBIAN = LinuxDistribution(
+DEBIAN = DistributionPackages(
     "sudo apt install",
     "rdma-core ibverbs-providers ibverbs-utils",
     "perftest",
@@ -49,21 +49,21 @@ DEBIAN = LinuxDistribution(
 )
 DISTRIBUTIONS = {
     "debian 12": DEBIAN,
-    "ubuntu 22.04": LinuxDistribution(
+    "ubuntu 22.04": DistributionPackages(
         **{
             **vars(DEBIAN),
             "python": "sudo apt install python3.11 python3.11-venv && " + VENV.format(v="3.11"),
             "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
         }
     ),
-    "ubuntu 24.04": LinuxDistribution(
+    "ubuntu 24.04": DistributionPackages(
         **{
             **vars(DEBIAN),
             "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
             "cxl": "cxl daxctl",
         }
     ),
-    "rhel 9": LinuxDistribution(
+    "rhel 9": DistributionPackages(
         "sudo dnf install",
         "rdma-core libibverbs-utils",
         "perftest",
@@ -122,7 +122,7 @@ class Machine:
         return {k: v.strip('"') for k, _, v in rows if k}
 
     @property
-    def distribution(self) -> LinuxDistribution:
+    def distribution(self) -> DistributionPackages:
         """Package names of the machine's distribution.
 
         Those of Debian 12 if the distribution is unknown.

@@ -30,8 +30,8 @@ class BuildStep:
     Parameters
     ----------
     title : title for progress messages
-    parts : names of the files it produces; the first one identifies the step
-    run : function that builds them
+    parts : names of the files that the step produces; the first one identifies the step
+    run : function that builds the files in ``parts``
     inputs : texts that determine the result; if one changes, the step runs again
     """
 

@@ -25,12 +25,12 @@ SAME = ("driver", "device")
 
 @dataclass
 class Journal:
-    """Samples that one process start measured.
+    """Content of a journal: the samples that one process start measured, and its failed ops.
 
     Parameters
     ----------
     head : header: driver, device, host, date, versions, settings, piece and round
-    samples : samples of its batches
+    samples : samples measured in this process start
     failed : ops that failed on the device
     seconds : time that the piece took, in s; 0 if it was not completed
     """

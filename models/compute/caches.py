@@ -33,8 +33,10 @@ class Caches:
     Parameters
     ----------
     latency : (working set in B, s per dependent load), ascending
-    begin : time in s that cold caches add to the start of an op, without its operands, by family
-    other : the same time in s for other families
+    begin : cold-cache penalty at the start of an op in s, without the time of its operands, by
+        kernel family
+    other : cold-cache penalty at the start of an op in s, for kernel families that are not in
+        ``begin``
     rate : memory rate in B/s for operands that miss
     """
 

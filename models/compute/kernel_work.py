@@ -30,7 +30,7 @@ class KernelWork(NamedTuple):
     step : flop of a step on tensor cores; 0 for steps that take a fixed number of cycles
     flop : total flop, for kernels whose arithmetic is not in steps
     bytes : bytes read and written
-    far : the part of these bytes, in B, that comes from memory if the caches do not hold it
+    far : bytes, of those in ``bytes``, that come from memory if the caches do not hold them
     """
 
     blocks: float = 0.0

@@ -51,7 +51,7 @@ class GpuDatasheet(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the constants of a family were fitted on, and the errors on rows that no fit saw.
+    """Data that the constants of a kernel family were fitted on, and errors on held-out rows.
 
     Parameters
     ----------
@@ -68,22 +68,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """Constants of one family; 0 for what costs nothing.
+    """Cost constants of one kernel family. The default 0 means that this part costs nothing.
 
     Parameters
     ----------
-    launch : cycles, of any kernel
-    first : cycles of a step, of the first block (of steps on tensor cores: times the peak's)
-    again : cycles of a step, of each round of blocks after the first
-    near : seconds of a byte, over those of memory
-    memory : seconds of a byte that the caches do not hold, on top
-    arithmetic : seconds of a flop, over those at the peak
-    cache : share of the cache that what is touched may fill
-    cold : cycles that a start takes longer where other kernels ran since its like, as in a step
-    call : cycles beside the kernel in a measured call: other kernels of an engine's operator, gaps
-        of a loop.  Only what was measured so holds it, no answer does
-    level : factor on the whole time, where recorded traces of the GPU show only that; 1 otherwise
-    evidence : what the constants were fitted on, and their errors
+    launch : launch cost of every kernel, in clock cycles
+    first : time per step of a block in the first round of blocks: in clock cycles, or for steps on
+        tensor cores relative to the step's time at the peak rate
+    again : time per step of a block in each later round of blocks, in the unit of ``first``
+    near : time per byte moved, relative to its time at memory bandwidth
+    memory : additional time per byte that misses the cache, relative to its time at memory
+        bandwidth
+    arithmetic : time per flop, relative to its time at the peak rate
+    cache : fraction of the GPU's shared cache that can hold a kernel's data
+    cold : cold-start penalty in clock cycles: added if other kernels ran since the last kernel of
+        this family, as in a training step
+    call : additional clock cycles in a table that times complete calls: other kernels of the
+        operator, gaps of the loop. Used to fit such tables, never to predict
+    level : factor on the complete time, if the recorded traces of the GPU determine only this
+        factor; 1 otherwise
+    evidence : data that the constants were fitted on, and their errors
     """
 
     launch: float = 0.0
@@ -105,14 +109,15 @@ class KernelFamily:
     def time_parts(
         self, work: Floats, chip: GpuDatasheet, peak: Floats, beside: Beside = "nothing"
     ) -> Floats:
-        """(4, n) s of launch, latency, memory and arithmetic; their sum is the time.
+        """Launch, latency, memory and arithmetic time in s, shape (4, n); their sum is the time.
 
         Parameters
         ----------
         work : (n, 7) one ``KernelWork`` per row
-        peak : (n,) flop/s
-        beside : what runs beside the kernel: ``nothing``, when it is timed alone again and again;
-            ``step``, whose other kernels ran before; ``call``, what a table of whole calls holds
+        peak : (n,) peak rate of each kernel in flop/s
+        beside : context of the kernel. ``nothing``: it is timed alone, in a loop. ``step``: other
+            kernels ran before it, so it starts cold. ``call``: the time is that of a complete
+            operator call
 
         Examples
         --------
@@ -136,7 +141,7 @@ class KernelFamily:
         return np.stack([starts, np.where(steps, 0.0, chain), moving, arithmetic])
 
     def as_plain_data(self) -> dict[str, Any]:
-        """Constants that differ from the defaults, as a file holds them."""
+        """Constants that differ from their defaults, as they are written to a file."""
         usual = asdict(KernelFamily())
         evidence = {k: v for k, v in asdict(self.evidence).items() if v and v == v}
         own = {k: v for k, v in asdict(self).items() if v != usual[k]}
@@ -157,8 +162,9 @@ def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats
 def load_families(name: str) -> dict[str, KernelFamily]:
     """Load kernel families by name, from ``models/catalog/kernels`` or a user's file.
 
-    A file that is ``like`` another one only changes constants of some families, such as those of
-    another implementation (``h100-sxm5-80g-flash-1``: attention as MPT used it in 2023).
+    A file with the key ``like`` names another file and only changes constants of some families. An
+    example is another implementation of attention (``h100-sxm5-80g-flash-1``: as MPT used it in
+    2023).
 
     Raises
     ------
@@ -183,7 +189,10 @@ def load_families(name: str) -> dict[str, KernelFamily]:
 
 @cache
 def _read_families(file: Path, written: int) -> dict[str, KernelFamily]:
-    """Families in a file last written at a time in ns, so that a file is read once."""
+    """Kernel families of a file; cached until the file changes.
+
+    ``written`` is the time of its last change, in ns.
+    """
     data = json.loads(file.read_text())
     if data["form"] != FORM:
         raise ValueError(f"its form is {data['form']!r}")
@@ -193,7 +202,7 @@ def _read_families(file: Path, written: int) -> dict[str, KernelFamily]:
 
 
 def _changed(known: KernelFamily | None, data: Mapping[str, Any], where: str) -> KernelFamily:
-    """Family with the constants that a file gives, the others as in the family that it is like."""
+    """Kernel family with the constants of a file; all others are those of ``known``."""
     given = with_current_names(KernelFamily, data, where)
     return construct_with_groups(
         KernelFamily, merge_settings(known.as_plain_data() if known else {}, given)

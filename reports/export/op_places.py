@@ -1,4 +1,4 @@
-"""Places of ops: the ranks and streams where each op runs; a collective has one per member."""
+"""Places of ops: one place for each rank that takes part in an op, with its rank and stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...sim.run.result import Result
 
 
 class OpPlaces(NamedTuple):
-    """Columns with one row per place, shape (n,): the op's id, and its rank and stream there."""
+    """Columns with one row per place, shape (n,): op id, rank and stream of the op there."""
 
     op: NDArray[np.int64]
     rank: NDArray[np.int32]

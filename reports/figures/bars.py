@@ -95,7 +95,7 @@ def _bar_units(position: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], 
 
 
 def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
-    """Round numbers between two, a few of them.
+    """A few round numbers between two bounds, in equal steps.
 
     >>> round_steps(0.0, 1.7), round_steps(0.31, 1.02, 7), round_steps(-5.0, 20.0, 7)
     ([0.0, 0.5, 1.0, 1.5], [0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])

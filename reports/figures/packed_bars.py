@@ -22,14 +22,14 @@ class TimelineBars(NamedTuple):
     Parameters
     ----------
     lane : lane of the bar, from 0
-    start, end : ticks
+    start, end : start and end of the bar, in ticks
     kind : index of the bar's kind
     name : index of the op's name; -1 for none
     ops : number of ops that the bar stands for
-    busy : ticks in which these ops ran
+    busy : ticks in which the ops of the bar ran, without the gaps between them
     met : index of the collective that the op belongs to; -1 for none
-    wait : ticks that its rank waited for the collective to begin
-    arrived_last : True if its rank arrived last at the collective
+    wait : ticks that the rank waited for the collective to begin
+    arrived_last : True if the rank arrived last at the collective
     """
 
     lane: NDArray[np.int64]
@@ -163,9 +163,9 @@ def packed_bars(
 
     Parameters
     ----------
-    span : first and last tick
+    span : first and last tick of the time axis
     tick : length of a tick in s
-    names : names by index, as texts or as (text, ops, seconds)
+    names : op names by index, each as a text or as (text, number of ops, seconds)
     meetings : collectives that the bars refer to; a wait above zero is never rounded to zero
 
     Examples

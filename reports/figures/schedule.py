@@ -30,12 +30,13 @@ def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
 def time_breakdown_bars(
     boxes: Mapping[str, Mapping[str, float]], axis: str, thick: int = 34
 ) -> BarChart:
-    """Time breakdown of the mean rank, one bar per variant.
+    """Time breakdown as stacked bars: one bar per row, one segment per time category.
 
     Parameters
     ----------
-    points : summaries by variant
-    span_text : the time span that is broken down, such as ``an iteration``
+    boxes : seconds by time category, by row name (such as a variant or a rank)
+    axis : name of the time axis, without a unit
+    thick : height of a row in pixels
     """
     used = {b: c for b, c in BOXES.items() if any(times[b] > 0 for times in boxes.values())}
     times = {row: {b.replace("_", " "): found[b] for b in used} for row, found in boxes.items()}

@@ -33,10 +33,10 @@ class DrawnVariant(NamedTuple):
 
     Parameters
     ----------
-    rows : row descriptions for the script, with lanes numbered from 0
-    bars : bars of these lanes
-    meetings : collectives that the bars refer to
-    least : ticks below which consecutive ops are merged into one bar; 0 if none are
+    rows : descriptions of the timeline's rows for the page script, with lanes numbered from 0
+    bars : bars on the lanes of ``rows``
+    meetings : arrival of ranks at the collectives that the bars refer to
+    least : ticks below which consecutive ops are merged into one bar; 0 if no ops are merged
     ops : number of finished ops on the drawn ranks
     ranks : ranks that are drawn
     """
@@ -204,9 +204,11 @@ def _drawn_variant(
 def _collective_arrivals(
     where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], CollectiveArrivals]:
-    """Collective of each place, whether it arrived last, and the arrivals of all collectives.
+    """Arrivals at collectives: collective of each place, late arrivals, and all collectives.
 
-    The first two have shape (places,). A collective is an op with several places.
+    A place is a rank's participation in an op; a collective is an op with several places. Returns
+    the index of the collective of each place (-1 for none), True where the place arrived last, both
+    of shape (places,), and one row per collective.
     """
     several = np.bincount(where.op)[where.op] > 1
     several &= (arrived != NEVER) & (start != NEVER) & (end != NEVER)

@@ -98,7 +98,7 @@ def fabric_drawing(
 
     Parameters
     ----------
-    facts : the fabric's facts in the summary
+    facts : facts about the fabric, as in a variant's summary
     loads : utilization of the links from one switch to another
     """
     joins = facts["joins"] or list(_joins_of_kinds(facts))

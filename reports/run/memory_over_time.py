@@ -30,8 +30,8 @@ class MemoryOverTime(NamedTuple):
     Parameters
     ----------
     time : times in s of memory changes, ascending, from the start of the first pass, shape (n,)
-    held : bytes held from each of these times on, shape (n,)
-    always : bytes that are held all the time, part of ``held``
+    held : bytes held from each of the times ``time`` until the next, shape (n,)
+    always : bytes held during the complete iteration; included in ``held``
     passes : the pass that begins or ends at each change, shape (n,)
     """
 
@@ -140,7 +140,7 @@ def _table(stage_facts: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOver
 
 
 def _fewer_points(stage: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Times and bytes reduced to few points: the largest of several changes in a row."""
+    """At most ``MOST_POINTS`` times and bytes; of consecutive changes the largest is kept."""
     together = -(-len(stage.held) // MOST_POINTS)
     kept = [
         at + int(np.argmax(stage.held[at : at + together]))

@@ -95,7 +95,7 @@ def _busy(passes: Sequence[Pass]) -> Seconds:
 
 
 def _length(passes: Sequence[Pass]) -> Seconds:
-    """Time in s from the first pass of any stage to the end of the last."""
+    """Time in s from the start of the first pass to the end of the last pass, over all stages."""
     return max(one.end for one in passes) - min(one.start for one in passes)
 
 

@@ -36,7 +36,7 @@ class Rung(NamedTuple):
 
     Parameters
     ----------
-    point : the point in the sweep's summary
+    point : point of the sweep, as in its summary
     gain : relative change of the first goal to the rung below; 0 for the first rung
     outcome : ``better``, ``cannot tell`` or ``no interval``; "" for the first rung
     """

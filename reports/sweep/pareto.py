@@ -27,7 +27,7 @@ def pareto_scatter(
 
     Parameters
     ----------
-    points : points of the summary
+    points : points of the sweep, as in its summary
     axes_of : the two metrics with their units
     base : the scenario as described
     """
@@ -63,7 +63,7 @@ def cost_ladder_plot(
 
     Parameters
     ----------
-    points : points of the summary
+    points : points of the sweep, as in its summary
     rungs : points that are better than every cheaper one, cheapest first
     axes_of : price and metric, with their units
     limits : limits of the metric, drawn as lines
@@ -102,9 +102,9 @@ def setting_effect_plot(
 
     Parameters
     ----------
-    points : points of the summary
+    points : points of the sweep, as in its summary
     settings : display names by key of ``vary``
-    metric, unit : the metric to show, and its unit
+    metric, unit : name of the plotted metric, and its unit
     """
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]

@@ -32,7 +32,7 @@ class ScalingCurve(NamedTuple):
 
     Parameters
     ----------
-    name : text of the other settings
+    name : text of the settings that are fixed on this curve
     counts, rates : number of parts, ascending, and the throughput at each
     """
 

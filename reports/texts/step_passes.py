@@ -22,7 +22,8 @@ class Pass(NamedTuple):
 
     Parameters
     ----------
-    what : ``forward``, ``backward``, or backward for inputs or for weights alone
+    what : ``forward``, ``backward``, or one of its halves: gradients of inputs, or gradients of
+        weights
     beside : True if another pass of the same stage runs at the same time
     """
 

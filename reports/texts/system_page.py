@@ -39,7 +39,7 @@ def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
 
 
 def _judged_lines(ablations: Judged) -> Iterator[str]:
-    """Lines of a table of the comparisons, and explanations of its cases below it."""
+    """Markdown lines of the table of ablations, followed by explanations of its cases."""
     yield f"| case | variants | {result_column_name(ablations)} | expected | |"
     yield "|---|---|---:|---:|---|"
     meanings: list[str] = []

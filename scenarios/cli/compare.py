@@ -85,7 +85,7 @@ def _quick_scenario(run: str, out: Path) -> str | Scenario:
 
 
 def _simulated(scenario: Scenario) -> Study:
-    """Study of a scenario, with progress in the terminal."""
+    """Run a scenario with progress in the terminal; returns its study."""
     from ..studies.run.run import study
     from .terminal.progress import RunProgress
 
@@ -117,7 +117,7 @@ def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) 
 
 
 def _command_that_shows_run(row: ComparisonRow, runs: list[str]) -> str:
-    """Command that runs one of the compared variants."""
+    """Command that runs one of the compared variants; "" when several runs are compared."""
     if len(runs) == 1:
         return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
     return ""

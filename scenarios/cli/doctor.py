@@ -150,7 +150,7 @@ def _engine_row() -> dict[str, str]:
 
 
 def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Whether the packages of an extra are there; without those of the core nothing works."""
+    """Row that says if the packages of an extra are installed; the core must be complete."""
     found, absent = _installed_and_missing(packages)
     if not absent:
         return _check_row(name, True, ", ".join(found))
@@ -218,14 +218,14 @@ def _installed_plugin_rows() -> list[dict[str, str]]:
 
 def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
-    from ..studies.workers.worker_pool import working
+    from ..studies.workers.worker_pool import closing_pool
     from ..studies.workers.workers import make_workers, workers_option
 
     try:
         crew = make_workers(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
-    with working(crew):
+    with closing_pool(crew):
         (answer,) = [found for _, found in crew.run(worker_state, [{"set": {}}])]
     if answer is None:
         return _check_row("workers", None, f"{crew.name}: workers die when they get a task")

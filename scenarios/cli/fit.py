@@ -72,7 +72,7 @@ def fit(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings with held-out groups, and simulate the recorded ops with it."""
+    """Fit a part to recordings, with held-out errors."""
     from ..studies.fitting.bench import BENCHES, Bench
     from ..studies.fitting.loaded_memory import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND
@@ -130,7 +130,7 @@ def _require_source(
 
 
 def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
-    """Write the entry on request, and print the report."""
+    """Write the catalog entry if ``out`` is given, and print the report of the fit."""
     if out is not None:
         _write_catalog_entry(out, text)
     if json:

@@ -131,12 +131,12 @@ def _run_sweep(
     from ..studies.building.limits import time_limit
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
-    from ..studies.workers.worker_pool import working
+    from ..studies.workers.worker_pool import closing_pool
     from .terminal.progress import SweepProgress
 
     total, limit = wanted_points(scenario), time_limit(scenario.run.time_limit)
     bar = SweepProgress(total, progress_printer(quiet), workers.name, store.folder, quiet)
-    with store, limit, bar as counter, working(workers):
+    with store, limit, bar as counter, closing_pool(workers):
         return SweepInProgress(
             scenario, store, workers, counter.count, shard, resume
         ).try_all_points()

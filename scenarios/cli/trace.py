@@ -188,7 +188,7 @@ def export(
 
 
 def _described(files: list[str]) -> tuple[TraceInfo, Graph | None]:
-    """Description of recorded files, and their graph; None if they have none."""
+    """Description and graph of recorded files; the graph is None if none can be inferred."""
     from ..workloads.trace_files import trace_format_of
 
     if trace_format_of(files[0]) != "chakra":

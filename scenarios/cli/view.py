@@ -29,7 +29,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     out: Out = Path("runs"),
 ) -> None:
-    """Show every op of one or two runs in the browser, side by side; Ctrl-C ends it."""
+    """Show every op of one or two runs in the browser."""
     from ...reports.view.opened_runs import OpenedRuns, ViewedRun
     from ...reports.view.view_page import view_pages
     from ..studies.folders.saved_runs import find_run_folder

@@ -68,11 +68,6 @@ def read_condition(text: str) -> Condition:
     ValueError
         The form, the metric, the statistic or the unit of the quantity is wrong.
 
-    Raises
-    ------
-    ValueError
-        Another form, an unknown metric or statistic, a quantity of another kind.
-
     Examples
     --------
     >>> read_condition("makespan <= 76 MB")

@@ -53,7 +53,7 @@ class Draft:
     Parameters
     ----------
     tree : merged tree of the file, the files it extends, and ``--set``
-    catalog : catalog for its parts
+    catalog : catalog that supplies values of the scenario's parts
     file : file name as the user gave it
     """
 

@@ -36,8 +36,8 @@ class Explanation:
 
     Parameters
     ----------
-    name : dotted name, as asked for
-    what : one or two sentences
+    name : dotted name, as the user wrote it
+    what : description of the item in one or two sentences
     facts : unit, default, allowed values and so on, by label
     below : meaning of each key or part below the name
     """
@@ -63,11 +63,6 @@ def explain(name: str) -> Explanation:
     ------
     ScenarioError
         The name is unknown; the message suggests the nearest one.
-
-    Raises
-    ------
-    ScenarioError
-        Nothing has this name; names the nearest.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def loads(
 
     Parameters
     ----------
-    text : YAML
+    text : scenario as YAML text
     file : file name to show in messages
     set, catalogs : as for ``load``
 

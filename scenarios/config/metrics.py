@@ -65,11 +65,6 @@ def parse_metric(text: str) -> tuple[Metric, str, str]:
     ValueError
         The metric is unknown, not yet supported, or lacks this statistic.
 
-    Raises
-    ------
-    ValueError
-        No such metric, not yet, or not with this statistic; names the nearest.
-
     Examples
     --------
     >>> parse_metric("nic.utilization.p95")[1:]

@@ -35,7 +35,7 @@ class Amount:
     text: bool = False
 
     def with_number(self, number: Decimal) -> Scalar:
-        """Another number in the same unit and notation.
+        """Copy with another number, in the same unit and notation.
 
         >>> parse_amount("100 Gb/s").with_number(Decimal("250"))
         '250 Gb/s'

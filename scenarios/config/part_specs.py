@@ -82,15 +82,15 @@ class OtherFacts(Section):
 
 @dataclass(frozen=True)
 class PartKind:
-    """A kind of part: its settings, and where it may stand in a scenario.
+    """A kind of part: its settings, and the section of a scenario in which it may occur.
 
     Parameters
     ----------
     facts : settings in addition to those of the backends
     backends : names of the backends whose settings the part has
     place : section of the cluster that has it: ``node``, ``fabric`` or ``link``
-    help : one sentence
-    priced_by : setting with its size, for prices per size; "" for none
+    help : one-sentence description, shown by ``explain``
+    priced_by : setting that gives the part's size, for prices per size; "" for none
     """
 
     facts: type[Section]
@@ -269,7 +269,7 @@ class PartLink:
 
 
 class ComponentOverride(Section):
-    """Difference of single components from the others of their kind.
+    """Settings by which single components differ from the others of their kind.
 
     Parameters
     ----------

@@ -187,15 +187,7 @@ class Scenario:
         return "".join(f"{where}: " for where in islice(places, 1))
 
     def position_of(self, message: str) -> FilePosition:
-        """Position of the setting that a message begins with, or of one above it; else the file.
-
-        >>> from .loader import load
-        >>> first = load("first")
-        >>> first.position_of("workload.trace: is no trace; take another").path
-        'workload.trace'
-        >>> first.position_of("cannot be").path
-        ''
-        """
+        """File position of the setting that begins a message, or of its parent; else the file."""
         found = SETTING.match(message)
         words = ITEM.sub(r".\1", found[0]).split(".") if found else []
         while words:
@@ -207,7 +199,7 @@ class Scenario:
         return FilePosition(self.file)
 
     def spot(self, path: str) -> FilePosition:
-        """Place of a setting, or of one that begins so; the file alone where none was written."""
+        """File position of a setting, or of one below it; the file without a line if unknown."""
         file, *place = self.message_prefix(path).removesuffix(": ").rsplit(":", 2)
         if len(place) < 2:
             return FilePosition(self.file, path=path)

@@ -146,9 +146,10 @@ class RegisteredSection:
 
     Parameters
     ----------
-    annotation : type of its value, or a function that builds the type once all sections are known
+    annotation : type of the section's value, or a function that builds the type once all sections
+        are known
     default : value if the key is absent; ``REQUIRED`` for none
-    help : one sentence
+    help : one-sentence description, shown by ``explain``
     inherited : True if ``extends`` inherits it
     files : function that returns which keys below it name files
     broken : function that checks references: takes the complete tree and a function that checks a

@@ -17,7 +17,7 @@ class HuggingFaceConfig(Described):
 
     Parameters
     ----------
-    model_type : family of the model; each family has further keys of its own
+    model_type : model family, such as ``llama``; it decides which other keys apply
     """
 
     __pydantic_config__ = ConfigDict(extra="allow")

@@ -1,6 +1,6 @@
 """``workload: {type: transfers}``: an explicit list of sends, copies and other ops.
 
-Every line waits for the one before it.
+The ops of a list entry start when the ops of the entry before it have ended.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TransferSection(Section):
 
 @workload("transfers")
 class TransferWorkload(Periodic):
-    """An explicit list of ops; each line begins when the one before it is done.
+    """Workload given as a list of ops; each entry starts when the one before it has ended.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _ranks_that_begin_op(line: TransferSection) -> tuple[int, ...]:
 def _add_line(
     builder: Builder, line: TransferSection, iteration: int, before: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Add the ops of one line; returns the last op of each chain."""
+    """Add the ops of one list entry; returns the last op of each chain of consecutive ops."""
     ends: list[int] = []
     for rank in _ranks_that_begin_op(line):
         if line.op.startswith("send:") and line.to in (None, rank):

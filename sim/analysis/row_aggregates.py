@@ -18,7 +18,7 @@ def aggregates_of_op_rows(result: RunRecord, keep: str) -> RunAggregates:
     """
     sums = stored_or_summed_aggregates(result)
     boxes = box_ticks if result.engine == "reference" else box_ticks_by_kernel
-    kept = sums.with_time_breakdown(boxes(result, sums.marks, sums.start.shape[1]), keep)
+    kept = sums.with_time_breakdown(boxes(result, sums.breakdown_bounds, sums.start.shape[1]), keep)
     if keep != "ranks":
         return kept
     return replace(

@@ -207,18 +207,20 @@ class StreamingSums:
         )  # fmt: skip
         found = replace(found, moved=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
-        boxes = self.line.between(found.marks, self.ranks)
+        boxes = self.line.between(found.breakdown_bounds, self.ranks)
         if self.keep == "ranks":
             return found.with_time_breakdown(boxes, "ranks")
         return replace(found, exposed=boxes[0, 1:].copy())
 
 
 class CapacityWaits(NamedTuple):
-    """Waits for capacities in graphs of one shape, as (graphs, ops) tables over the ops that hold.
+    """Waits for capacities in graphs of equal shape (same ops and structure).
+
+    Tables have one row per graph and one column per op that holds an amount.
 
     Parameters
     ----------
-    op : (m,) rows of the ops
+    op : (m,) row of each op in its graph
     asked, granted : ticks of request and grant; `granted` is NEVER if the op did not wait or still
         waits
     settled : True if it is now certain that the op waited
@@ -235,7 +237,7 @@ class CapacityWaits(NamedTuple):
 
     @classmethod
     def of(cls, group: SameShapeGraphs) -> CapacityWaits:
-        """Waits for capacities in graphs of one shape."""
+        """Collect the waits for capacities in graphs of equal shape."""
         op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
         waited = group.asked < group.granted
         asked = np.minimum.reduceat(np.where(waited, group.asked, MAX_TICK), heads, axis=1)

@@ -83,7 +83,7 @@ def run_instants(
                 return lay.HEAVY
             settle(s, world[lay.NOW])
             if plugged is not None:
-                settle_plugged_flows(rows, world, s, plugged)
+                settle_plugged_medium(rows, world, s, plugged)
             world[lay.STALE] = 0
         if world[lay.NEWS] != NONE or world[lay.GRANTS] != NONE or stepwise:
             world[lay.DUE] = next_event_tick(rows, times, world, s)
@@ -123,8 +123,8 @@ def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> N
 
 
 @jit_without_refcounts
-def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
-    """Pass flows that began in this turn to the plugged-in medium; store its next due tick."""
+def settle_plugged_medium(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
+    """Pass flows that began in this turn to the plug-in medium, and store when it must run next."""
     own, settle, _ = plugged
     c, count = sort_list(rows, world, world[lay.BEGAN]), 0
     world[lay.BEGAN] = NONE

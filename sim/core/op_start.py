@@ -56,7 +56,7 @@ def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Start the ops that got all their slots in this round, in row order.
 
-    Ops of online backends wait until their backend has been asked.
+    An op with an online backend starts once that backend has timed it.
     """
     c = sort_list(rows, world, world[lay.GRANTED])
     world[lay.GRANTED] = NONE

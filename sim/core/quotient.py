@@ -25,7 +25,7 @@ class Quotient:
 
     Parameters
     ----------
-    parts, graph : component table and graph of the quotient, in the form of both engines
+    parts, graph : component table and graph of the quotient, as either engine takes them
     op : (n,) row in the quotient of each op
     place : (n + e,) index in the quotient of each participant of an op
     component : (c,) index in the quotient of each component

@@ -187,7 +187,7 @@ class StateView(EngineControl):
         """Number of graphs in memory: submitted and not yet freed."""
         return len(self.graphs)
 
-    def any_open(self) -> bool:
+    def has_open_ops(self) -> bool:
         """True if some op has neither ended nor been cancelled."""
         return bool(self.store.world.item(lay.OPEN)) or any(g.count for g in self.to_join)
 

@@ -34,7 +34,7 @@ class Grant(simpy.Event):
     """Request of a process for an amount of a capacity: a SimPy event that fires on its grant.
 
     ``with sim.acquire(...) as grant: yield grant`` releases the amount at the end of the block,
-    like a SimPy resource request.  A grant that no process waits for any more leaves the queue by
+    like a SimPy resource request. A grant that no process waits for any more leaves the queue by
     itself.
 
     Parameters

@@ -143,7 +143,7 @@ def shortest_cycle(
     queues: Mapping[int, Sequence[int]] | None = None,
     holders: Mapping[int, Sequence[int]] | None = None,
 ) -> list[int]:
-    """Shortest cycle in a wait-for graph, of several that with the smallest numbers; [] for none.
+    """Shortest cycle in a wait-for graph, with the smallest numbers if several; [] for none.
 
     After :data:`MOST_STEPS` search steps, the shortest cycle so far is returned, since a full
     search over thousands of ops that all wait for each other would take hours.
@@ -151,9 +151,9 @@ def shortest_cycle(
     Parameters
     ----------
     waits : ops that each op waits for, by op
-    queues : ops in the queue of each component; each waits for those ahead of it and for the
-        holders : ops that hold each component
-    holders : of the same keys
+    queues : queued ops of each component, in order; each waits for those ahead of it and for the
+        holders of the component
+    holders : ops that hold each component, with the same keys as ``queues``
 
     Examples
     --------

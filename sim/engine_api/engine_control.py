@@ -1,7 +1,7 @@
 """Commands and observations of processes: the part that both engines share.
 
-A command is checked and recorded at once, and applied in the next turn.  How an engine applies
-it is its own: see ``reference/engine.py`` and ``core/actions.py``.
+A command is checked and recorded at once, and applied in the next turn. Each engine applies it in
+its own way: ``reference/engine.py`` and ``core/actions.py``.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class EngineControl(SimpyAdapter):
             overflow, starvation or deadlock.
         """
         step_simpy(self, until)
-        if until is None and (self.any_open() or self.ledger.waiting):
+        if until is None and (self.has_open_ops() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
     def blocked_queues(
@@ -282,7 +282,7 @@ class EngineControl(SimpyAdapter):
     def collect_ended(self) -> HeldOpTimes:
         """Times of all graphs in memory; ended graphs are then freed, except for final states.
 
-        Call it between turns.  A graph with losses that were not reported yet is kept.
+        Call it between turns. A graph with losses that were not reported yet is kept.
         """
 
     @abstractmethod

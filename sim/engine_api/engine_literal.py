@@ -15,11 +15,11 @@ class LiteralOp(NamedTuple):
 
     Parameters
     ----------
-    places : for each member: component whose slots it queues for (-1 for none), and rows that it
-        waits for
+    places : for each member: the component whose slots it queues for (-1 for none), and the numbers
+        of the ops that it waits for
     usage : (component, weight in 2^-40) for each component whose rate it shares
-    holds : (component, amount, row whose end releases the amount or -1) for each capacity that it
-        holds
+    holds : (component, amount, until) for each capacity that it holds; ``until`` is the number of
+        the op whose end releases the amount, -1 for none
     online : number of the online backend that times it, -1 for none; an odd number also declares
         its usage
     """

@@ -1,7 +1,7 @@
 """Interface of both engines: their input and output, in integers only.
 
 ``docs/semantics.md`` defines what a run means; this module defines the form in which an engine
-reads it.  The reference engine (``sim/reference/engine.py``) and the compiled engine
+reads it. The reference engine (``sim/reference/engine.py``) and the compiled engine
 (``sim/core/``) take the same :class:`ComponentTable` and :class:`EngineGraph`, offer the same
 methods, and must agree in every number, event and error.
 
@@ -344,12 +344,13 @@ class HeldOpTimes:
     graphs : graphs that are in memory
     base : (g,) first row of each graph; its first places come first, then its further places
     over : (g,) True if all ops of the graph have ended or were cancelled
-    arrived, start, end : (p,) ticks, as in :class:`EngineColumns`; start and end are at the first
-        place of an op
+    arrived, start, end : (p,) arrival, start and end tick, -1 if it did not happen; start and end
+        are stored at the first place of an op
     state : (p,) uint8 number of the op's :class:`State`, at its first place
     fresh : (p,) True for an op that ended since the previous call
     claim : (g,) first capacity claim of each graph
-    asked, granted, returned : (h,) ticks of each capacity claim, as in :class:`EngineColumns`
+    asked, granted, returned : (h,) ticks at which each capacity claim was requested, granted and
+        released
     """
 
     graphs: Sequence[Submitted]

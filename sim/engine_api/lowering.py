@@ -1,7 +1,7 @@
 """Lowering of placed and timed graphs to integers: the only place where values are rounded.
 
-Rates are integers in units of 2^-K work units per second.  K is chosen once per run and unit: the
-largest value, up to 48, for which every component's ``max_rate`` stays below 2^58.  Engine rates
+Rates are integers in units of 2^-K work units per second. K is chosen once per run and unit: the
+largest value, up to 48, for which every component's ``max_rate`` stays below 2^58. Engine rates
 must stay below 2^62, so weights down to 1/16 are possible.
 """
 

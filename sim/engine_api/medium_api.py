@@ -1,7 +1,7 @@
 """Medium: a rule for how flows share some components, in place of max-min sharing.
 
 A medium is written twice, like an engine: in plain Python, which defines its meaning, and as
-kernels over arrays, which must give the same ticks.  The reasons and the order of calls are in
+kernels over arrays, which must give the same ticks. The reasons and the order of calls are in
 ``docs/decisions/0022-a-plugged-medium-is-two-functions.md``.
 """
 
@@ -43,7 +43,7 @@ class PlainMedium(Protocol):
     """Plain-Python state of a medium in one run of the reference engine.
 
     At a tick the engine calls ``advance``, then ``stop`` and ``change`` for commands of processes,
-    then ``start`` with all flows that begin, by op, then ``next``.  It never skips the tick that
+    then ``start`` with all flows that begin, by op, then ``next``. It never skips the tick that
     ``next`` returned.
     """
 
@@ -69,7 +69,7 @@ class PlainMedium(Protocol):
 class Kernels(NamedTuple):
     """Compiled functions of a medium; each gets the flow tables ``s`` and its own arrays ``own``.
 
-    ``f`` is a row of the flow tables, which :mod:`.media.flow` reads.  The medium's arrays are
+    ``f`` is a row of the flow tables, which :mod:`.media.flow` reads. The medium's arrays are
     ``(ports, transfers)``: the table from `Medium.ports`, and a row for each row of flows.
 
     Parameters

@@ -26,7 +26,7 @@ class RemainingWork(NamedTuple):
     def of(self, fixed: int, work: int) -> tuple[int, int]:
         """Apply the remaining fractions to another fixed time and work, rounded up.
 
-        If the op has the same phases as before, each keeps its own fraction.  Otherwise the
+        If the op has the same phases as before, each keeps its own fraction. Otherwise the
         remaining fraction of the work (of the fixed time, if there was no work) applies to both.
 
         Examples

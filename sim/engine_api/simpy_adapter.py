@@ -1,7 +1,7 @@
 """Adapter that runs an engine's turns as events of a SimPy simulation.
 
 Commands of processes are recorded, and applied in order at the start of the engine's next turn.
-So a process always observes the state at the end of the last turn.  Each engine runs a turn in
+So a process always observes the state at the end of the last turn. Each engine runs a turn in
 its own way: ``reference/event_loop.py`` in plain Python, ``core/simpy_loop.py`` in compiled
 kernels.
 """
@@ -119,7 +119,7 @@ class SimpyAdapter(ABC):
         """Apply commands, run the instant, wake those that wait."""
 
     @abstractmethod
-    def any_open(self) -> bool:
+    def has_open_ops(self) -> bool:
         """True if some submitted op has neither ended nor been cancelled."""
 
     @abstractmethod

@@ -39,7 +39,7 @@ class DrivenEngine(Protocol):
     def submissions(self) -> int:
         """Number of graphs submitted so far, freed ones included."""
 
-    def any_open(self) -> bool:
+    def has_open_ops(self) -> bool:
         """True if some op has neither ended nor been cancelled."""
 
     def open_ops(self) -> tuple[int, ...]:
@@ -60,8 +60,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     ValueError
         The tick has already passed.
     SimulationError
-        Zero-time loop: too many events at one tick.  Time overflow: the only event left is a
-        process beyond the range of ticks.  Endless process: it continues long after the last op.
+        Zero-time loop: too many events at one tick. Time overflow: the only event left is a
+        process beyond the range of ticks. Endless process: it continues long after the last op.
     """
     steps = _TickSteps(engine)
     if until is None:
@@ -107,7 +107,7 @@ class _TickSteps:
     def _check_can_end(self) -> None:
         """Raise an error if events go on long after the last op has ended."""
         engine = self.engine
-        if engine.any_open() or engine.submissions != self.submissions:
+        if engine.has_open_ops() or engine.submissions != self.submissions:
             self.idle, self.submissions = 0, engine.submissions
             return
         self.idle += LOOK

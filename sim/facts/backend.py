@@ -1,7 +1,7 @@
 """Backend: the source of the time that a component takes for an op when nothing else runs.
 
 A model predicts the time, a recording looks it up, a driver measures it; the simulation treats
-all three alike.  The input is a table of ops, the output a table of timings, both in SI units.
+all three alike. The input is a table of ops, the output a table of timings, both in SI units.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ C = TypeVar("C")
 class Usage:
     """Components whose rate each op shares, with a weight for each.
 
-    An op that runs at rate x takes ``weight * x`` of the component's rate.  The table is in CSR
+    An op that runs at rate x takes ``weight * x`` of the component's rate. The table is in CSR
     form: the uses of op ``i`` are the entries ``indptr[i]`` to ``indptr[i + 1]``.
 
     Parameters
@@ -72,7 +72,7 @@ class Usage:
 class Holds:
     """Amounts of capacities, such as GPU memory, that ops hold from before start to end.
 
-    A ready op first waits until it gets all its amounts, and then queues for its slots.  The table
+    A ready op first waits until it gets all its amounts, and then queues for its slots. The table
     is in CSR form: the amounts of op ``i`` are the entries ``indptr[i]`` to ``indptr[i + 1]``.
 
     Parameters
@@ -118,7 +118,7 @@ class Spread:
     """Distribution of op durations, as quantiles of factors on the typical duration.
 
     A drawn duration is the typical duration times three factors: one of the process start (common
-    to all ops of a replica), one of the op's rank and iteration, and one of the op itself.  Factors
+    to all ops of a replica), one of the op's rank and iteration, and one of the op itself. Factors
     are at least 0 and below 4096; so is the product of a start factor and a step factor.
 
     Parameters
@@ -140,7 +140,7 @@ class Spread:
 class Timing:
     """Op timings from a backend: time of each op without contention, and the rates it shares.
 
-    An op first takes ``fixed`` seconds, during which it uses no bandwidth.  Then it does ``work``
+    An op first takes ``fixed`` seconds, during which it uses no bandwidth. Then it does ``work``
     at the rate that it gets of its ``usage``, never faster than ``limit``.
 
     Parameters
@@ -243,11 +243,15 @@ class Timing:
         return replace(self, usage=usage)
 
 
+RENAMED_METHODS = {"alike": "timing_groups"}
+"""Old names of methods that subclasses define; release 0.3 no longer knows them."""
+
+
 class Backend:
     """Base class of everything that times ops of a component. Subclass it and write ``timing``.
 
     The constructor is the schema: its keyword names are the allowed keys of a scenario, their
-    annotations state the unit of each value, and the docstring explains them.  The constructor must
+    annotations state the unit of each value, and the docstring explains them. The constructor must
     not open files or devices; ``open`` may.
 
     Attributes
@@ -273,6 +277,12 @@ class Backend:
     uniform: bool = False
     answers_part: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a subclass that still has the old name of a method, which nobody would call."""
+        super().__init_subclass__(**options)
+        for old in RENAMED_METHODS.keys() & vars(cls).keys():
+            raise TypeError(f"{cls.__name__}.{old}() is now {RENAMED_METHODS[old]}(); rename it")
+
     def open(self, system: System) -> None:
         """Prepare for this system; called once before the first call of ``timing``."""
 
@@ -289,7 +299,7 @@ class Backend:
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
         """Group number of each component: equal ops on one group take equal times.
 
-        It makes the promise of ``uniform`` for each group of components.  None promises nothing.
+        It makes the promise of ``uniform`` for each group of components. None promises nothing.
         """
         return np.zeros(len(system.components), np.int64) if self.uniform else None
 

@@ -43,7 +43,7 @@ NOWHERE = Location()
 class Component:
     """One part of a machine: a set of ``slots``, a shared ``rate``, or a ``capacity``.
 
-    Slots are served first come, first served.  A rate is shared by all ops in flight.  Amounts of a
+    Slots are served first come, first served. A rate is shared by all ops in flight. Amounts of a
     capacity are held from ``acquire`` to ``release``.
 
     Parameters

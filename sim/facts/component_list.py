@@ -1,7 +1,7 @@
 """List of all components of a system, stored as a few distinct parts and their copies.
 
 Machines are mostly equal, so the list stores each distinct part once, and for each component the
-index of its part.  Only the name and the machine are stored per component.
+index of its part. Only the name and the machine are stored per component.
 """
 
 from __future__ import annotations

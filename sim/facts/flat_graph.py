@@ -1,6 +1,6 @@
 """Flat graph: a block of a graph in which every op is stored, with the ops that depend on it.
 
-A *place* is one op on one rank.  A **collective** is one op with a place on every member rank.
+A *place* is one op on one rank. A **collective** is one op with a place on every member rank.
 Place numbers extend row numbers: place ``r < n`` is the first place of op ``r``; places ``n``,
 ``n + 1``, … are the further places of collectives, ascending by op, in group order.
 """

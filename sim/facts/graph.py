@@ -1,8 +1,8 @@
 """Graph of work, independent of any machine: ops, dependencies, release times, labels.
 
-A graph is a list of blocks whose ops are numbered together.  A :class:`~.flat_graph.FlatGraph`
+A graph is a list of blocks whose ops are numbered together. A :class:`~.flat_graph.FlatGraph`
 stores every op; an :class:`~.spmd.spmd_graph.SpmdGraph` stores one program per class of ranks and
-is equivalent to its ``expand()``.  Blocks do not depend on each other: to run graphs one after
+is equivalent to its ``expand()``. Blocks do not depend on each other: to run graphs one after
 the other, a process awaits one and submits the next.
 """
 

@@ -1,6 +1,6 @@
 """Kinds of op and the roles that run them; plug-ins can add to both.
 
-A kind is a small integer with a name.  A role is the part of a rank that runs an op (its GPU, the
+A kind is a small integer with a name. A role is the part of a rank that runs an op (its GPU, the
 host, a copy engine, the cores of a NIC); it has a layer of the time breakdown.
 """
 

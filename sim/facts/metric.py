@@ -1,7 +1,7 @@
 """Declaration of a metric: unit, statistics, better direction, definition.
 
 A workload declares its metrics before any file is read, so that a scenario can refer to, say,
-``ttft.p99`` of a plug-in.  :data:`COMMON` lists the metrics that every run has.
+``ttft.p99`` of a plug-in. :data:`COMMON` lists the metrics that every run has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules that change selected ops of a graph: their time, stream or rank, or that remove them.
 
-Rows keep their numbers, so the random draws of all other ops stay the same.  A removed op takes no
+Rows keep their numbers, so the random draws of all other ops stay the same. A removed op takes no
 time and no slot, and its successors wait for its predecessors.
 """
 
@@ -98,7 +98,7 @@ class RuleEffect(NamedTuple):
 def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffect, ...]]:
     """Apply rules to a graph one after the other; returns the graph and the effect of each rule.
 
-    All filters apply to the ops of the given graph.  An op that one rule removes is not changed by
+    All filters apply to the ops of the given graph. An op that one rule removes is not changed by
     another.
 
     Raises

@@ -1,6 +1,6 @@
 """Table of ops: one row per op, one NumPy column per field, 45 bytes per row.
 
-An op describes *what* must be done.  Placement chooses the component, the component's backend
+An op describes *what* must be done. Placement chooses the component, the component's backend
 returns the time, and the simulation decides when the op starts.
 """
 

@@ -41,7 +41,7 @@ class Names(Sequence[str]):
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
         """Numbers of representative names, and for each name the index of its representative.
 
-        A name differs from its representative only in digits.  By default, each name represents
+        A name differs from its representative only in digits. By default, each name represents
         itself.
         """
         every = np.arange(len(self))

@@ -22,10 +22,10 @@ from .system import System
 def place(graph: Graph, system: System, placement: Sequence[str] | None = None) -> Graph:
     """Place a graph on a system: choose the GPU of each rank and the slot component of each op.
 
-    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines.  An
+    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines. An
     op of a plug-in's kind, or on a stream named after a plug-in's role, queues for the part in that
     role. A send or collective queues for what runs its stream (the GPU for a kernel, the host for a
-    thread), or for nothing on a stream of kind ``network``.  Delays and gaps queue for nothing.
+    thread), or for nothing on a stream of kind ``network``. Delays and gaps queue for nothing.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
 def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:
     """Component whose backend times each op, shape (n,); -1 for delays and gaps.
 
-    Sends and collectives belong to the fabric.  Delays and gaps last as recorded.
+    Sends and collectives belong to the fabric. Delays and gaps last as recorded.
     """
     system, gpus = _machine_of(graph)
     ops = graph.ops

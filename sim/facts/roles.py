@@ -1,7 +1,7 @@
 """Role that runs each op: the part of its rank's GPU whose slots it queues for.
 
-Next to a GPU there is a host, DMA engines, and parts that plug-ins add.  If the system has no such
-part, the GPU itself takes the role.  The kind of an op implies its role, unless its stream is named
+Next to a GPU there is a host, DMA engines, and parts that plug-ins add. If the system has no such
+part, the GPU itself takes the role. The kind of an op implies its role, unless its stream is named
 after a role.
 """
 

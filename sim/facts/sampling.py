@@ -1,8 +1,8 @@
 """Random factors of op durations: an integer hash looks up a table of measured quantiles.
 
 A draw is keyed by its purpose: replica, rank and iteration, or graph and row, and the number of
-the submission.  It never depends on the order of draws in a run, so variants of a scenario share
-their draws.  There is no stored state and no transcendental function, so every engine, worker
+the submission. It never depends on the order of draws in a run, so variants of a scenario share
+their draws. There is no stored state and no transcendental function, so every engine, worker
 and machine draws the same numbers.
 """
 
@@ -124,9 +124,9 @@ def fixed_point_spread_tables(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Quantile tables of one replica in 2^-20: of the factor per rank and iteration, and per op.
 
-    The first table includes the factor of the process start, one for the whole replica.  Replicas
+    The first table includes the factor of the process start, one for the whole replica. Replicas
     step through the start distribution by the golden ratio from a random offset (Cranley and
-    Patterson 1976, doi:10.1137/0713071).  Each replica is random, and a few replicas already cover
+    Patterson 1976, doi:10.1137/0713071). Each replica is random, and a few replicas already cover
     the distribution evenly, which independent draws would not.
 
     Examples
@@ -159,7 +159,7 @@ def random_factors(
     """Random factors of op durations in 2^-20: at most two arrays, to apply one after the other.
 
     The first holds the factor of each op's rank and period, with the replica's start factor
-    included; the second the factor of each op.  A factor without quantiles is left out.
+    included; the second the factor of each op. A factor without quantiles is left out.
 
     Parameters
     ----------

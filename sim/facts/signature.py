@@ -6,8 +6,8 @@
     operand   = dtype "[" [ size { "x" size } ] "]"
 
 Examples: ``compute:aten::mm bf16[4096x1024] bf16[1024x512]``, ``collective:all-reduce
-fp32[1000]``.  The name is free text (kernel names contain spaces and colons); operands are parsed
-from the end.  Tables, recordings and drivers use the text as a key; models read its parts.
+fp32[1000]``. The name is free text (kernel names contain spaces and colons); operands are parsed
+from the end. Tables, recordings and drivers use the text as a key; models read its parts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Splits of an all-to-all: unequal parts per member, and its kernel, as written in a signature.
 
 ``send=1,1,2`` gives the relative amount that each member sends, ``receive=3,1,1`` what each
-receives; together they mean their outer product.  ``splits=0,2/1,0`` gives the full matrix, one
-row per sender (MPI's ``sendcounts``, torch's ``input_split_sizes``).  Only ratios count: the op's
-bytes are the mean amount that a member sends, its own part included.  ``kernel=low-latency`` is a
+receives; together they mean their outer product. ``splits=0,2/1,0`` gives the full matrix, one
+row per sender (MPI's ``sendcounts``, torch's ``input_split_sizes``). Only ratios count: the op's
+bytes are the mean amount that a member sends, its own part included. ``kernel=low-latency`` is a
 kernel in which each GPU writes its parts directly into the memory of the others.
 """
 

@@ -190,13 +190,13 @@ class System:
 
     @property
     def index(self) -> Mapping[str, int]:
-        """Component number by name."""
+        """Mapping from component name to component number."""
         return self.components.by_name
 
     def with_components(self, components: ComponentList) -> System:
         """Copy of the system whose components have other rates, latencies or capacities.
 
-        The components must have the same names and order.  Cached names, roles and routes are kept;
+        The components must have the same names and order. Cached names, roles and routes are kept;
         if nothing differs, the system itself is returned.
 
         Examples
@@ -458,7 +458,7 @@ class System:
         """Time that a message of 0 bytes takes for each flow, in s: sum of latencies and overheads.
 
         If a flow has several routes, the longest counts, since the message is complete when all its
-        parts are.  NaN if there is no route.
+        parts are. NaN if there is no route.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """Compilation of kernels: linked and cached, by plain ``njit``, or none if numba is missing.
 
 ``numba_linking`` and ``prefetch`` use numba's private API, and only with versions where it is
-known.  Other versions compile with plain ``njit``: same results, but compiled in every process.
+known. Other versions compile with plain ``njit``: same results, but compiled in every process.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ else:
         """Compiled kernel whose cache becomes invalid when any of the kernel sources changes.
 
         By itself, numba checks only the kernel's own file, and would keep outdated code of the
-        kernels that it calls.  The cache key also contains the module name, since a plug-in's
+        kernels that it calls. The cache key also contains the module name, since a plug-in's
         module may change.
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)

@@ -1,14 +1,14 @@
 """Linking of numba kernels: code is optimised once per entry point that Python calls.
 
 By itself, numba optimises every kernel together with all kernels that it calls, so that a kernel
-ten calls deep is optimised ten times.  Here, a called kernel is a *part*: it is typed and
-translated once, and linked into the *whole*, the kernel that Python calls.  Only the whole is
-optimised.  Results are the same; a cold start takes half the time.
+ten calls deep is optimised ten times. Here, a called kernel is a *part*: it is typed and
+translated once, and linked into the *whole*, the kernel that Python calls. Only the whole is
+optimised. Results are the same; a cold start takes half the time.
 
 Array indices do not wrap around: numba would test the sign of each index and add the length to
-negative ones.  Without this test, kernels take a fifth less time.
+negative ones. Without this test, kernels take a fifth less time.
 
-Most of a cold start is numba's own Python code.  So each operator is typed once per combination of
+Most of a cold start is numba's own Python code. So each operator is typed once per combination of
 types, registries are read once per kernel, and garbage collection is off during compilation.
 """
 
@@ -142,7 +142,7 @@ class _WholeLibrary(JITCodeLibrary):
 
 
 def _prepare_lowering(state: Any) -> None:
-    """Make array indices unsigned, and read numba's registries only this once."""
+    """Make array indices unsigned; read numba's registries here, not at each array access."""
     state.calltypes = _without_wraparound(state.calltypes)
     state.targetctx.refresh()
     state.targetctx.refresh = lambda: None  # otherwise it is repeated at each array access

@@ -1,7 +1,7 @@
 """Prefetch hint to the CPU for a table row that will be read soon.
 
 Rows of a thousand streams are too many for the CPU's own prefetcher: half of the time per op was
-waiting for memory.  When an op starts, the next row of its graph, usually the next op of its
+waiting for memory. When an op starts, the next row of its graph, usually the next op of its
 stream, is prefetched; it is needed about a thousand ops later.
 """
 

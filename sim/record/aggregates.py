@@ -36,7 +36,7 @@ EXPOSED = BOXES.index("exposed_communication")
 class RunAggregates:
     """Aggregated times of a run, by rank, period, component and kind of op; in ticks unless noted.
 
-    A run without periods has one window instead, from its first release to its last end.  So has
+    A run without periods has one window instead, from its first release to its last end. So has
     the union of several jobs, whose ranks are listed job after job.
 
     Parameters
@@ -94,8 +94,11 @@ class RunAggregates:
         return np.concatenate([[first_period_start_tick(first, self.under_way, last[0])], last])
 
     @cached_property
-    def marks(self) -> NDArray[np.int64]:
-        """First release and period boundaries in ticks, shape (k + 2,), for the time breakdown."""
+    def breakdown_bounds(self) -> NDArray[np.int64]:
+        """Ticks that bound the intervals of the time breakdown, shape (k + 2,).
+
+        They are the first release, and the boundaries of the k periods.
+        """
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:

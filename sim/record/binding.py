@@ -305,7 +305,7 @@ def backend_refusals(
     """Errors of backends for ops of a placed graph: ``(row, components, error message)``.
 
     One op is tried of each set of similar ops: same kind, same signature, and same known columns;
-    the sets with the longest total time first.  Online backends are not called.
+    the sets with the longest total time first. Online backends are not called.
 
     Raises
     ------

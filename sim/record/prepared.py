@@ -1,6 +1,6 @@
 """Prepared graph: checked, placed and timed once, then submitted many times with other numbers.
 
-Its structure, placement and dependencies are fixed.  A submission may change the flop and bytes
+Its structure, placement and dependencies are fixed. A submission may change the flop and bytes
 of rows; backends time each new combination once, and the result is cached.
 """
 
@@ -39,7 +39,7 @@ class TimingStructure(NamedTuple):
     ----------
     usage : (component, weight) for each component that it uses
     limited : True if its rate has a limit
-    source : origin of its time
+    source : text that names the origin of the op's time, such as a model or a recording
     holds : (component, row whose end releases it or -1) for each amount that it holds
     spread : quantiles of its duration factors as bytes; () if it does not vary
     """
@@ -127,7 +127,7 @@ class PreparedVariant:
 
     @cached_property
     def run(self) -> SubmittedRun:
-        """The variant in the form of a submitted graph."""
+        """The graph with its first timings, as a submitted graph whose first op has id 0."""
         return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
 
 

@@ -91,7 +91,7 @@ class RunRecord:
     def of(self, job: str) -> Self:
         """Record of one job: its own ops, ranks and metrics, from its arrival to its last end.
 
-        All analyses then use only these.  Blame also charges other jobs for resources that this job
+        All analyses then use only these. Blame also charges other jobs for resources that this job
         waited for.
 
         Raises

@@ -35,7 +35,7 @@ class JobRecord(NamedTuple):
 class SubmittedRun:
     """Submitted graph of a run, placed and timed; the op in its row r has the id ``first + r``.
 
-    ``ranks`` maps its ranks to those of its job; None if they are equal.  ``job`` is the job's
+    ``ranks`` maps its ranks to those of its job; None if they are equal. ``job`` is the job's
     number, ``at`` the tick of the submission, ``by`` the process that submitted it, and
     ``draw_key`` the key of its random draws.
     """

@@ -67,7 +67,7 @@ class EventLoop(EngineControl):
         """Number of graphs in memory: submitted and not yet freed."""
         return len(self.batches)
 
-    def any_open(self) -> bool:
+    def has_open_ops(self) -> bool:
         """True if some op has neither ended nor been cancelled."""
         return self.open > 0
 

@@ -99,7 +99,7 @@ class OpState:
 
     @property
     def is_online(self) -> bool:
-        """True if the op's backend is asked for a timing when the op starts."""
+        """True if an online backend times the op when it starts."""
         return self.online >= 0 or self.there is not None
 
     @property

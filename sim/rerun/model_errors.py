@@ -1,8 +1,8 @@
 """Effect of model errors on a run, determined by repeating it with erroneous op timings.
 
-Held-out errors of one family of ops on one machine are mostly a common shift.  So one probability
+Held-out errors of one family of ops on one machine are mostly a common shift. So one probability
 is chosen for all ops of a family, and each time is multiplied by that quantile of its error
-distribution.  Families are independent of each other.
+distribution. Families are independent of each other.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class BackendWithErrors(Backend):
 
     Parameters
     ----------
-    inner : the other backend
+    inner : backend whose times are multiplied
     families : families of ops to change; empty for all
-    probability : quantile to use: a time is no longer with this probability; 0.95 for slow
+    probability : probability of the quantile to use: with this probability a time is not longer;
+        0.95 for slow times
     unjudged : error distribution of families whose error was never measured
     """
 

@@ -60,7 +60,7 @@ class ScaledBackend(Backend):
     With an infinite factor, ops on these components take no time and share no rate of them.
 
     It uses a copy of the other backend, since several scaled machines may run at once, and a
-    backend's cached data belong to one machine.  A device is not copied, and never used by two runs
+    backend's cached data belong to one machine. A device is not copied, and never used by two runs
     at once.
     """
 

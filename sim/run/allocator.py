@@ -1,6 +1,6 @@
 """Allocation of components from a pool, first come, first served.
 
-A request for more components than are free waits, and so do all requests after it.  A failed
+A request for more components than are free waits, and so do all requests after it. A failed
 component is not handed out until it is restored.
 """
 

@@ -116,7 +116,7 @@ class GraphTiming:
 
         Parameters
         ----------
-        at : rows
+        at : row numbers of the ops in the graph
         component : component whose backend times each row
         members : GPUs of each send and collective
         ops : table of the rows with other numbers than in the graph; None for those of the graph

@@ -1,6 +1,6 @@
 """Job: a workload with a name, components and an arrival time.
 
-A :class:`Job` describes what to run.  During a run, the same class is also the handle that
+A :class:`Job` describes what to run. During a run, the same class is also the handle that
 processes use.
 """
 
@@ -43,7 +43,7 @@ class JobProgress(Protocol):
 class Job:
     """Job: a workload with a name, its components, and an arrival time.
 
-    A job that is given to ``Simulation.run`` is only a description, and can be run many times.  The
+    A job that is given to ``Simulation.run`` is only a description, and can be run many times. The
     jobs that a process gets (``sim.job``, ``sim.launch``), or ``start`` of a workload, are running.
 
     Parameters

@@ -1,6 +1,6 @@
 """Interface of a process to a running simulation, with names and SI units.
 
-A process is a SimPy generator that gets a :class:`Running`.  It may wait, observe and act; its
+A process is a SimPy generator that gets a :class:`Running`. It may wait, observe and act; its
 commands are applied in the engine's next turn (``docs/semantics.md``, section 5).
 """
 
@@ -31,10 +31,10 @@ Steps = Generator[simpy.Event, Any, Any]
 class Process(Protocol):
     """Generator function that steers a run: a policy, a fault, a controller, a workload.
 
-    Any generator function with one argument is a process.  An attribute ``touches`` lists globs of
-    the components that it may change; by default it may change all.  ``touches = ()`` declares a
+    Any generator function with one argument is a process. An attribute ``touches`` lists globs of
+    the components that it may change; by default it may change all. ``touches = ()`` declares a
     monitor: it only observes, and does not keep the run alive, but processes that it starts by
-    ``sim.env.process`` do.  A method ``check(system)``, if present, is called before a scenario
+    ``sim.env.process`` do. A method ``check(system)``, if present, is called before a scenario
     runs, and may refuse the machine by a SimulationError.
 
     Examples
@@ -156,7 +156,7 @@ class Running(ProcessActions):
 
         ``while sim.open(): ...`` is a loop that ends with the job's work.
         """
-        return self._machine.any_open() if len(self._run.jobs) == 1 else self._job.open()
+        return self._machine.has_open_ops() if len(self._run.jobs) == 1 else self._job.open()
 
     def prepare(
         self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
@@ -209,13 +209,13 @@ class Running(ProcessActions):
         ----------
         graph : Graph or Prepared
         rank : int or None
-            Number of the graph's rank 0 within the job; the other ranks follow.  None: ranks are
-            identified by their GPU, and numbered in order of appearance.  Not for a prepared graph.
+            Number of the graph's rank 0 within the job; the other ranks follow. None: ranks are
+            identified by their GPU, and numbered in order of appearance. Not for a prepared graph.
         key : int or None
-            Key of its random draws; equal keys give equal draws.  None: the number of earlier
+            Key of its random draws; equal keys give equal draws. None: the number of earlier
             graphs of this name, so that each submission draws anew.
         flop, bytes : new values for a prepared graph
-            Mapping from row to value, or one value per row with NaN for no change.  Backends are
+            Mapping from row to value, or one value per row with NaN for no change. Backends are
             called only for new combinations.
         """
         self._check_may_act("submit a graph")

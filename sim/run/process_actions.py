@@ -41,7 +41,7 @@ class ProcessActions(Observation):
         """Request an amount of a capacity; the returned event fires when it is granted.
 
         ``with sim.acquire("node0.kv", 8) as grant: yield grant`` releases the amount at the end of
-        the block; ``grant.release()`` releases it at any other time.  A grant that no process waits
+        the block; ``grant.release()`` releases it at any other time. A grant that no process waits
         for any more leaves the queue, e.g. if the process was interrupted or ``grant |
         sim.wait(1.0)`` timed out.
 
@@ -127,7 +127,7 @@ class ProcessActions(Observation):
         """Route data around some components, like a routing protocol that detected a failure.
 
         Open sends and collectives whose route changes continue on the new route with their
-        remaining work.  New ones use it too.
+        remaining work. New ones use it too.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class ProcessActions(Observation):
     ) -> None:
         """Let one or several stopped ops queue again, on the same or on other components.
 
-        On other components, their backends time the op, and the fabric its new route.  With
+        On other components, their backends time the op, and the fabric its new route. With
         ``keep``, the remaining fraction of the op is kept.
 
         Parameters

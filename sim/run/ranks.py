@@ -1,7 +1,7 @@
 """Rank numbers of a job: one per GPU and rank on it, in order of first appearance.
 
-A graph counts its own ranks from 0.  If a job submits several graphs, one number may stand for
-different GPUs.  Within the job, every GPU (and every further rank on it) has one number.
+A graph counts its own ranks from 0. If a job submits several graphs, one number may stand for
+different GPUs. Within the job, every GPU (and every further rank on it) has one number.
 """
 
 from __future__ import annotations

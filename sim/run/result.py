@@ -44,7 +44,7 @@ class Difference(NamedTuple):
 class Result(RunRecord):
     """Result of a run: its record, with analyses (blame, utilization, frames) as methods.
 
-    Times are available at any level of detail.  Methods that need one row per op say so; they use
+    Times are available at any level of detail. Methods that need one row per op say so; they use
     :attr:`detail`.
     """
 
@@ -113,7 +113,7 @@ class Result(RunRecord):
     def periods(self) -> NDArray[np.float64]:
         """Wall time of each period in s, in order, shape (k,); (0,) without periods.
 
-        A period lasts from the end of the previous one to the last end of its ops on any rank.  The
+        A period lasts from the end of the previous one to the last end of its ops on any rank. The
         first begins at its first start, or at the end of earlier ops without a period that overlap
         with it.
         """
@@ -142,7 +142,7 @@ class Result(RunRecord):
         """Busy time of each component, in s: sum over its slots, or its work at full rate.
 
         For a capacity, it is the time for which holding all of it would give the same amount x
-        time.  A moved op counts where it ran last.  Idle components are left out.
+        time. A moved op counts where it ran last. Idle components are left out.
         """
         whole = self._busy_seconds
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
@@ -157,7 +157,7 @@ class Result(RunRecord):
         """Fraction of wall time in which each component works; idle components are left out.
 
         A GPU works while a kernel runs on any of its streams, communication kernels included; it is
-        left out if the run kept too little detail.  For a host it is busy cores over all cores
+        left out if the run kept too little detail. For a host it is busy cores over all cores
         (left out if their number is unknown), for other components the mean use.
         """
         wall, apart = self.makespan or 1.0, may_ops_overlap(self)

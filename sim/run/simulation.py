@@ -157,8 +157,8 @@ class Simulation:
             Time at which to stop, even if ops are open.
         keep : str or None
             ``ops`` keeps one row per op, ``ranks`` the time breakdown of each rank and period,
-            ``none`` less.  None: ``ops`` up to 5 million ops, ``ranks`` beyond (with processes, a
-            graph in memory counts as 30 more).  An SPMD graph runs without expansion only if no row
+            ``none`` less. None: ``ops`` up to 5 million ops, ``ranks`` beyond (with processes, a
+            graph in memory counts as 30 more). An SPMD graph runs without expansion only if no row
             per op is kept.
 
         Raises

@@ -1,7 +1,7 @@
 """Workload: what a job does, which components it needs, and which metrics it measures.
 
 A :class:`Workload` is a class registered by name whose constructor is its schema, like a backend.
-Its metrics and needs are known before any file is read.  :meth:`Workload.start` returns the work;
+Its metrics and needs are known before any file is read. :meth:`Workload.start` returns the work;
 it is called for every variant, replica and repetition.
 """
 
@@ -61,7 +61,7 @@ class Size(NamedTuple):
 class Workload:
     """Base class of a job's work; its constructor is the schema. Subclass it and write ``start``.
 
-    The constructor must not read files or run anything.  One object is shared by all runs, so it
+    The constructor must not read files or run anything. One object is shared by all runs, so it
     must not change; the state of a run belongs to what ``start`` returns.
 
     Attributes

@@ -30,7 +30,7 @@ class NotUniform(Exception):  # noqa: N818  a reason, not an error
 
 
 class RankAnswers(NamedTuple):
-    """Timings of all queries of an SPMD graph, numbers of equal timings, and their flows."""
+    """Timings of all queries of an SPMD graph, their flows, and a number per distinct timing."""
 
     ticks: Numbers
     spread: Numbers

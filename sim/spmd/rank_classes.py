@@ -38,8 +38,8 @@ class RankClasses:
     Parameters
     ----------
     template : SPMD graph with one program per class; its ``program`` is the class of every rank
-    answers : for each class, (q, 2): ticks of each query; distribution number + 1 and tally column
-        << 8
+    answers : for each class, the timing of its queries, shape (q, 2): duration in ticks; and one
+        number with the distribution + 1 in the low 8 bits and the tally column above them
     source : (32, classes) index into ``sources`` per tally column; -1 for none, ``SEVERAL`` for
         several
     source_of : for each class, (q,) index into ``sources`` of each query, -1 for none
@@ -142,9 +142,9 @@ class _ProgramQuestions(NamedTuple):
 
     Parameters
     ----------
-    of : (q',) which queries of the program these are
-    rows : (asked ranks, q') their rows in the query table
-    who : (ranks,) row of ``rows`` that holds the timing for each rank; -1 for none
+    of : (q',) index of each query among all queries of the program
+    rows : (queried ranks, q') row of each query in the query table
+    who : (ranks,) for each rank, the row of ``rows`` with its timing; -1 for none
     """
 
     of: Numbers

@@ -21,7 +21,7 @@ from ..core.programs.replica_draws import ReplicaDraws
 from ..core.programs.running_breakdown import RunningBreakdown
 from ..core.programs.thread_breakdown import breakdown_of_threads
 from ..core.programs.thread_executor import ThreadTimes, run_threads
-from ..core.programs.thread_plan import Partners, ThreadPlan
+from ..core.programs.thread_plan import PartnerTables, ThreadPlan
 from ..core.programs.time_breakdown import breakdown_of_ranks
 from ..engine_api.interface import NEVER, EngineGraph
 from ..engine_api.lowering import lower
@@ -114,7 +114,9 @@ class SpmdRun:
                 return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
         run_times = run_programs(template, answered, meet, draws, keep_collective_times=True)
         kept = self._sum_aggregates(run_times)
-        boxes = breakdown_of_ranks(template, answered, meet, draws, run_times, kept.marks)
+        boxes = breakdown_of_ranks(
+            template, answered, meet, draws, run_times, kept.breakdown_bounds
+        )
         return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     @property
@@ -135,7 +137,7 @@ class SpmdRun:
         self._refuse_overflow()
         folded = None if self.folded is None else self.folded.flows
         made = folded or classes.rank_flows
-        partners, draws = Partners.of(template), self._draws()
+        partners, draws = PartnerTables.of(template), self._draws()
         answers = [
             np.column_stack([a, s]) for a, s in zip(classes.answers, classes.source_of, strict=True)
         ]
@@ -161,11 +163,13 @@ class SpmdRun:
         if simple:
             boxes = _boxes_of_chains(run_times, kept.edges)
         else:
-            boxes = breakdown_of_threads(template, plan, partners, draws, run_times, kept.marks)
+            boxes = breakdown_of_threads(
+                template, plan, partners, draws, run_times, kept.breakdown_bounds
+            )
         return kept.with_time_breakdown(self._spread_to_ranks(boxes), keep)
 
     def _ticks_of_threads_by_source(
-        self, run_times: ThreadTimes, partners: Partners
+        self, run_times: ThreadTimes, partners: PartnerTables
     ) -> dict[str, int]:
         """Total duration of ops by source of their timing, in ticks; a collective counts once."""
         whole = self.classes.template

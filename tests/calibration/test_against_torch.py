@@ -1,4 +1,4 @@
-"""Descriptions beside what torch does of the same model here, op for op.  Needs torch."""
+"""Descriptions beside what torch does of the same model here, op for op. Needs torch."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
 """D10 and D13 of the accuracy checks, as a user asks them: through `foretrace run`.
 
-The measured ops are not part of the repository; these skip where they are absent.  Rows are a draw
+The measured ops are not part of the repository; these skip where they are absent. Rows are a draw
 of those that ``calibration/judge/ask_unseen_gpu.py`` and ``ask_intervals.py`` print in full.
 """
 

@@ -1,9 +1,9 @@
 """Damage files for a while and read them: ``python tests/fuzz --seconds 60``.
 
-Every reader of scenarios and traces is given changed inputs.  It may take one or refuse it in
+Every reader of scenarios and traces is given changed inputs. It may take one or refuse it in
 words; anything else is a finding: another exception, more than 20 s of CPU time, a file written
-elsewhere, a process started.  Findings are kept in a folder, a file each, and printed; the exit
-code is then 1.  ``python tests/fuzz --again FILE`` reads one again.
+elsewhere, a process started. Findings are kept in a folder, a file each, and printed; the exit
+code is then 1. ``python tests/fuzz --again FILE`` reads one again.
 """
 
 from __future__ import annotations

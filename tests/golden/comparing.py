@@ -3,8 +3,8 @@
 ``migrations.yaml`` has four lists; ``runs`` is a glob of runs (all unless said), paths are regular
 expressions that a whole path has to match, and each entry says why:
 
-- ``renamed``: ``{was, now, why}``; ``now`` may use groups of ``was``.  The number must be the same.
-- ``texts``: ``{path, why}``; the path of the tree before, after it was renamed.  Only what it says
+- ``renamed``: ``{was, now, why}``; ``now`` may use groups of ``was``. The number must be the same.
+- ``texts``: ``{path, why}``; the path of the tree before, after it was renamed. Only what it says
   may differ.
 - ``gone``, ``new``: ``{path, why}``.
 """

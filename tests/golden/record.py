@@ -3,7 +3,7 @@
     .venv/bin/python tests/golden/record.py [--only GLOB] [--into FOLDER]
 
 A run is a few commands in a fresh folder; of what they print (JSON) and leave there (JSON, parquet)
-every number is kept as it is, every column as digests.  ``README.md`` says what is left out.
+every number is kept as it is, every column as digests. ``README.md`` says what is left out.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Written from the format and from common sense, and from nothing of the project's own: it walks
 once over the events of one rank by their recorded times, and keeps how much earlier or later each
-thread and each GPU stream would have come.  Threads that launch nothing are left out, but for the
-main one.  Times are in ms.
+thread and each GPU stream would have come. Threads that launch nothing are left out, but for the
+main one. Times are in ms.
 
     python tests/helpers/raw_what_if.py FILE...
 """

@@ -63,7 +63,7 @@ def annotation(cls, key):
 
 def entries():
     """(file, kind, name, values) of every part."""
-    for file in (sheet.file for sheet in installed().sheets):
+    for file in (sheet.file for sheet in installed().files):
         for kind, parts in YAML(typ="safe").load(file).items():
             for name, values in parts.items():
                 yield file.name, kind, name, dict(flat(values))

@@ -21,7 +21,8 @@ class MatchedCollective(NamedTuple):
 
     Parameters
     ----------
-    members : (index of the rank's graph, the collective as that rank recorded it), sorted by rank
+    members : (index of the rank's graph, that rank's record of the collective) for each member,
+        sorted by rank
     """
 
     members: tuple[tuple[int, RecordedCollective], ...]

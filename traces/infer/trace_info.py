@@ -234,7 +234,11 @@ def _possible_uses(
 
 
 def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
-    """Use ``scale_to``: possible if collectives can be resized, or DDP added to one process."""
+    """The trace use ``scale_to``: whether a recorded step can be resized, and if not, the reason.
+
+    Collectives are resized if their groups and sizes are known. One process without collectives can
+    get those of DDP.
+    """
     collectives = [c for g in graphs for c in g.collectives]
     if len(graphs) == 1 and not collectives and _gradients_known(trace):
         return TraceUse("scale_to", True)
@@ -254,7 +258,7 @@ def _gradients_known(trace: RecordedEvents) -> bool:
 
 
 def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
-    """Use ``scale_to`` by resizing collectives: possible if there are any, all with sizes."""
+    """The trace use ``scale_to``: possible if there are collectives and all have sizes."""
     if not any_collective:
         return TraceUse("scale_to", False, "no collectives, so it is unknown what ranks exchange")
     return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")

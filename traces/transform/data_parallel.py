@@ -73,7 +73,7 @@ def data_parallel(
 
     Parameters
     ----------
-    graph : graph of that trace, with one rank
+    graph : graph inferred from ``trace``, with one rank
     copy_rate : ByteRate
         Rate at which the device copies gradients into buckets and back; each byte is read and
         written.

@@ -22,13 +22,13 @@ class LinearLayer(NamedTuple):
 
     Parameters
     ----------
-    rows, inputs, outputs : sizes T, k, n
-    forward : index of its GEMM among the operators of the step
+    rows, inputs, outputs : number of rows T, of input columns k and of output columns n
+    forward : index of the layer's forward GEMM among the operators of the step
     weight_gradient, input_gradient : indices of the GEMMs of its gradients; -1 if there is no input
         gradient
-    biased : True if its GEMM also adds a bias
+    biased : True if the forward GEMM also adds a bias
     weight : shape of its weight as the optimizer sees it, (n, k) or (k, n)
-    certain : True if the sizes distinguish the two gradients
+    certain : True if the sizes show which GEMM is the weight gradient and which the input gradient
     """
 
     rows: int

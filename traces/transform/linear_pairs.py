@@ -41,10 +41,11 @@ class LinearPair(NamedTuple):
 
     Parameters
     ----------
-    columns : one layer (fused), two (gated) or three (query, key, value), all with the same input
-    row : the layer that follows
-    heads : heads of the attention between them; None for an MLP
-    consumer : index of the operator that uses the gradient of their input; -1 if there is none
+    columns : the one (fused), two (gated) or three (query, key, value) layers that are split by
+        columns; all have the same input
+    row : the second layer of the pair, split by rows
+    heads : heads of the attention between the layers; None for an MLP
+    consumer : index of the operator that uses the gradient of the pair's input; -1 if there is none
     """
 
     columns: tuple[LinearLayer, ...]
@@ -217,15 +218,17 @@ def _heads(
         raise ValueError(f"{len(attention)} attentions lie between it and the next")
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
-        raise ValueError(f"{attention[0]} does not have the shape (samples, heads, tokens, width)")
+        raise ValueError(
+            f"operands of {attention[0]} are not of shape (samples, heads, tokens, width)"
+        )
     samples, heads, length, width = query
     made = sum(c.outputs for c in columns)
     used = heads * width + key[1] * width + value[1] * value[3]
     whole = samples * length == row.rows and key[2] == value[2] == length
     if not whole or used != made or heads * value[3] != row.inputs or key[1] != value[1]:
         raise ValueError(
-            f"{attention[0]} takes {used} columns and gives {heads * value[3]}, but the layers "
-            f"around it make {made} and take {row.inputs}"
+            f"{attention[0]} reads {used} columns and writes {heads * value[3]}, but the "
+            f"layers before it write {made} and the layer after it reads {row.inputs}"
         )
     return AttentionHeads(heads, key[1], length, (width, value[3]))
 

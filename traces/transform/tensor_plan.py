@@ -67,12 +67,13 @@ class TensorPlan(NamedTuple):
 
     Parameters
     ----------
-    degree : number of ranks
+    degree : number of tensor-parallel ranks that split the step
     source : recorded trace
-    sharded_trace : trace as one of these ranks would have recorded it, except for times
+    sharded_trace : trace with the operators of one tensor-parallel rank, and the recorded times
     changed : rows of events whose work changes
     reductions : all-reduces of all ranks and steps
-    gradient_bytes : size in B of each gradient that is split, by the row of its mark
+    gradient_bytes : size in B on one rank of each split gradient, by the row of the event that
+        marks its completion
     pairs : number of pairs of linear layers in a step
     whole : linear layers that are not split, as text
     """

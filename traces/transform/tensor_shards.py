@@ -37,9 +37,9 @@ class ShardedOperator(NamedTuple):
 
     Parameters
     ----------
-    shapes, types : shapes and types of its arguments
-    share : function from a tensor's shape to its shape on one rank, or None if not split; for the
-        operators nested inside
+    shapes, types : shapes and types of the operator's arguments on one rank
+    share : function from a tensor's shape to its shape on one rank, None if not split; used for
+        operators nested inside this one
     element : element type of tensors in lists, which profilers omit; "" if unknown
     name : new name; "" if it stays as recorded
     """
@@ -76,7 +76,7 @@ class ShardedStep(NamedTuple):
     Parameters
     ----------
     operators : changed operators, by index in the step
-    reduced : all-reduces among the ranks
+    reduced : all-reduces that the tensor-parallel ranks need, in order
     gradients : shape on one rank of each gradient that is split, by index of its mark
     """
 
@@ -266,7 +266,7 @@ class _Sharder:
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):
             raise ValueError(
-                f"{operator} works on a weight or an activation; sizes do not show which"
+                f"{operator} may work on a weight or on an activation of the same size"
             )
         return operator.name != "sum" and "backward" not in operator.name
 

@@ -27,7 +27,7 @@ class ClockOffset:
 
     Parameters
     ----------
-    ns : that clock minus this clock, in ns
+    ns : reading of the other host's clock minus that of this host's clock, in ns
     error_ns : uncertainty, plus or minus, in ns
 
     Examples
@@ -66,7 +66,7 @@ def offset_of_round_trips(
     Parameters
     ----------
     here : (departure, return) of each round trip, in ns by this clock
-    there : (arrival, departure) of each at the other host, in ns by that clock
+    there : (arrival, departure) of each message at the other host, in ns by the other host's clock
 
     Raises
     ------

@@ -18,7 +18,7 @@ def completion_times(calls: Sequence[Call], read: Callable[[], int]) -> list[int
     Parameters
     ----------
     calls : functions to run; they should release the interpreter lock while they work
-    read : reads the clock, in ns
+    read : function that returns the current clock reading, in ns
 
     Examples
     --------

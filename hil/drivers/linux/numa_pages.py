@@ -102,7 +102,10 @@ class PageBlock:
 def _call(which: int, *arguments: object) -> None:
     numbers = CALLS.get(platform.machine())
     if numbers is None:
-        raise DriverFault("unsupported", f"no page calls for {platform.machine()}; add its numbers")
+        raise DriverFault(
+            "unsupported",
+            f"pages cannot be placed on {platform.machine()}; use {' or '.join(CALLS)}",
+        )
     libc = ctypes.CDLL(None, use_errno=True)
     passed = [ctypes.c_void_p(a) if isinstance(a, int) else a for a in arguments]
     if libc.syscall(numbers[which], *passed) < 0:

@@ -91,7 +91,11 @@ class MemoryDriver(Driver):
         settings, found = checked(spec, SETTINGS), numa_nodes_with_memory()
         words = str(settings["nodes"]).split(",")
         if not all(word.isdigit() for word in words):
-            raise DriverFault("unsupported", f"nodes {settings['nodes']!r}; give numbers: 0,1")
+            raise DriverFault(
+                "unsupported",
+                f"nodes {settings['nodes']!r} are not node numbers; "
+                "write them separated by commas: 0,1",
+            )
         nodes = tuple(map(int, words))
         if lost := [n for n in nodes if n not in found]:
             there = ", ".join(map(str, found))

@@ -197,9 +197,13 @@ def parse_collective(signature: str) -> list[Any]:
     parts = parse_signature(signature)
     settings = parts.attributes
     if tuple(settings) != (STEP if parts.op == "step" else ()):
-        what = f"a step says {', '.join(STEP)}" if parts.op == "step" else "of equal parts only"
+        what = (
+            f"a step needs the attributes {', '.join(STEP)}"
+            if parts.op == "step"
+            else "only equal parts can be timed; leave out the attributes"
+        )
         raise DriverFault("unsupported", f"{signature}: {what}")
     if any(o.dtype != "fp32" for o in parts.operands):
-        raise DriverFault("unsupported", f"{signature}: of fp32 only")
+        raise DriverFault("unsupported", f"{signature}: only fp32 can be timed; write fp32[...]")
     seconds = [round(float(v) / 1e6, 12) for k, v in settings.items() if k != "buckets"]
     return [parts.op, parts.bytes, *([float(settings["buckets"])] if settings else []), *seconds]

@@ -70,7 +70,9 @@ def build_convolution_backward(op: TorchOp) -> Call:
     padding = [s // 2 for s in weight.shape[2:]]
     stride = strides_between(x.shape, weight.shape, gradient.shape)
     if not stride:
-        raise op.unsupported_error("no stride with padding of half a kernel gives these shapes")
+        raise op.unsupported_error(
+            "no stride gives these shapes with padding of half the kernel; correct the shapes"
+        )
     steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
     mask, does = [True, True, False], op.torch.ops.aten.convolution_backward
     return lambda: does(gradient, x, weight, None, steps, padding, ones, False, zeros, 1, mask)

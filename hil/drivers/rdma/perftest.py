@@ -67,7 +67,11 @@ def parse_rates(text: str) -> tuple[float, float]:
     """
     rows = re.findall(r"^ *\d+\s+\d+\s+\S+\s+(\d\S*)\s+(\d\S*)[ \t]*$", text, re.MULTILINE)
     if not rows:
-        raise DriverFault("broken", f"perftest printed no rate: {text.strip()[-200:]!r}")
+        raise DriverFault(
+            "broken",
+            f"perftest printed no rate; run it by hand to see why (output: "
+            f"{text.strip()[-200:]!r})",
+        )
     return float(rows[-1][0]), float(rows[-1][1])
 
 

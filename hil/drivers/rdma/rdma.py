@@ -385,7 +385,8 @@ class VerbsDriver(Driver):
             pair = connected_pair((device, settings["peer"]), made)
         if settings["transport"] == "ud" and size > pair[0].largest_datagram:
             raise DriverFault(
-                "unsupported", f"a datagram of {size} B; at most {pair[0].largest_datagram}"
+                "unsupported",
+                f"a datagram of {size} B is too large; send at most {pair[0].largest_datagram} B",
             )
         return pair
 
@@ -397,7 +398,9 @@ class VerbsDriver(Driver):
         for number, request in enumerate(requests):
             name, _, size = parse_op(request.signature)
             if name not in ("rdma-write", "rdma-read"):
-                raise DriverFault("unsupported", f"{name} at once; take rdma-write or rdma-read")
+                raise DriverFault(
+                    "unsupported", f"{name} cannot run concurrently; use rdma-write or rdma-read"
+                )
             sender = self.settings["senders"][number % len(seen)]
             seen[sender] += 1
             key = (f"{sender}#{seen[sender]}", size, 1, 1, 1)

@@ -163,7 +163,7 @@ def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
 
 
 def describe_ends(device: str, peer: str, index: int = -1) -> dict[str, str]:
-    """Provenance of two ends: devices, GIDs or LIDs in use, network inside a sample."""
+    """Provenance of a sample between two ports: devices, GIDs or LIDs, network parts included."""
     told = describe_ports(active_port(device), active_port(peer), index)
     inside = ONE_PORT if device == peer else TWO_PORTS
     return {**told, "device": f"{device}-{peer}", "inside": inside}

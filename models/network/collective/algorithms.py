@@ -43,7 +43,7 @@ def closed_form(
 
 
 def bus_factor(collective: str, n: int) -> float:
-    """Ratio of bus bandwidth to algorithm bandwidth (S / time), as nccl-tests defines it.
+    """Ratio of bus bandwidth to algorithm bandwidth (collective size / time), as in nccl-tests.
 
     Bus bandwidth can be compared with the rate of one link for any n (nccl-tests,
     doc/PERFORMANCE.md).
@@ -66,7 +66,7 @@ def bus_factor(collective: str, n: int) -> float:
 
 @algorithm("all-reduce", "ring", passes_on=True)
 def two_laps(n: int) -> Iterator[Step]:
-    """Ring all-reduce: 1/n of S to the next member; lap one reduces, lap two gathers.
+    """Ring all-reduce: 1/n of the data to the next member; lap one reduces, lap two gathers.
 
     >>> [step.times for step in two_laps(4)]
     [6]
@@ -77,7 +77,7 @@ def two_laps(n: int) -> Iterator[Step]:
 @algorithm("all-gather", "ring", passes_on=True)
 @algorithm("reduce-scatter", "ring", passes_on=True)
 def one_lap(n: int) -> Iterator[Step]:
-    """Ring all-gather or reduce-scatter: 1/n of S to the next member, once around the ring.
+    """Ring all-gather or reduce-scatter: 1/n of the data to the next member, once around the ring.
 
     >>> [step.times for step in one_lap(4)]
     [3]
@@ -111,7 +111,7 @@ def chain_back(n: int) -> Iterator[Step]:
 
 @algorithm("all-reduce", "tree", pipelined=True)
 def trees(n: int) -> Iterator[Step]:
-    """Double binary tree: half of S up and down each of two trees.
+    """Double binary tree: half of the data up and down each of two trees.
 
     >>> [step.source.tolist() for step in trees(2)]
     [[0, 1], [1, 0]]
@@ -137,7 +137,7 @@ def chain_tree(n: int, width: int) -> Iterator[Step]:
 
 @algorithm("reduce", "tree", pipelined=True)
 def tree_in(n: int) -> Iterator[Step]:
-    """Double binary tree, reduce: half of S up each of the two trees; the roots send to member 0.
+    """Double binary tree, reduce: half of the data up each tree; the roots send to member 0.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_in(3)]
     [([1, 2], [2, 1]), ([2, 1], [0, 0])]
@@ -159,7 +159,7 @@ def tree_out(n: int) -> Iterator[Step]:
 
 @algorithm("broadcast", "binomial")
 def binomial(n: int) -> Iterator[Step]:
-    """Binomial tree, broadcast: every member that has S sends it on, at halving distances.
+    """Binomial tree, broadcast: every member that has the data sends it on, at halving distances.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in binomial(6)]
     [([0], [4]), ([0], [2]), ([0, 2, 4], [1, 3, 5])]
@@ -270,7 +270,7 @@ def _phases(splits: Splits | None, nodes: int, width: int) -> tuple[Splits | Non
 
 @algorithm("reduce-scatter", "halving", usable=power_of_two)
 def halving(n: int) -> Iterator[Step]:
-    """Recursive halving: half of S at distance 1, a quarter at distance 2, and so on.
+    """Recursive halving: half of the data at distance 1, a quarter at distance 2, and so on.
 
     >>> [(step.target.tolist(), step.parts, step.of) for step in halving(4)]
     [([1, 0, 3, 2], 1, 2), ([2, 3, 0, 1], 1, 4)]
@@ -330,7 +330,7 @@ def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:
 
 @algorithm("all-reduce", "two-shot", exchange=Exchange(times=2))
 def two_shot(n: int) -> Iterator[Step]:
-    """Two-shot all-reduce: each member reduces 1/n of S, then sends it to all.
+    """Two-shot all-reduce: each member reduces 1/n of the data, then sends it to all.
 
     >>> [step.times for step in two_shot(4)]
     [2]
@@ -352,7 +352,7 @@ def one_shot(n: int) -> Iterator[Step]:
 @algorithm("reduce-scatter", "direct", exchange=Exchange())
 @algorithm("all-to-all", "grouped", uneven=True, exchange=Exchange())
 def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
-    """Direct exchange: 1/n of S from each member to each other member.
+    """Direct exchange: 1/n of the data from each member to each other member.
 
     >>> [len(step.source) for step in direct(4)]
     [12]
@@ -362,7 +362,7 @@ def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
 
 @algorithm("scatter", "linear")
 def scatter(n: int) -> Iterator[Step]:
-    """Linear scatter: member 0 sends each other member 1/n of S.
+    """Linear scatter: member 0 sends each other member 1/n of the data.
 
     >>> [step.target.tolist() for step in scatter(4)]
     [[3, 2, 1]]
@@ -372,7 +372,7 @@ def scatter(n: int) -> Iterator[Step]:
 
 @algorithm("gather", "linear")
 def gather(n: int) -> Iterator[Step]:
-    """Linear gather: member 0 gets 1/n of S from each other member.
+    """Linear gather: member 0 gets 1/n of the data from each other member.
 
     >>> [step.source.tolist() for step in gather(4)]
     [[3, 2, 1]]
@@ -398,7 +398,7 @@ def in_switch(n: int) -> Iterator[Step]:
 
 @algorithm("all-to-all", "pairwise", uneven=True)
 def rounds(n: int, splits: Splits | None = None) -> Iterator[Step]:
-    """All-to-all in rounds: in round k each member sends 1/n of S to the member k positions ahead.
+    """All-to-all in rounds: in round k, each member sends 1/n of its data k positions ahead.
 
     >>> [step.target.tolist() for step in rounds(3)]
     [[1, 2, 0], [2, 0, 1]]

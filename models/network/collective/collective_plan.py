@@ -28,7 +28,8 @@ class CollectivePlan:
     copied : extra time to copy bytes within a member, relative to the time to send its bytes
     rounds : rounds of chunks to a reducing switch; None if the switch does not reduce
     filling : copy of the last piece of grouped sends; None for other algorithms
-    segment : largest pipeline segment, in bytes of S; None for arbitrarily small segments
+    segment : largest pipeline segment, in bytes of the collective; None for arbitrarily small
+        segments
     network : costs of messages between machines; None within one machine
     paced : True if each step of a ring over several machines has a minimum time
     """
@@ -58,12 +59,12 @@ class CollectivePlan:
 
     @cached_property
     def beta(self) -> float:
-        """Seconds per byte of S when nothing else uses the links."""
+        """Seconds per byte of the collective when nothing else uses the links."""
         return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.limit)
 
     @property
     def limit(self) -> float:
-        """Largest rate in B/s of S that the limits of single senders and of member pairs allow."""
+        """Largest rate in B/s at which senders and pairs of members can run the collective."""
         share = self.load.pair_share
         return min(self.load.limit, self.step_costs.pair_rate / share if share else np.inf)
 
@@ -74,7 +75,10 @@ class CollectivePlan:
 
     @cached_property
     def weight(self) -> Floats:
-        """Bytes on each used component per byte of S, shape (parts,), with protocol overhead."""
+        """Bytes on each used component per byte of the collective, shape (parts,).
+
+        Protocol overhead is included.
+        """
         return self.load.parts.stretch(*self._stretch)
 
     @property
@@ -83,7 +87,7 @@ class CollectivePlan:
         return (1 + self.copied) / costs.efficiency, 1 / costs.network_efficiency
 
     def start(self, size: Floats) -> Floats:
-        """Fixed time in s for each size, shape (n,): everything except moving the bytes of S."""
+        """Fixed time in s for each size, shape (n,): all time except moving the bytes."""
         fixed = self.launch + self._latency_seconds(size)
         if self.filling is not None:
             fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
@@ -113,7 +117,10 @@ class CollectivePlan:
         )
 
     def _transfer_seconds(self, size: Floats) -> Floats:
-        """Time in s to move the bytes of S, shape (n,); 0 for 0 bytes, even on a failed link."""
+        """Time in s to move the bytes of the collective, shape (n,), for each size.
+
+        It is 0 for 0 bytes, even on a failed link.
+        """
         return np.multiply(size, self.beta, where=size > 0, out=np.zeros(len(size)))
 
     def seconds_alone(self, size: Floats) -> Floats:

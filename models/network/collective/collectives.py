@@ -372,7 +372,10 @@ class Fabric(Backend):
         ops: Ops,
         builder: TimingBuilder,
     ) -> None:
-        """Fill in the timing of groups of one shape, with the best plan of the first group."""
+        """Fill in the timing of collectives whose groups have the same shape.
+
+        The best plan is computed for the first group only.
+        """
         if name == "recv" or (name not in SENDS and len(members) < 2):
             return
         assert ops.at is not None  # noqa: S101
@@ -413,7 +416,7 @@ class Fabric(Backend):
 
         Parameters
         ----------
-        alike : (rows,) index of the row with the same load as each row
+        alike : (rows,) for each row, index of a row with the same load
         """
         assert ops.at is not None  # noqa: S101
         system, members, moves = ops.at.system, ops.at.members, self.protocols["simple"]
@@ -495,14 +498,14 @@ class Fabric(Backend):
         return other
 
     def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
-        """Cores of the members of groups of one shape, shape (rows, members).
+        """Cores of the members of groups that have the same shape, as an array (rows, members).
 
         None unless every member has a core that it shares with other ops.
 
         Parameters
         ----------
         first : members of the first group
-        rows : rows of the groups in ``ops``
+        rows : rows of ``ops`` that contain the collectives of these groups
         """
         assert ops.at is not None  # noqa: S101
         system = ops.at.system
@@ -596,9 +599,10 @@ def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _rows_by_shape(ops: Ops, shape: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Rows of each collective with groups of one shape, and its name, in order of the first row.
+    """Collectives with the same name and the same group shape: the name, and their rows.
 
-    All sends form one entry, because the loads of all pairs are computed at once.
+    Entries are in the order of their first row. All sends form one entry, because the loads of all
+    pairs are computed at once.
     """
     names, which = _collective_names(ops)
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}

@@ -1,10 +1,10 @@
-"""Shapes of GPU groups: groups of one shape load corresponding components, so one represents all.
+"""Shapes of GPU groups: groups with equal shape load corresponding components.
 
-A shape records which members share a machine, links, a NIC or a leaf switch, and the properties of
-those components, but not their indices. Two groups can share a shape if every path consists only
-of components at the sender's end and at the receiver's end, as below leaves with pooled uplinks.
-If a path also depends on a hash or on individual spines, a group that spans several leaves has a
-shape of its own.
+So one group represents all groups of its shape. A shape records which members share a machine,
+links, a NIC or a leaf switch, and the properties of those components, but not their indices. Two
+groups can share a shape if every path consists only of components at the sender's end and at the
+receiver's end, as below leaves with pooled uplinks. If a path also depends on a hash or on
+individual spines, a group that spans several leaves has a shape of its own.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class GroupShapes:
         Parameters
         ----------
         component : (parts,) components of the first group
-        rows : rows of one shape
+        rows : row numbers of groups with the same shape
         """
         first, n = self.first[self.shape[rows[0]]], int(self.size[rows[0]])
         if n not in self.groups or np.all(self.group[rows] == self.group[first]):
@@ -135,7 +135,7 @@ class _EquivalentGpus:
         apart = _count(nic[nic >= 0]) + (ports.shape[1] - 1) * _count(leaf[nic >= 0])
         number = np.full(len(system.components), -1)
         far = np.where(ends >= 0, ends - gpus[:, None], -len(number))[:, :inside]
-        kinds, joined = _kind_numbers(ends, system), router.local_links(gpus)
+        kinds, joined = _kind_numbers(ends, system), router.local_link_kinds(gpus)
         number[gpus] = _equal_rows(np.vstack([far.T, kinds.T, joined]).T)[0]
         return cls(system, router, number, _count(ports.ravel()) == apart)
 
@@ -166,7 +166,7 @@ def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> I
     """
     ends = router.ends(groups).reshape(len(groups), -1)
     sharing = [_first_occurrences(x) for x in (groups, *router.locations(groups), ends)]
-    like = _kind_numbers(ends, system), router.local_links(groups)
+    like = _kind_numbers(ends, system), router.local_link_kinds(groups)
     return _equal_rows(np.hstack([*sharing, *like, alone]))[0]
 
 

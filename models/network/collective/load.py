@@ -26,7 +26,7 @@ class LoadedParts(NamedTuple):
     Parameters
     ----------
     component : component indices
-    share : bytes that cross each component, as a multiple of S
+    share : bytes that cross each component, per byte of the collective
     rate : rate in B/s; infinite for components that take no time
     wire : True for links between machines, and between a GPU and a NIC
     """
@@ -38,7 +38,10 @@ class LoadedParts(NamedTuple):
 
     @classmethod
     def of(cls, uses: Mapping[int, float], system: System) -> LoadedParts:
-        """Build from the share of S on each component; components without a rate are left out."""
+        """Build from the bytes on each component per byte of the collective.
+
+        Components without a rate are left out.
+        """
         used, of = np.fromiter(uses, np.int32, len(uses)), system.components
         return cls(
             used,
@@ -48,11 +51,11 @@ class LoadedParts(NamedTuple):
         )
 
     def stretch(self, link: float, wire: float) -> NDArray[np.float64]:
-        """Bytes on each component per byte of S, shape (parts,), given link and wire costs."""
+        """Bytes on each component per byte of the collective, shape (parts,), with overhead."""
         return self.share * np.where(self.wire, wire, link)
 
     def seconds_per_byte(self, link: float = 1.0, wire: float = 1.0) -> float:
-        """Seconds per byte of S, set by the busiest component.
+        """Seconds per byte of the collective, set by the busiest component.
 
         Parameters
         ----------
@@ -83,13 +86,14 @@ class AlgorithmLoad:
         Number of members, of dependent steps, and of those steps that cross machines.
     latency : Seconds
         Sum of the latencies of all steps, without protocol costs.
-    uses : bytes that cross each component, as a multiple of S
-    parts : the same data as arrays, with the properties of the components
-    limit : largest rate in B/s of S that limits of single senders allow; infinite if none
+    uses : bytes that cross each component, per byte of the collective
+    parts : the loads of ``uses`` as arrays, with the properties of the components
+    limit : largest rate of the collective in B/s that limits of single senders allow; infinite if
+        none
     nodes : int
         Number of machines.
-    pair_share : largest amount that one member sends to another, as a multiple of S
-    network_share : largest message between machines, as a multiple of S
+    pair_share : largest number of bytes from one member to another, per byte of the collective
+    network_share : largest message between machines, per byte of the collective
     """
 
     algorithm: Algorithm
@@ -168,9 +172,10 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
 def _largest_shares(
     algorithm: Algorithm, shape: tuple[int, ...], node: NDArray[np.int64]
 ) -> tuple[float, float]:
-    """Largest share of S that one member sends another, and largest message between machines.
+    """Largest amount between two members, and largest message between machines.
 
-    For a double binary tree, a message between machines is half: one half goes over each tree.
+    Both are per byte of the collective. A double binary tree sends half of the data over each tree,
+    so a message between machines is half.
 
     Parameters
     ----------
@@ -212,8 +217,8 @@ class MessageLoads(NamedTuple):
     latency : (messages,) latency in s, without protocol costs
     across : (messages,) True if the message goes from one machine to another
     limit : (messages,) largest rate in B/s that limits of single senders allow; infinite if none
-    message, parts : message index, and component with its load, one row per crossed component;
-        sorted by message and position on its path
+    message, parts : index of the message, and component with its load: one row per component that a
+        message crosses, sorted by message and position on its path
     """
 
     latency: NDArray[np.float64]
@@ -297,11 +302,11 @@ def compute_half_send_load(
 
 
 def sender_rate_limit(most: Mapping[int, float], system: System) -> float:
-    """Largest rate in B/s of S that the limits of single senders allow.
+    """Largest rate of a collective in B/s that the limits of single senders allow.
 
     Parameters
     ----------
-    most : largest share of S that one sender sends over each component
+    most : largest amount that one sender sends over each component, per byte of the collective
     """
     bounds = [system.components[c].limit / share for c, share in most.items()]
     return min(bounds, default=np.inf)
@@ -315,7 +320,10 @@ def _require_joined(members: Members, system: System) -> None:
 
 
 class _Sends(NamedTuple):
-    """Sends between members in one channel: positions in the channel's order, and share of S."""
+    """Sends between members in one channel: positions in the channel's order, and size of each.
+
+    Sizes are fractions of the collective's size.
+    """
 
     order: Members
     source: NDArray[np.int64]
@@ -324,7 +332,7 @@ class _Sends(NamedTuple):
 
 
 def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ...]) -> list[_Sends]:
-    """Sends of all channels; each channel carries an equal share of S."""
+    """Sends of all channels; each channel carries an equal part of the data."""
     source, target, share = algorithm.flows(*shape)
     return [_Sends(order, source, target, share / len(orders)) for order in orders]
 
@@ -344,7 +352,7 @@ def _exchange_loads(
 
 
 def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
-    """Bytes over each component as a multiple of S, summed over all channels."""
+    """Bytes over each component per byte of the collective, summed over all channels."""
     found: dict[int, float] = {}
     source, target, share = _between_members(sends)
     if len(source):
@@ -359,7 +367,10 @@ def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
 
 
 def _between_members(sends: Sequence[_Sends]) -> tuple[NDArray[Any], ...]:
-    """Senders, receivers and shares of S of the sends that bypass the switch."""
+    """Senders, receivers and sizes of the sends that bypass the switch.
+
+    Sizes are fractions of the collective's size.
+    """
     columns = []
     for order, source, target, share in sends:
         member = np.array(order, np.int64)
@@ -381,7 +392,10 @@ def _through_the_switch(sends: _Sends) -> Iterator[tuple[int, int, float]]:
 def _most_of_a_sender(
     sends: Sequence[_Sends], bounded: Sequence[int], system: System
 ) -> dict[int, float]:
-    """Largest share from one sender to one receiver, for each component that limits senders."""
+    """Largest amount from one sender to one receiver, for each component that limits senders.
+
+    Amounts are per byte of the collective.
+    """
     source, target, share = _between_members(sends)
     flow, component, part = system.crossings(source, target)
     ours = np.isin(component, bounded)
@@ -481,7 +495,7 @@ def channel_orders(members: Members, system: System) -> list[Members]:
 def _crossed_shares(
     member: int, to_switch: bool, others: Sequence[int], system: System
 ) -> Mapping[int, float]:
-    """Share of a flow to or from the switch that crosses each component on the member's side."""
+    """Fraction of a flow to or from the switch that crosses each component on the member's side."""
     x, y = [m for m in others if m != member][:2]
     ends = [(member, x), (member, y)] if to_switch else [(x, member), (y, member)]
     one, other = (system.crossing_fractions(*end) for end in ends)

@@ -20,7 +20,7 @@ class Messages(NamedTuple):
     ----------
     round : (messages,) round, ascending from 0
     source, target : (messages,) member indices, or ``SWITCH``
-    share : (messages,) size as a share of S
+    share : (messages,) size of each message, as a fraction of the collective's size
     """
 
     round: NDArray[np.int64]

@@ -138,7 +138,7 @@ def _estimate(plan: CollectivePlan, size: Floats, group: Group) -> Floats:
 
 @cache
 def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
-    """Latency in us, and rate in GB/s of S, that NCCL expects of a ring."""
+    """Latency in us, and rate of the collective in GB/s, that NCCL expects of a ring."""
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     laps = 2 if collective == "all-reduce" else 1
     steps, across = laps * (n - 1), laps * (nodes - 1)
@@ -156,7 +156,10 @@ def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
 
 @cache
 def _tree(protocol: str, group: Group) -> tuple[float, float]:
-    """Latency in us, and rate in GB/s of S, of a double binary tree with chains within nodes."""
+    """NCCL's estimate for a double binary tree with chains within nodes.
+
+    It consists of a latency in us and the rate of the collective in GB/s.
+    """
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     _, flags, plain = CHANNEL[group.hopper]
     rate = group.within if nodes <= 2 else group.slower  # on two nodes NCCL assumes link rate

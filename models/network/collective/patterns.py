@@ -62,7 +62,7 @@ def tree_roots(n: int) -> NDArray[np.int64]:
 
 
 def tree_climb_steps(n: int) -> list[Step]:
-    """Steps that send half of S up each of the two trees, level by level.
+    """Steps that send half of the data up each of the two trees, level by level.
 
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_climb_steps(4)]
     [([0, 2, 3, 1], [1, 1, 2, 2]), ([1, 2], [3, 0])]

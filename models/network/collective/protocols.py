@@ -90,7 +90,7 @@ class LastPieceCopy(NamedTuple):
 
     Parameters
     ----------
-    piece : bytes of S in the buffers of all channels
+    piece : bytes of the collective that fit into the buffers of all channels
     share : time to copy a byte relative to the time to send one
     """
 

@@ -43,7 +43,7 @@ class Step(NamedTuple):
         The latency of the step is that of its first message.
     parts : (messages,) or one number for all: size of each message, as a number of parts
     of : int
-        Number of equal parts that S is divided into.
+        Number of equal parts that the message size S of the collective is divided into.
     times : int
         Number of repetitions in a row. In each repetition, the receiver of the first message is the
         next sender on the latency path.
@@ -59,24 +59,27 @@ class Step(NamedTuple):
 class Exchange(NamedTuple):
     """Exchange in which every member sends the same amount to every other member at once.
 
-    Its load follows without listing the n^2 messages.
+    Its load is computed without a list of the n^2 messages.
 
     Parameters
     ----------
     times : number of repetitions in a row
-    whole : True if each message carries all of S, False if it carries 1/n
+    whole : True if each message carries all data of its sender, False if it carries 1/n
     """
 
     times: int = 1
     whole: bool = False
 
     def part(self, n: int) -> float:
-        """Share of S in each message."""
+        """Size of each message, as a fraction of the collective's size."""
         return 1.0 if self.whole else 1 / n
 
 
 class MemberFlows(NamedTuple):
-    """Total bytes between members over all steps: each pair once, with its share of S."""
+    """Total data between members over all steps: one entry per pair.
+
+    Amounts are fractions of the collective's size.
+    """
 
     source: Members
     target: Members
@@ -183,14 +186,14 @@ class Algorithm:
         return _flows(self.make, n, self.splits)
 
     def volume(self, *n: int) -> float:
-        """Bytes that the busiest member sends or receives, as a multiple of S."""
+        """Bytes that the busiest member sends or receives, per byte of the collective."""
         source, target, share = self.flows(*n)
         out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
         into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
         return float(max(out.max(), into.max()))
 
     def last_share_received(self, *n: int) -> float:
-        """Share of S that a member receives in the last step, in which it sends nothing."""
+        """Fraction of the data that a member receives in the last step; it sends nothing then."""
         if not self.passes_on:
             return 0.0
         last = self.steps(*n)[-1]

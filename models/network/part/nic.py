@@ -55,6 +55,6 @@ class Nic(Link):
         )
 
     def ports(self, name: str, part: str = "") -> tuple[Component, Component]:
-        """Components of the two directions. The cost per message is paid on the sending side."""
+        """Transmit and receive component of the NIC; transmitting has the cost per message."""
         into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, part=part)
         return self.component(f"{name}.tx", part), into

@@ -33,11 +33,12 @@ class LinkLine:
     ----------
     where : location in the file, for error messages
     low, high : names of the two ends; globs are allowed for NICs
-    rate, latency : of each direction; None for those of the switch's ports
+    rate, latency : rate in B/s and latency in s of each direction; None for those of the switch's
+        ports
     count : number of cables
     cost : routing cost of the link
     weight : share of hashed flows under ``weighted`` routing; 0 for the link's rate
-    down, one_way : bool
+    down, one_way : True if the cable is down; True if it carries data from ``low`` to ``high`` only
     """
 
     where: str

@@ -189,8 +189,8 @@ class GraphTopology(Topology):
         return loads[:-1]
 
     @property
-    def splits_evenly(self) -> bool:
-        """True if traffic between two switches is split in the same way for every sender."""
+    def splits_over_all_paths(self) -> bool:
+        """True if each switch splits all traffic evenly over its paths of equal cost."""
         return self.routing.choice == SPRAY and not self.routing.paths
 
     def exchange_loads(self, nic: Ints, a: Ints, b: Ints, amount: float) -> Floats:

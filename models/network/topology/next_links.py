@@ -59,7 +59,8 @@ class CostTables:
 
     Parameters
     ----------
-    source, target, cost, turn, weight : (links,) as in ``SwitchGraph.add_links``
+    source, target, cost, turn, weight : (links,) start and end switch of each link, its routing
+        cost, its tie-breaker (the lowest is used), and its weight under ``weighted`` routing
     up : (links,) True if the link may be used
     forwards : (switches,) True if the switch forwards traffic for others
     destinations : all destinations, sorted

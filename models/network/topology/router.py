@@ -173,8 +173,11 @@ class GraphRouter(MachineRouter):
         of = self.links
         return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
 
-    def local_links(self, gpus: Ints) -> Ints:
-        """Links of each GPU to others in its machine: 1 for GPU links, 2 for host links."""
+    def local_link_kinds(self, gpus: Ints) -> Ints:
+        """Kind of links from each GPU to others in its machine.
+
+        0 for none, 1 for GPU links, 2 for host links, 3 for both.
+        """
         return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
 
     def spans_leaves(self, groups: Ints) -> NDArray[np.bool_]:
@@ -255,7 +258,7 @@ class GraphRouter(MachineRouter):
         member sends and receives, and from the number of pairs between any two switches.
         """
         of = self.links
-        if not self.graph.splits_evenly:
+        if not self.graph.splits_over_all_paths:
             return None
         near = self._near_pairs(members)
         if len(near[0]) > MOST_NEAR * len(members):

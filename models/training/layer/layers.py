@@ -64,12 +64,12 @@ class Layer:
         return self._count(trained=False, expert=True)
 
     def _count(self, trained: bool, expert: bool) -> int:
-        """Parameters of the operations that are trained (or not) and in experts (or not)."""
+        """Number of parameters that are trained or frozen, and inside or outside experts."""
         return sum(o.weights for o in self.operations if (o.trained, o.expert) == (trained, expert))
 
     @property
     def tables(self) -> int:
-        """Parameters on this rank that the backward pass updates directly (embedding tables)."""
+        """Number of parameters in embedding tables on this rank; the backward pass updates them."""
         return sum(o.tables for o in self.operations)
 
     @property

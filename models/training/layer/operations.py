@@ -27,8 +27,9 @@ class Work(NamedTuple):
     Parameters
     ----------
     label : purpose of the op
-    signature : see ``docs/signatures.md``
-    flop, bytes : flop of GEMMs; bytes moved, or for a collective its size in B
+    signature : signature of the op, which backends look up (``docs/signatures.md``)
+    flop, bytes : floating-point operations of a GEMM, otherwise 0; bytes moved, or the size of a
+        collective in B
     group : participants of a collective; ``RING`` for a message to or from a neighbour in the ring
     beside : number of following ops that do not wait for this one
     of_weights : True if only weight gradients need it, so that it can be delayed

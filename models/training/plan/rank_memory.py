@@ -34,12 +34,13 @@ class RankMemory:
 
     Parameters
     ----------
-    weights, gradients, optimizer : held during the complete step
-    activations : saved for the backward pass, at the peak
+    weights, gradients, optimizer : memory of weights, gradients and optimizer state, held during
+        the complete step
+    activations : activations saved for the backward pass, at the peak
     working : temporary memory of the current op: activation gradients, recomputed layers, gathered
         weights
-    reserve : used by the runtime and the communication library
-    buffers : of a low-latency token exchange
+    reserve : memory that the runtime and the communication library use
+    buffers : buffers of a low-latency token exchange
     host : host memory, in addition: an offloaded optimizer, and the gradients it receives
     at : pipeline turn of the peak
     """
@@ -89,15 +90,15 @@ class ChunkMemory:
 
     Parameters
     ----------
-    kept : saved from the forward pass to the end of the backward pass
-    working : used during a backward pass
-    kept_for_weights : saved from the input-gradient pass to the end of the weight-gradient pass
+    kept : memory saved from the forward pass to the end of the backward pass
+    working : temporary memory used during a backward pass
+    later : saved from the input-gradient pass to the end of the weight-gradient pass
     layers : ``kept`` by layer name
     """
 
     kept: Bytes
     working: Bytes
-    kept_for_weights: Bytes
+    later: Bytes
     layers: Mapping[str, Bytes] = field(default_factory=lambda: NO_LAYERS)
 
 
@@ -182,7 +183,7 @@ def _peak_of_schedule(
 ) -> tuple[PipelineTurn, Bytes, Bytes]:
     """Pipeline turn of the peak, with its bytes of activations and of working memory."""
     each = [chunk_memory(chunk, plan) for chunk in chunks]
-    kept, working, later = np.array([(c.kept, c.working, c.kept_for_weights) for c in each]).T
+    kept, working, later = np.array([(c.kept, c.working, c.later) for c in each]).T
     turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
     before = np.where(turns.forward, kept[turns.chunk], 0.0)
     after = np.where(turns.makes_input_gradients, -kept[turns.chunk], 0.0)

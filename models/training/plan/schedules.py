@@ -64,7 +64,8 @@ class StageTurns(Sequence[PipelineTurn]):
     Parameters
     ----------
     kind : (n,) index of each turn's pass kind in ``KINDS``
-    micro_batch, chunk, beside : (n,) fields of ``PipelineTurn``
+    micro_batch, chunk, beside : (n,) number of the micro-batch, index of the chunk, and True if the
+        turn runs concurrently with the previous one
 
     Examples
     --------

@@ -31,7 +31,8 @@ class StepOp(NamedTuple):
 
     Parameters
     ----------
-    kind, stream, family : as in a :class:`~foretrace.sim.facts.spmd.spmd_graph.RankProgram`
+    kind, stream, family : kind of the op, its stream, and its family of groups (collective) or of
+        peers (send or recv); -1 for no family
     work : the op's signature, flop and bytes
     module : phase and layer of the op
     """
@@ -334,7 +335,8 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
 
     Parameters
     ----------
-    works : index in the table, and number of following ops that do not wait for this one
+    works : for each op: its index in the op table, and the number of following ops that do not wait
+        for it
 
     Examples
     --------

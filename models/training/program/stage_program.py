@@ -155,8 +155,8 @@ class StageProgram:
         return self._written_steps[0]
 
     @property
-    def computed_in_turns(self) -> tuple[int, ...]:
-        """Number of compute ops in each turn of a step; concurrent turns count as one."""
+    def compute_ops_per_turn(self) -> tuple[int, ...]:
+        """Number of compute ops in each turn of the schedule; concurrent turns count as one."""
         return self._written_steps[1]
 
     @cached_property
@@ -314,7 +314,7 @@ class StageProgram:
         build.append(self._update())
 
     def _copy_back(self, build: SegmentBuilder) -> None:
-        """Write DDP's copies of gradients out of their buckets, in order, after each reduction."""
+        """Append DDP's copies of gradients out of their buckets, in order, after each reduction."""
         closed = self._buckets_by_layer(self.chunks[0][::-1], 0)
         done = [bucket for place in sorted(closed) for bucket in closed[place]]
         for row, bucket in zip(build.open.tolist(), done, strict=True):
@@ -544,7 +544,7 @@ class StageProgram:
             yield weight_gather(self.plan, group, count, "frozen weights", dtype)
 
     def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
-        """Parameters in buckets; with ZeRO-3, one bucket per layer."""
+        """Parameters grouped into buckets; with ZeRO-3, one bucket per layer."""
         plan = self.plan
         if plan.zero == 3:
             return [tuple(of) for _, of in groupby(parameters, key=lambda p: p.place[0])]
@@ -589,6 +589,9 @@ class StageProgram:
 
 
 def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:
-    """Parameters on a rank by the group that holds copies of them; no groups of one rank."""
+    """Number of parameters on a rank, by group of ranks that hold copies of them.
+
+    Groups of a single rank are left out.
+    """
     both = {DATA: own, EXPERT_DATA: expert}
     return {group: n for group, n in both.items() if n and replica_count(plan, group) > 1}

@@ -14,7 +14,7 @@ from ..plan.parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
 
-COMPUTED = "computed_in_turns"  # fact of each stage: see StageProgram.computed_in_turns
+COMPUTED = "computed_in_turns"  # fact of each stage: see StageProgram.compute_ops_per_turn
 Numbers = NDArray[np.int32]
 
 
@@ -48,7 +48,7 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
     stage, _, context, _ = _numbers(plan)
     program = stage * places + context % places
     template = SpmdGraph(programs, program, groups=rank_groups(plan), peers=rank_peers(plan))
-    computed = tuple(one.computed_in_turns for one in written[::places])
+    computed = tuple(one.compute_ops_per_turn for one in written[::places])
     return Graph(name, (template,), table.texts.labels, facts={COMPUTED: computed})
 
 

@@ -17,7 +17,7 @@ Check = Callable[[Scenario], Iterable[Problem]]
 
 
 def dry_run_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Machines that cannot be built, drivers nobody knows; no trace is read."""
+    """Problems of building the machines, and warnings about unknown drivers; reads no trace."""
     yield from unbuildable_variant_problems(scenario)
     yield from undeclared_driver_warnings(scenario)
 
@@ -25,7 +25,7 @@ def dry_run_problems(scenario: Scenario) -> Iterator[Problem]:
 def _errors_as_problems(
     kind: str, scenario: Scenario, check: Callable[[], object]
 ) -> Iterator[Problem]:
-    """What a check raises, as problems."""
+    """Problems from the error that a check raises; none if it raises no error."""
     try:
         check()
     except InvalidScenarioError as error:
@@ -35,7 +35,7 @@ def _errors_as_problems(
 
 
 def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
-    """More ops than fit into memory, in the largest variant; the trace is read for it."""
+    """Problem if the largest variant has more ops than fit into memory; reads the trace."""
     from ...studies.run.plan import known_memory, require_run_fits_memory
 
     yield from _errors_as_problems(
@@ -46,9 +46,9 @@ def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def unanswerable_op_problems(scenario: Scenario) -> Iterator[Problem]:
-    """Work that cannot be built or placed, and ops that a model cannot answer.
+    """Problems of work that cannot be built or placed, and of ops that a model cannot time.
 
-    A run builds every variant anyway, and asks the same before it simulates anything.
+    A run builds every variant anyway, and makes the same check before it simulates anything.
     """
     from ...studies.variants.variants import build_variants
 

@@ -130,7 +130,7 @@ Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops t
 
 
 def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
-    """Work list with the options of the command line."""
+    """Copy of a work list with the limits and repeats that command-line options give."""
     changed = replace(work, **overrides)
     if repeats is None:
         return changed
@@ -210,7 +210,7 @@ def _read_option(text: str) -> tuple[str, Any]:
 
 
 def _files_of_driver(driver: str, agent: str) -> list[Path]:
-    """Files of a user's own driver, to copy along."""
+    """Python files that define a user's own driver, to be copied with the work list."""
     from ....hil.agent.declared_drivers import files_with_driver
 
     return files_with_driver(driver, agent) if agent else []

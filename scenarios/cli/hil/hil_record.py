@@ -73,7 +73,7 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
 
 
 def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
-    """Plan with another limit for busy cores; unchanged if negative."""
+    """Copy of a plan that allows ``busy`` cores to be used by others; unchanged if negative."""
     if busy < 0:
         return plan
     pieces = (replace(p, work=replace(p.work, busy=busy)) for p in plan.pieces)

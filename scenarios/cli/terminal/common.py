@@ -48,7 +48,7 @@ def print_json(value: Any) -> None:
 
 
 def command_line() -> str:
-    """The command that is running, as a shell takes it."""
+    """The current ``foretrace`` command, quoted for a shell."""
     return shlex.join(["foretrace", *sys.argv[1:]])
 
 
@@ -96,7 +96,7 @@ def _words_with_units(text: str) -> list[str]:
 
 
 def terminal_table(of: Table) -> Any:
-    """A table of a page, for the terminal: without its marks, folded where it folds there."""
+    """Table of a page as a terminal table: plain text; columns wrap if they do on the page."""
     from rich.table import Table as Printed
 
     from ....reports.blocks import plain_text
@@ -111,7 +111,7 @@ def terminal_table(of: Table) -> Any:
 
 
 def print_table(console: Console, table: Any) -> None:
-    """Print a table; one that is too wide for the console is left to the terminal to wrap."""
+    """Print a table; if its words do not fit the console, the terminal wraps the lines."""
     from rich.console import Console
     from rich.measure import Measurement
 

@@ -130,7 +130,7 @@ def expectations_text(expected: list[dict[str, Any]]) -> Text:
 
 
 def _marked(status: str, text: str = "") -> Text:
-    """Status, or a text in its place, with its mark and colour."""
+    """A status, or a text in place of it, with the mark and colour of the status."""
     from rich.text import Text
 
     mark, style = MARKS.get(status, ("", ""))
@@ -167,7 +167,7 @@ def metrics_table(point: dict[str, Any], answer: dict[str, str]) -> Any:
 
 
 def _deciding_names(answer: dict[str, str]) -> tuple[str, ...]:
-    """Name of the deciding metric; with its statistic if that has no column."""
+    """Names under which a table may list the deciding metric, the preferred one first."""
     name = answer["metric"]
     head, _, statistic = name.rpartition(".")
     return (head,) if statistic in ("p50", "p95") else (name, head)

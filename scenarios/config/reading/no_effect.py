@@ -49,7 +49,7 @@ def _topology_choice(fabric: FabricSection) -> Choice:
 
 
 def _missing_spine_warning(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
-    """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything."""
+    """Warning about ``cluster.fabric.oversubscription`` if one leaf switch connects all NICs."""
     fabric, choice = cluster.fabric, _topology_choice(cluster.fabric)
     own = choice.settings.get("oversubscription")
     below = ("oversubscription",) if own is None else ("topology", "oversubscription")
@@ -74,7 +74,7 @@ def _missing_spine_warning(cluster: ClusterSection, tree: TreeNode) -> Iterator[
 
 
 def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
-    """The number of NICs on the only leaf switch; -1 where there are several."""
+    """Number of NICs, if all fit on one leaf switch; otherwise -1."""
     nics = [
         (m.count, part.count if (part := m.node.part("nic")) else 0) for m in cluster.machines()
     ]
@@ -88,7 +88,7 @@ def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
 
 
 def _fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
-    """Doubts about NICs above a port of ``cluster.fabric.switch``, or the links to their GPUs."""
+    """Warnings about NICs faster than their switch port, or than the links to their GPUs."""
     port = _port_rate(cluster.fabric)
     machines = zip(machine_descriptions(tree), cluster.machines(), strict=False)
     for (path, _), machine in machines:
@@ -113,7 +113,7 @@ def _fast_nic_warnings(cluster: ClusterSection, tree: TreeNode) -> Iterator[Prob
 
 
 def _written_rate(tree: TreeNode, path: Path) -> TreeNode | None:
-    """What the user wrote of the rate of a machine's NICs: their bandwidth, or else their model."""
+    """Tree node of the user's NIC bandwidth, or else of the NIC model; None if neither is given."""
     for key in ("bandwidth", "model"):
         said = find_node(tree, (*path, "nic", key))
         if said is not None and said.layer not in ("catalog", "default"):
@@ -122,7 +122,7 @@ def _written_rate(tree: TreeNode, path: Path) -> TreeNode | None:
 
 
 def _port_rate(fabric: FabricSection) -> ByteRate:
-    """Rate of the port that a NIC is plugged into; infinite where none is."""
+    """Rate of a switch port in B/s; infinite if the fabric has no ports that limit NICs."""
     cls = known_topologies()[_topology_choice(fabric).use]
     if fabric.switch is None or not issubclass(cls, FatTree):
         return math.inf
@@ -130,7 +130,7 @@ def _port_rate(fabric: FabricSection) -> ByteRate:
 
 
 def _links_to_gpus(node: NodeSection) -> tuple[int, ByteRate]:
-    """Number of the link between GPUs and NICs, and what those of one NIC's GPUs carry together."""
+    """Index of the GPU-NIC link, and total rate in B/s of one NIC's links to its GPUs."""
     gpu, nic = node.part("gpu"), node.part("nic")
     for number, told in enumerate(node.links):
         if {told.from_, told.to} == {"gpu", "nic"} and gpu and nic and gpu.count and nic.count:
@@ -147,7 +147,7 @@ def _gigabits(rate: ByteRate) -> str:
 def _shared_gpu_warnings(
     jobs: Mapping[str, JobSection], cluster: ClusterSection, tree: TreeNode
 ) -> Iterator[Problem]:
-    """Doubts about jobs that meet on GPUs which do not say ``core: true``."""
+    """Warnings about jobs that use the same GPUs, if the GPUs do not set ``core: true``."""
     parts = [machine.node.part("gpu") for machine in cluster.machines()]
     if all(part is None or part.settings.get("core") for part in parts):
         return
@@ -163,7 +163,7 @@ def _shared_gpu_warnings(
 
 
 def _globs_of_gpus(pools: Mapping[str, Pool]) -> list[str]:
-    """What a job says of its GPUs by name; a count is of GPUs that no other job has."""
+    """Names and globs of the GPUs that a job gives; a pool given as a count shares no GPU."""
     if not pools:
         return [EVERY]
     said = [[pool] if isinstance(pool, str) else pool for pool in pools.values()

@@ -29,11 +29,6 @@ def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
     InvalidScenarioError
         An override has no ``=``, an invalid value, or an invalid path; all are reported at once.
 
-    Raises
-    ------
-    InvalidScenarioError
-        No ``=``, no YAML after it, or a path through a value; all of them at once.
-
     Examples
     --------
     >>> tree = apply_settings(parse_yaml("cluster: {nodes: 2}"), ["cluster.nodes=4"])

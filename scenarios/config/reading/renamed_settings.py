@@ -138,7 +138,7 @@ def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
 
 
 def _one_of_each(values: TreeNode, settings: int) -> Iterable[TreeNode]:
-    """One value for each of several settings that vary together."""
+    """First value of each of several settings that vary together."""
     one = values.items[0] if values.items else values.mapping.get("from", values)
     return one.items if len(one.items) == settings else [one] * settings
 
@@ -164,7 +164,7 @@ def _renames_at(tree: TreeNode, node: TreeNode, path: Path) -> dict[str, str]:
 
 
 def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
-    """Classes whose settings are in the mapping at a path."""
+    """Classes whose constructor arguments are the settings at a path."""
     whole = path
     path = path[2:] if path[:1] in (("jobs",), ("what_if",)) and len(path) > 2 else path
     match path:

@@ -27,10 +27,10 @@ class NumberSource:
     Parameters
     ----------
     kind : ``measured``, ``fitted``, ``datasheet`` or ``assumed``
-    where : machine, document or reason
-    date : date as written
+    where : machine, document or reason that the number comes from
+    date : date of the measurement or fit, as written
     error : median prediction error in per cent as written, such as ``4 %``; "" if unknown
-    note : more about that error
+    note : remark on the error, such as the data that it was computed from
     program : program and commit that computed it, such as ``calibration/fit/gpus.py@58a5814``
     """
 

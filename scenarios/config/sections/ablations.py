@@ -81,7 +81,7 @@ class AblationsSection(Section):
     """Parts of the mechanism, each with a variant in which it is off."""
 
     @model_validator(mode="after")
-    def _says_what_its_headline_knows(self) -> AblationsSection:
+    def _check_switch_criteria(self) -> AblationsSection:
         """Check that each part is judged by the gain, or by one of the measured answers."""
         measured = self.headline.measured
         for switch in self.switches:

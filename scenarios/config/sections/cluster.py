@@ -109,7 +109,7 @@ class ClusterSection(Section):
         return (MachineGroup("", "node", told.nodes, told.node),)
 
     def of(self, pool: str) -> NodeSection:
-        """Description of the machines of a kind."""
+        """Parts of one machine of the named kind."""
         return next(m.node for m in self.machines() if m.pool == pool)
 
     def gpu(self) -> Part | None:

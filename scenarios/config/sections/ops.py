@@ -68,7 +68,7 @@ class OpRuleSection(Section):
         return self
 
     def rule(self) -> OpRule:
-        """The rule in the form that graphs are changed by."""
+        """Convert the section to the rule that changes a graph."""
         told: dict[str, Any] = {key: getattr(self, key) for key in ACTIONS}
         return OpRule(OpFilter(**dict(self.where)), **told)
 

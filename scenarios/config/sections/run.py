@@ -21,11 +21,6 @@ def check_workers_text(text: str) -> str:
     ValueError
         The text has none of the known forms.
 
-    Raises
-    ------
-    ValueError
-        It has none of the known forms.
-
     Examples
     --------
     >>> check_workers_text("dask://planner:8786")

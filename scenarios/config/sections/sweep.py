@@ -151,11 +151,6 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
     ValueError
         The list has more or fewer values than there are paths.
 
-    Raises
-    ------
-    ValueError
-        A list of more or fewer values than there are settings.
-
     Examples
     --------
     >>> settings_of_value("cluster.nodes, workload.scale_to.parallel.data", 8)

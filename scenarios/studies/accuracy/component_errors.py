@@ -26,7 +26,8 @@ def component_errors(
 
     Parameters
     ----------
-    other_predictions : the same ops predicted with another catalog; None for none
+    other_predictions : times of the same ops, predicted with another catalog; None to omit that
+        comparison
 
     Raises
     ------

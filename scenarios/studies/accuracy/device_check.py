@@ -67,7 +67,8 @@ def check_devices(
 
     Parameters
     ----------
-    other_scenario : the same scenario with another catalog, to show both; None for none
+    other_scenario : the same scenario with another catalog, to report the errors of both; None to
+        omit
     partial_answers : stores measurements even if the check fails
 
     Raises

@@ -19,8 +19,10 @@ def condition_outcomes(
 
     Parameters
     ----------
-    answer : deciding metric; its error (``hil.iteration_time.error``) is that of the complete run
-    errors : errors of ``components`` and of the ``whole`` run, as in ``accuracy.json``
+    answer : deciding metric; a condition on its error (``hil.iteration_time.error``) refers to the
+        complete run
+    errors : ``accuracy.json``'s errors: per component (``components``), and of the complete run
+        (``whole``)
     """
     rows = []
     for e in scenario.expect:
@@ -71,11 +73,6 @@ def _component_and_quantity(
     ------
     ScenarioError
         The condition matches no swapped component.
-
-    Raises
-    ------
-    ScenarioError
-        No component that was swapped is meant.
 
     Examples
     --------

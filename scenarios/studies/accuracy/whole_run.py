@@ -23,7 +23,7 @@ REDRAWS = 20  # runs with resampled process starts, for the interval of the whol
 def whole_run_answers(
     point: Variant, replays: Sequence[ReplayedDevice], hil: HilSection
 ) -> dict[str, Any]:
-    """Answer with no device, with all and with each of them, next to that of the real job."""
+    """Answers without devices, with all devices and with each device alone; and of the real job."""
     devices = {one.name: one for one in replays}
 
     def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
@@ -81,7 +81,7 @@ def _deciding_number(point: Variant) -> float:
 def _with_starts(
     devices: Mapping[str, ReplayedDevice], chosen: Callable[[list[int]], Sequence[int]]
 ) -> dict[str, ReplayedDevice]:
-    """Devices with some of their starts; none where one has a single start."""
+    """Devices with the chosen process starts only; {} if a recording has a single start."""
     starts = {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
     if any(len(s) < 2 for s in starts.values()):
         return {}

@@ -85,7 +85,7 @@ def _component_named(error: SimulationError, names: Sequence[str]) -> str:
 def _steering_cures(
     error: SimulationError, scenario: Scenario, gpus: Sequence[str]
 ) -> Iterator[str]:
-    """Cure for each process whose settings name a component of the error."""
+    """Cure for each process whose settings name a component that the error also names."""
     for i, steering in enumerate(scenario.processes):
         given = steering.settings.values()
         names = [v for g in given for v in (g if isinstance(g, tuple | list) else (g,))]
@@ -105,7 +105,7 @@ def _cure_for_process(use: str, scenario: Scenario, gpu: bool) -> str:
 
 
 def _replacement_cure(scenario: Scenario, gpu: bool) -> str:
-    """Cure that replaces a failed component, if possible."""
+    """Advice to replace a failed component, or to remove the process that makes it fail."""
     if not gpu:
         return "remove it, or use a slowdown instead"
     if any(s.use == SPARE for s in scenario.processes):

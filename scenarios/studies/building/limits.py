@@ -88,9 +88,9 @@ def require_memory(
     needed : memory per process, in B
     processes : number of concurrent processes
     allowed : limit from the scenario; None for the free memory
-    activity : what needs the memory, for the message
+    activity : name of the activity that needs the memory, for the message
     setting : responsible setting, for the message
-    reducible : what to reduce, for the message
+    reducible : quantity that the user can reduce, for the message
 
     Raises
     ------

@@ -32,7 +32,7 @@ def missing_file_problems(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _missing_files(one: Scenario) -> Iterator[tuple[str, str]]:
-    """Setting and message of each name that no file fits; "" where one does."""
+    """Setting and error message of each file name; the message is "" if a file exists."""
     for path, name in files_of(one):
         try:
             yield path, "" if paths(name) else f"no file fits '{name}'; correct the path"

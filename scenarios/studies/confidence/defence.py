@@ -24,9 +24,11 @@ MOST_TRIES = 2 * len(TRIED)  # tries for a component if no error flips the answe
 def runs_that_defend(
     variants: Sequence[Variant], values: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
-    """Approximate number of runs for values, and for break-even errors.
+    """Approximate numbers of runs that test an answer: with changed values, and with model errors.
 
-    Fewer are needed if an error flips the answer, since larger errors are then not tried.
+    The first is for unmeasured values that are 10 % off. The second is for errors of each component
+    kind; fewer runs are needed if an error flips the answer, since larger errors are then not
+    tried.
     """
     base = variants[0]
     kinds = len(predicted_components_by_kind(base.simulation))

@@ -72,9 +72,11 @@ class ErrorSources:
 
     Parameters
     ----------
-    parts : median relative error by kind of part whose values state one
-    unmeasured : ranges of the times of unmeasured values: see ``time_bounds_of_unmeasured``
-    families : groups of op families that are wrong together; an empty group stands for all
+    parts : median relative error by kind of part, for parts whose catalog values state an error
+    unmeasured : ranges of the times of unmeasured values, as ``time_bounds_of_unmeasured`` returns
+        them
+    families : groups of op families whose errors are varied together; an empty group stands for all
+        families
     blind : True if a GPU is known from its datasheet only
     core_use : range of the compute time that collectives take; None if it is certain
     """
@@ -87,13 +89,13 @@ class ErrorSources:
 
     @property
     def count(self) -> int:
-        """Upper bound of the number of sources."""
+        """Largest possible number of error sources; each needs two simulations per variant."""
         core = self.core_use is not None
         return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind + core
 
 
 def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
-    """Sources of error of the described parts, and of the backends of variants."""
+    """Collect the sources of model error: values of scenarios, and op families of variants."""
     scenarios = list(scenarios)
     parts = relative_error_by_kind(scenarios)
     return ErrorSources(
@@ -171,8 +173,8 @@ class VariantWithErrors:
 
     Parameters
     ----------
-    of : Measured
-    times : (slower, faster) answer by source of error
+    of : results of the variant
+    times : (slower, faster) value of the answer, by source of error
     """
 
     of: VariantResults
@@ -396,9 +398,9 @@ def _deviations_of_change(base: VariantWithErrors, variant: VariantWithErrors) -
 
 
 def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
-    """Relative error of each kind of part whose values state one: the largest over all variants.
+    """Largest relative error of each kind of part, over all scenarios.
 
-    Values from a datasheet or assumed ones state none.
+    Datasheet values and assumed values state no error.
     """
     found: dict[str, float] = {}
     for path, origin in (o for s in scenarios for o in s.origins.items()):

@@ -131,7 +131,7 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
 
 
 def _offer(part: Component) -> tuple[str, str] | None:
-    """Label and amount of a component's slots, rate or capacity; None if it has none."""
+    """Label and amount of a component's rate, capacity or slots, as text; None if it has none."""
     if part.rate is not None and part.role != "core":
         return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
     if part.capacity is not None:
@@ -143,7 +143,7 @@ def _offer(part: Component) -> tuple[str, str] | None:
 
 
 def _who_answers(part: Component, scenario: Scenario, system: System) -> str:
-    """Backends that time the ops of a component; "" if its rate suffices or none is bound."""
+    """Backends that time the ops of a component, as text; "" if it needs none."""
     if part.slots is None and part.name != system.fabric:
         return ""
     try:

@@ -44,11 +44,6 @@ def scenario_and_points(on: str) -> tuple[Scenario, Points]:
 def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Explanation:
     """Explanation of a component, variant, setting or other name, in a given scenario.
 
-    Raises
-    ------
-    ScenarioError
-        The name is unknown; the message suggests the nearest one.
-
     Parameters
     ----------
     points : summary of each variant of a run
@@ -56,7 +51,7 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
     Raises
     ------
     ScenarioError
-        Nothing has this name; names the nearest.
+        The name is unknown; the message suggests the nearest one.
 
     Examples
     --------

@@ -128,7 +128,7 @@ class Bench:
     def scenario(
         self, part: Mapping[str, Any], binding: Mapping[str, str], catalogs: Iterable[Path] = ()
     ) -> Scenario:
-        """Scenario of the machine with a part, in the form of a file, in its place."""
+        """Scenario of the bench machine with the given part, in the form of a scenario file."""
         told = BENCHES[self.kind]
         bound = dict(binding) or ({"use": told.backend} if told.backend else {})
         backends = {f"node*.{p}": bound for p in ("gpu*", "host") if p == "gpu*" or binding}
@@ -239,7 +239,7 @@ class Bench:
         self, ops: Sequence[BenchOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
         **binding: str,
     ) -> Floats:  # fmt: skip
-        """Time of each op in a simulation in s, shape (n,), with the part as in a file.
+        """Simulated time of each op in s, shape (n,), for a part described as in a scenario file.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ class Measured(Protocol):
 
     @property
     def where(self) -> str:
-        """One line about what was recorded, and when."""
+        """One-line description of the recorded data, with its date."""
         ...
 
     @property
@@ -52,9 +52,9 @@ class SettingsBeforeFit:
 
     Parameters
     ----------
-    settings : settings in SI
-    texts : the same as written, by dotted name
-    node : its catalog entry; None for none
+    settings : settings in SI, by name
+    texts : settings as written in the catalog or by the user, by dotted name
+    node : tree node of the part's catalog entry; None if it has no entry
     """
 
     settings: Mapping[str, Any]
@@ -242,11 +242,11 @@ def catalog_entry_text(
 def kept_value(
     key: str, before: SettingsBeforeFit, rows: str, start: float | None
 ) -> tuple[str, NumberSource]:
-    """Text and source of a setting that keeps its value.
+    """Text and source of a setting that a fit leaves unchanged.
 
     Parameters
     ----------
-    rows : one line about what was recorded
+    rows : one-line description of the recorded data
     start : value before the fit, for a parameter that the data cannot determine; None otherwise
     """
     text = str(before.texts.get(key, "" if start is None else parameter_text(key, start)))

@@ -25,18 +25,19 @@ MAX_INTERVAL_RATIO = (
 
 @dataclass(frozen=True)
 class Curve:
-    """A kind of curve to fit.
+    """A kind of curve that can be fitted, and the functions for its fit.
 
     Parameters
     ----------
     kind : argument of ``foretrace fit``
     part : kind of part whose settings are the starting point
-    form : format name in its file
+    form : name of the format in the fitted curve's file
     guesses : start value of the search, by parameter
     usual : parameters that are fitted by default
     draws : number of refits for intervals; each evaluates a model that is not smooth
     before : function from settings of the part to parameters before the fit
-    model : function from fixed parameters to a model of seconds per row
+    read_signature : function from an op's signature to its numbers, which ``seconds`` takes
+    seconds : function from parameters, and one array per number of an op, to seconds per row
     check : function that raises an error for unsuitable recordings
     """
 
@@ -47,16 +48,18 @@ class Curve:
     usual: Sequence[str]
     draws: int
     before: Callable[[Settings], dict[str, float]]
-    told: Callable[[str], Sequence[float]]
+    read_signature: Callable[[str], Sequence[float]]
     seconds: Callable[..., Floats]
     check: Callable[[MeasuredRows], None]
 
-    def model(self, still: Mapping[str, float]) -> Model:
-        """Seconds of rows, by the parameters that change and those that stand still."""
+    def model(self, fixed: Mapping[str, float]) -> Model:
+        """Model of seconds per row; ``still`` has the parameters that are held fixed."""
 
         def seconds(p: dict[str, float], rows: Ops) -> Floats:
-            told = np.array([self.told(t) for t in rows.signatures], float)[rows.signature]
-            return self.seconds({**still, **p}, *told.T)
+            told = np.array([self.read_signature(t) for t in rows.signatures], float)[
+                rows.signature
+            ]
+            return self.seconds({**fixed, **p}, *told.T)
 
         return seconds
 
@@ -95,7 +98,7 @@ class Curve:
         self, name: str, calibration: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
-        """Content of the file of a fit; ``parameters`` are those of the model."""
+        """Content of the file of a fitted curve; ``parameters`` are those of the model."""
         return {
             "form": self.form,
             "schema": 1,
@@ -115,6 +118,9 @@ def require_parameters(
     Parameters
     ----------
     part : kind of part whose renamed settings the message mentions; "" for none
+
+    Examples
+    --------
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
     foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; write one of latency

@@ -134,10 +134,10 @@ class GpuFit:
 
     Parameters
     ----------
-    model : all constants
+    model : all constants of the fitted GPU
     constants : fitted constants by stage: "" for GEMMs, else the name of a type or family
     errors : errors by family
-    left : what was not fitted, with the reason
+    left : constants and ops that were not fitted, each with the reason
     """
 
     model: GpuConstants
@@ -242,7 +242,7 @@ class _FitStages:
             self.model.settings |= found or {}
 
     def _quickest(self, mask: Mask) -> float:
-        """Highest flop rate of any GEMM in flop/s."""
+        """Highest flop rate that any recorded GEMM reaches, in flop/s."""
         at = self.rows.of(mask)
         table = ops_table([self.rows.texts[i] for i in at.tolist()])
         return float((table.flop / self.rows.seconds[at]).max())
@@ -299,7 +299,7 @@ class _FitStages:
             )
 
     def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
-        """Work and peak flop rate of the rows of a family."""
+        """Work terms, shape (n, 7), and peak flop rate, shape (n,), of the given rows."""
         work, peak = [], []
         for i in at.tolist():
             shape = op_shape(self.rows.texts[i])
@@ -346,7 +346,7 @@ class _FitStages:
             mine[STREAM] = replace(own, evidence=Evidence(quantiles=spread))
 
     def _errors(self) -> dict[str, FamilyErrors]:
-        """Errors by family of the rows that the model predicts; also stored in its families."""
+        """Errors by kernel family, over rows that the model predicts; also stored in families."""
         rows = self.rows
         fitted = [n for n in self.constants if n in CONSTANTS]
         known = np.isin(self.family, [*fitted, PRODUCT]) & self.model.has_peak(rows)
@@ -370,7 +370,7 @@ class _FitStages:
         self.model.families[name] = replace(family, evidence=evidence)
 
     def _all_left(self) -> list[str]:
-        """Reasons for rows left out, and recorded ops without a fitted family."""
+        """Texts about rows left out and ops without a fitted family, each with the reason."""
         fitted = {n for n in self.constants if n in CONSTANTS} | {PRODUCT}
         answered = np.isin(self.family, list(fitted))
         names = [

@@ -10,7 +10,7 @@ from ....hil.sample import AFTER, Request
 from ....models.compute.demand import demand
 from ....models.compute.kernel_work import kernel_work
 from ....models.compute.op_shape import op_shape
-from .gpu_shapes import LISTS, NEIGHBOURS, in_place, listed
+from .gpu_shapes import LISTS, NEIGHBOURS, listed, ops_timed_after_others
 
 DRIVER = "torch"
 HOURS = 2.0
@@ -39,7 +39,7 @@ def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
     (['launches', 'products', 'sums'], True)
     """
     pieces = [_piece(name, _alone(name), device) for name in LISTS]
-    pieces.append(_piece("in place", [_after(s) for s in in_place()], device))
+    pieces.append(_piece("in place", [_after(s) for s in ops_timed_after_others()], device))
     once = sum(p.seconds for p in pieces)
     return RecordingPlan(tuple(pieces), min(MOST, max(FEWEST, int(hours * 3600 / once))))
 

@@ -32,9 +32,9 @@ class GpuRows:
     after : True if other kernels ran before each repeat, as in a step; shape (n,)
     kept : True if the row is held out from every fit; shape (n,)
     facts : values that the GPU reported about itself
-    where : one line about what was recorded, and when
+    where : one-line description of the recordings, with their date
     spread : median relative difference between two halves of the starts; NaN for one start
-    left : what is not among the rows, with the reason
+    left : recorded ops without a row, each with the reason
     """
 
     texts: tuple[str, ...]
@@ -47,7 +47,7 @@ class GpuRows:
     left: tuple[str, ...]
 
     def of(self, rows: NDArray[np.bool_]) -> NDArray[np.int_]:
-        """Indices of the selected rows."""
+        """Indices of the rows that a mask selects."""
         return np.flatnonzero(rows)
 
     @property

@@ -231,8 +231,8 @@ def set_aside() -> frozenset[str]:
     return frozenset(s for name in LISTS for s in listed(name)[1]) - shown
 
 
-def in_place() -> list[str]:
-    """Ops that are also measured after other kernels, as in a step."""
+def ops_timed_after_others() -> list[str]:
+    """Signatures of ops that are measured twice: alone, and after other kernels as in a step."""
     every = [s for name in IN_PLACE for s in listed(name)[0][::EVERY]]
     return [s for s in dict.fromkeys(every) if s not in NEIGHBOURS]
 

@@ -79,6 +79,6 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
 LOADED_MEMORY = Curve(
     kind=LOADED_KIND, part="memory", form="foretrace-loaded-memory", guesses=GUESSES,
     usual=("latency", "read", "write", "in_flight", "queueing"), draws=8, before=_before_fit,
-    told=load_op, seconds=_seconds, check=_require_loads,
+    read_signature=load_op, seconds=_seconds, check=_require_loads,
 )  # fmt: skip
 """Fit of ``LoadedMemory``; ``shapes`` are combinations of threads and share of reads."""

@@ -60,10 +60,10 @@ class NetworkFit:
 
     Parameters
     ----------
-    found : fit on sizes of all but the largest number of machines
+    found : fit to the logs, without the largest number of machines if that is held out
     more_nodes : errors on the largest number of machines; None with fewer than three numbers
     factor : cross-validated factor within which 90 % of times lie around their prediction
-    inside : fraction of held-out sizes within the factor, and of ``more_nodes``
+    inside : fraction of held-out sizes whose time is within ``factor``; the same for ``more_nodes``
     """
 
     found: Calibration
@@ -95,7 +95,7 @@ class MeasuredFabric:
 
     @property
     def where(self) -> str:
-        """One line about what was measured."""
+        """One-line description of the measured collectives."""
         groups = dict.fromkeys((r.collective, r.ranks, r.nodes) for r in self.rows)
         told = ", ".join(f"{c} of {n} on {m}" for c, n, m in groups)
         return f"logs of {told} machines, {len(self.rows)} rows; on {self.machine.name}"

@@ -64,7 +64,7 @@ def part_model(
 
     Parameters
     ----------
-    ops : distinct ops; the rows to predict are among these
+    ops : distinct ops; the model predicts rows of these ops only
     settings : settings in SI, including the parameters
     """
     if bench.kind in LINEAR:
@@ -75,9 +75,10 @@ def part_model(
 def _path_model(
     bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of a part on a route: a number of fixed times, and bytes at a rate.
+    """Model of a part on a route: fixed times per message, and bytes divided by a rate.
 
-    How often an op pays each time, and how many bytes pass, comes from the bench, computed once.
+    The number of times that an op pays each fixed time, and the bytes that cross the part, are
+    computed once by the bench.
 
     Raises
     ------
@@ -144,11 +145,6 @@ class PartToFit:
 def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()) -> PartToFit:
     """Part with the parameters to fit.
 
-    Raises
-    ------
-    ScenarioError
-        A parameter is unknown, or has no value to start from.
-
     Parameters
     ----------
     settings : settings known before the fit, in SI
@@ -157,7 +153,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
     Raises
     ------
     ScenarioError
-        A parameter that it lacks, or one that nobody knows before.
+        A parameter is unknown, or has no value to start from.
 
     Examples
     --------

@@ -86,6 +86,6 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
 MESSAGE_RATES = Curve(
     kind=RATES_KIND, part="nic", form="foretrace-rates", guesses=GUESSES,
     usual=("latency", "bandwidth", "service", "pair"), draws=12, before=_before_fit,
-    told=stream_of, seconds=_seconds, check=_require_streams,
+    read_signature=stream_of, seconds=_seconds, check=_require_streams,
 )  # fmt: skip
 """Fit of ``MessageRate``; ``shapes`` are combinations of size, depth and queue pairs."""

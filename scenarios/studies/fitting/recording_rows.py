@@ -36,7 +36,7 @@ class MeasuredRows:
     seconds : median time of the start in s, shape (n,)
     start : process start and recording of each row, length n
     day : date of each row, length n
-    where : one line about what was recorded, and when
+    where : one-line description of the recordings, with their date
     clock : clock of all rows
     ranks : number of ranks of a collective, length n; 0 for other ops or if unknown
     metric : metric of all rows

@@ -54,7 +54,7 @@ class RoundTrip:
 
     @property
     def bar(self) -> float:
-        """Limit of that difference: the error of the fit, and at most one percent."""
+        """Limit of ``apart``: the held-out error of the fit, but at most one percent."""
         return min(max(self.own, LEAST), SAME)
 
     def require_return(self) -> None:
@@ -64,11 +64,6 @@ class RoundTrip:
         ------
         ScenarioError
             The difference exceeds the error of the fit, or one percent.
-
-        Raises
-        ------
-        ScenarioError
-            It differs by more than its own error, or by a percent.
 
         Examples
         --------

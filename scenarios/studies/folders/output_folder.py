@@ -68,7 +68,7 @@ def write_scenario(folder: Path, scenario: Scenario) -> str:
 
 
 def made_from(scenario: Scenario) -> dict[str, Any]:
-    """What a manifest says of every folder: the scenario, the versions of packages, and now."""
+    """Entries of every manifest: scenario, package versions, and the current date."""
     return {
         "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "versions": package_versions(),

@@ -25,13 +25,14 @@ KILLED = "killed"
 
 @dataclass
 class PartialAnswers:
-    """Measurements of devices so far.
+    """Device measurements so far of a run or check.
 
     Parameters
     ----------
     driven : devices that drive a run, by variant
-    measured : function by component that returns its recording so far, given why it ended
-    log : log on disk that survives a killed process; None for none
+    measured : by component: function that takes the reason of the end and returns the recording so
+        far
+    log : log on disk, which survives a kill of the process; None to keep no log
     """
 
     driven: dict[str, CoupledDevices] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Writing where the user asks for it: what cannot be written names the option to change."""
+"""Context manager for writing to a user's path; an error names the option to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....sim.errors import ScenarioError
 
 @contextmanager
 def writing(path: Path, option: str = "--out") -> Iterator[None]:
-    """Context that writes a file or folder which the user names by an option.
+    """Context manager that turns a failure to write ``path`` into an error that names the option.
 
     Raises
     ------

@@ -62,17 +62,18 @@ class Plan:
     periods, period : number of repetitions of the workload, and their name; 0 and "" for none
     simulations : approximate number of simulations of all variants
     process_runs : approximate number of runs of the processes, by variant with processes
-    explaining : number of simulations for sensitivity and model errors
-    defending : approximate number of simulations that test the answer (``run.defend``)
+    explaining : number of simulations to compute sensitivity and model errors
+    defending : approximate number of simulations for ``run.defend``, which tests if the answer can
+        flip
     points : points of a sweep; 0 for none
     processes : worker processes of a sweep
-    op_runs : ops times simulations, in total
+    op_runs : number of simulated ops in total: ops times simulations
     seconds : approximate wall time in s, of the sweep if there is one
     memory : approximate memory per process, in B
     untraced : untraced steps of each job whose recording has some
     rules : changes by the rules of ``ops``, by variant with rules
     devices : components that are bound to hardware
-    assumed : paths of values that nobody measured
+    assumed : dotted paths of settings whose values nobody measured
     chains : fraction of time per backend of a chain, by variant: see ``chain_shares``
     media : components of each medium, by variant: see ``components_by_medium``
     too_quick : True if recorded times vary but no replicas are drawn, so that the prediction
@@ -152,9 +153,9 @@ def plan(scenario: Scenario) -> Plan:
 
 
 def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
-    """All variants, built as for a run; for a sweep those of its first point.
+    """All variants, built as for a run; for a sweep, the variants of its first point.
 
-    Empty if a run would not fit into memory, as the numbers of the plan show.
+    Empty if a run would need more memory than is available.
     """
     from ..variants.variants import build_variants
 

@@ -218,7 +218,7 @@ def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
 
 
 def _map_function_of_all(executor: Executor, points: Sequence[Variant]) -> MapFunction:
-    """Map function for runs of several points; builtin ``map`` if runs of one are dependent."""
+    """Map function for runs of several points; builtin ``map`` if runs may not overlap."""
     return next((own for own in map(executor, points) if own is map), executor(points[0]))
 
 
@@ -314,7 +314,7 @@ def _summarise_variant(
 
 
 def _as_profiled(results: VariantResults) -> dict[str, Any]:
-    """The run in a profiler's terms, if these differ; else {}."""
+    """Step time and exposed communication as a profiler reports them; {} if nothing differs."""
     told = as_profiled(results.result, _workload_facts(results.point))
     return {} if told is None else {"as_profiled": told}
 

@@ -60,7 +60,7 @@ def _first_starts(result: Result) -> NDArray[np.float64]:
 
 
 def _most_waited_for(result: Result, ranks: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Collectives with most waiting, in the order of their start.
+    """Collectives with the longest total waiting, in the order of their start.
 
     ``waits`` has the seconds of each of ``ranks``; None for a rank that takes no part. ``last`` is
     the rank that arrived last, the lowest one if ``tied`` ranks did.
@@ -74,7 +74,7 @@ def _most_waited_for(result: Result, ranks: NDArray[np.int64]) -> list[dict[str,
 
 
 def _time_waited(waits: CollectiveWaits) -> Iterator[tuple[float, int]]:
-    """Waiting time in s and row of the collectives of a graph with most waiting."""
+    """Waiting time in s, and row, of each of the collectives that ranks wait for longest."""
     op, of = np.unique(waits.op, return_inverse=True)
     total = np.bincount(of, waits.wait, len(op))
     most = np.argsort(-total, kind="stable")[:MOST]

@@ -33,7 +33,7 @@ class Method(Protocol):
         ...
 
     def tell(self, outcomes: Sequence[Outcome]) -> None:
-        """Receive the outcomes of the last batch, in its order."""
+        """Receive the outcomes of the last batch, in the order of its points."""
         ...
 
 

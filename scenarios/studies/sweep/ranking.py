@@ -29,7 +29,7 @@ def rank_points(points: Sequence[Task], objective: Objective) -> list[dict[str, 
     Parameters
     ----------
     points : tasks of the best points, in their order
-    objective : objective that they are ranked by
+    objective : objective by which the points are ranked
 
     Returns
     -------

@@ -8,9 +8,8 @@ from pathlib import Path
 from ....sim.errors import ScenarioError
 from ...config.scenario import Scenario
 from ..building.limits import time_limit
-from ..workers.worker_pool import working
-from ..workers.workers import make_workers as hired
-from ..workers.workers import workers_option
+from ..workers.worker_pool import closing_pool
+from ..workers.workers import make_workers, workers_option
 from .sweep_folder import outcome_store
 from .sweep_summary import Swept
 from .sweeping import Progress, SweepInProgress
@@ -47,5 +46,5 @@ def sweep(
     if scenario.section("sweep") is None:
         raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies; add one")
     kept, asked = outcome_store(Path(out), scenario), workers_option(workers, scenario.run.workers)
-    with working(hired(asked)) as crew, kept, time_limit(scenario.run.time_limit):
+    with closing_pool(make_workers(asked)) as crew, kept, time_limit(scenario.run.time_limit):
         return SweepInProgress(scenario, kept, crew, progress).try_all_points()

@@ -33,8 +33,8 @@ class Swept:
     ----------
     scenario : Scenario
     sampler : full name of the sampler that chose the points
-    base : the scenario without changes
-    trials : each distinct point once, in the order of the method
+    base : outcome of the scenario without changes
+    trials : outcome of each distinct point, in the order in which the method chose them
     asked : number of points that the method returned, including repeated ones
     ranking : best points in order, if they are to be ranked
     """
@@ -158,7 +158,7 @@ def _tried_values(section: Sweep, trials: Sequence[SweepTrial]) -> dict[str, Any
 
 
 def _in_order(values: list[Any]) -> list[Any]:
-    """Numbers sorted, other values in their order."""
+    """Values sorted if all are numbers; otherwise in the given order."""
     return sorted(values) if all(isinstance(v, int | float) for v in values) else values
 
 

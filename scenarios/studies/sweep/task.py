@@ -61,7 +61,8 @@ def make_task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ..
     ----------
     shared : result of ``shared_task_part``
     settings : values by dotted path
-    wanted : metrics of single components to keep; those of kinds are always kept
+    wanted : metrics of single components to keep in the outcome; metrics of kinds of component are
+        always kept
     """
     named = {
         k: content_digest(v)
@@ -98,7 +99,7 @@ def evaluate_point(point: Task) -> Outcome:
     -------
     Outcome
         ``key``, ``set``, and ``values`` (SI, by metric and statistic) with ``intervals``; or
-        ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
+        ``error`` with its kind, message and traceback. ``seconds`` is wall time.
     """
     began = time.perf_counter()
     outcome: Outcome = {"key": point_key(point), "set": point["set"]}

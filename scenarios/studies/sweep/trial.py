@@ -17,12 +17,12 @@ class SweepTrial:
     Parameters
     ----------
     settings : values by key of ``vary``; empty for the scenario itself
-    key : key of the point
+    key : SHA-256 that identifies the point in the store of outcomes
     values : metric values in SI, by metric and statistic
     intervals : intervals of the metrics that have one
     error : kind and message; None for a point that finished
     cached : True if the outcome was known before
-    varies : True if its replicas may differ
+    varies : True if replicas of the point may give different values
     """
 
     settings: Settings

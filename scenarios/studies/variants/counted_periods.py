@@ -31,7 +31,7 @@ def number_of_periods(graph: Graph) -> int:
 
 
 def uncounted_period_problems(point: Variant) -> Iterator[Problem]:
-    """A variant whose warm-up leaves nothing to count, where its graph is known."""
+    """Problem for each job all of whose periods are warm-up; only for known graphs."""
     jobs = point.scenario.section("jobs")
     for name, graph in point.built.graphs.items():
         workload = point.workloads[name]

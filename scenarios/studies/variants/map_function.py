@@ -49,7 +49,7 @@ class SimulationCounter:
         self.expected = self.done + more
 
     def over(self, map_function: MapFunction) -> MapFunction:
-        """Wrap a map function so that each call of its function is counted."""
+        """Wrapper of a map function that counts each item as one simulation."""
 
         def counting(do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
             def done(item: A) -> B:

@@ -25,7 +25,7 @@ class PreparedWorkload(Workload):
 
     Parameters
     ----------
-    of : Workload
+    of : workload to prepare
     graph : Graph or None
         Graph that it starts; None for a process.
     steering : sequence of Choice
@@ -33,7 +33,7 @@ class PreparedWorkload(Workload):
     edit : function or None
         Function applied to each graph that it submits.
     ranks : names of components, or None
-        Component of each rank; None for those of its pool in order.
+        Name of each rank's component; None for the components of the job's pool, in order.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class WaitingJob:
     Parameters
     ----------
     job : job with its workload and arrival time
-    pools : component names, or a count, by pool
+    pools : for each pool, names of its components or the number of components that it needs
     """
 
     job: Job
@@ -105,7 +105,7 @@ class JobDispatcher:
     Parameters
     ----------
     waiting : jobs in file order
-    taken : components that other jobs have by name and that are never assigned
+    taken : components that are never assigned, because other jobs have them by name
     """
 
     waiting: Sequence[WaitingJob]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def impossible_process_problems(point: Variant) -> Iterator[Problem]:
-    """Settings that a process refuses, a component that is not there, or that it cannot change."""
+    """Problems of processes: invalid settings, and unknown or unchangeable components."""
     keep = point.scenario.run.keep
     if keep in ("ranks", "none") and _is_steered(point):
         message = (

@@ -65,7 +65,7 @@ def _undeclared(point: Variant) -> Iterator[tuple[str, str]]:
 
 
 def _predicts(point: Variant, section: WorkloadSection) -> str:
-    """What a recording predicts other than its own replay; "" for nothing."""
+    """Name of the prediction that a recording is used for; "" for a replay as recorded."""
     if getattr(section, "scale_to", None) is not None:
         return "another plan"
     recorded = getattr(getattr(section, "recorded_on", None), "device", None)

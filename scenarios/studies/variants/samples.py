@@ -131,7 +131,7 @@ def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _launched_samples(result: Result) -> dict[str, Samples]:
-    """Samples of a job that a process launched."""
+    """Samples of a job that a process started during the run."""
     return {"makespan": np.array([result.makespan]), **result.emitted.samples}
 
 

@@ -254,7 +254,7 @@ class Variant:
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
-        """Context manager for one simulation: errors in terms of the scenario, prints captured."""
+        """Context manager for one simulation: explains errors by settings, and captures prints."""
         with (
             rewording_errors(self.scenario, self.simulation.system.gpus),
             prints_of_simulation(self.name),

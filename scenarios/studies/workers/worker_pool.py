@@ -32,8 +32,8 @@ class WorkerPool(Protocol):
 
 
 @contextmanager
-def working(crew: WorkerPool) -> Iterator[WorkerPool]:
-    """Context of workers, which go at its end; at once where it is broken off."""
+def closing_pool(crew: WorkerPool) -> Iterator[WorkerPool]:
+    """Context manager that closes a worker pool at its end; after an error it kills the workers."""
     try:
         yield crew
     except BaseException:

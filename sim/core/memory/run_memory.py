@@ -395,13 +395,13 @@ class RunMemory:
 
     @property
     def holder_table(self) -> Array:
-        """Table of holders inside ``world``, shape (holders, fields)."""
+        """Table of the ops that hold capacities, a view into ``world``, shape (holders, fields)."""
         at = int(self.world[lay.HOLDERS])
         return self.world[at : at + self.holders * lay.HOLDER].reshape(-1, lay.HOLDER)
 
     @property
     def claim_table(self) -> Array:
-        """Table of claims inside ``world``, shape (claims, fields)."""
+        """Table of the claims on capacities, a view into ``world``, shape (claims, fields)."""
         at = int(self.world[lay.CLAIMS])
         return self.world[at : at + self.claims * lay.CLAIM].reshape(-1, lay.CLAIM)
 

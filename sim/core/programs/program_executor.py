@@ -58,8 +58,8 @@ class TimedPrograms:
     ----------
     words : (w,) uint32 encoded ops of all programs
     begin, length : (programs,) index of the first word, and number of ops, of each program
-    answer : (t, 2) timing of each query: ticks; distribution number + 1 (low 8 bits) and tally
-        column (<< 8)
+    answer : (t, 2) timing of each query: its duration in ticks; and one number with the
+        distribution + 1 in the low 8 bits and the tally column above them
     answer_at : (programs,) index in ``answer`` of the first timing of each program
     step : (s,) iteration of each op, program after program; shape (0,) if all are 0
     step_at : (programs,) index in ``step`` of the first op of each program
@@ -83,7 +83,8 @@ class TimedPrograms:
 
         Parameters
         ----------
-        answers : for each program, an array of shape (q, 2) in the form of ``answer``
+        answers : for each program, the timings of its queries, shape (q, 2), with the columns of
+            ``answer``
         """
         encoded = [p.encoded for p in template.programs]
         once = {id(e): e for e in encoded}
@@ -141,15 +142,20 @@ class ProgramRun(NamedTuple):
 
     Parameters
     ----------
-    words, begin, length, answer, answer_at, steps, step_at : see `TimedPrograms`
-    program, bases : of the template
-    block_at, member_of, block_of, place, whole : see `RankBlocks`
-    group_of, member_at, group_members, lead, group_row, peer, mailbox_at : see `Rendezvous`
-    draws : see `ReplicaDraws`
-    breakdown : see `RunningBreakdown`
-    step_start, step_end, tally, collective_times, message_times : see `ProgramTimes`
+    words, begin, length, answer, answer_at, steps, step_at : encoded programs and their timings, as
+        in `TimedPrograms`
+    program, bases : program that each rank runs, and graph row of each rank's first op
+    block_at, member_of, block_of, place, whole : partition of the ranks into blocks, as in
+        `RankBlocks`
+    group_of, member_at, group_members, lead, group_row, peer, mailbox_at : groups of collectives
+        and mailboxes of messages, as in `Rendezvous`
+    draws : tables of random factors on durations, as in `ReplicaDraws`
+    breakdown : tables of the time breakdown, as in `RunningBreakdown`
+    step_start, step_end, tally, collective_times, message_times : result arrays, filled during the
+        run, as in `ProgramTimes`
     register : block after block, the op ends that each member's register holds
-    cursor : (blocks, 3) current op, word, and op of the rank's own
+    cursor : (blocks, 3) for each block: current op, position of its first word, and number of the
+        op among the ops that are not collectives
     parked : (blocks,) 1 while waiting at a collective, 2 + family at a mailbox, else 0
     pending : (blocks,) members whose collectives have not completed
     arrived : (ranks,) tick of arrival at the current collective
@@ -213,7 +219,7 @@ def run_programs(
 
     Parameters
     ----------
-    breakdown : is filled with the time breakdown; only for graphs of a single iteration
+    breakdown : time breakdown that the run fills in; only for graphs of a single iteration
     keep_collective_times : True to keep start and end of every collective
 
     Raises

@@ -18,7 +18,7 @@ from .layer_boxes import BOX, BOXES, LAYER, LAYERS
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
 from .replica_draws import ReplicaDraws, draw_ticks
 from .thread_executor import ThreadTimes
-from .thread_plan import Partners, ThreadPlan
+from .thread_plan import PartnerTables, ThreadPlan
 from .time_breakdown import add_boxes_of_rank, add_place
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ Arrays = tuple[Array, ...]
 def breakdown_of_threads(
     template: SpmdGraph,
     plan: ThreadPlan,
-    partners: Partners,
+    partners: PartnerTables,
     draws: ReplicaDraws,
     run_times: ThreadTimes,
     edges: NDArray[np.int64],

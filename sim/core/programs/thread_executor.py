@@ -32,7 +32,7 @@ from .program_executor import LED, extend_step_span
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
 from .replica_draws import ReplicaDraws, draw_ticks
 from .submission_draws import draw_ticks_and_work
-from .thread_plan import Partners, ThreadPlan
+from .thread_plan import PartnerTables, ThreadPlan
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -81,13 +81,17 @@ class ThreadRun(NamedTuple):
 
     Parameters
     ----------
-    op, wait, answer, flow_of : ops and their answers, see `ThreadPlan`
-    rank, first, end_of, answer_at, pair_at, cell_at : threads and ranks, see `ThreadPlan`
-    group_of, member_at, member, lead, group_at, peer, mailbox_at : see `Rendezvous`
-    draws : see `ReplicaDraws`
+    op, wait, answer, flow_of : ops of all threads with their timings and flows, as in `ThreadPlan`
+    rank, first, end_of, answer_at, pair_at, cell_at : tables of threads and ranks, as in
+        `ThreadPlan`
+    group_of, member_at, member, lead, group_at, peer, mailbox_at : groups of collectives and
+        mailboxes of messages, as in `Rendezvous`
+    draws : tables of random factors on durations, as in `ReplicaDraws`
     bases : row of the first op of each rank, and of the first collective
-    step_start, step_end, tally, by_source, by_group, flow_ends : see `ThreadTimes`
-    notes, latest : see `ThreadTimes`
+    step_start, step_end, tally, by_source, by_group, flow_ends : result arrays, filled during the
+        run, as in `ThreadTimes`
+    notes, latest : end tick of each collective, message and awaited op (negative if unknown);
+        latest arrival so far at each collective
     there : (collectives, 2) members that arrived, and the op of the lead member
     cursor : (threads,) current op
     times : (threads, 2) end of the last op; start of the current one
@@ -96,10 +100,11 @@ class ThreadRun(NamedTuple):
     own_next : (threads,) index in `flow_ends` of the thread's next flow
     coming : heap of flows whose work has not begun
     owner : (flows,) thread of the op; -1 minus the collective for collectives
-    work_hi, work_lo : (flows,) 128-bit work of the flow's backend answer
-    over : room for the flows that end at one tick
-    medium : shares rates among flows in flight
-    counts : see `TOP` and what follows it
+    work_hi, work_lo : (flows,) typical work of each flow as a 128-bit integer: high and low word
+    over : buffer for the flows that end at one tick
+    medium : state of the max-min medium, which shares rates among the flows in flight
+    counts : counters of the main loop, such as the number of threads on the stack; indices from
+        `TOP` on
     """
 
     op: Array
@@ -147,7 +152,7 @@ class ThreadRun(NamedTuple):
 def run_threads(
     template: SpmdGraph,
     plan: ThreadPlan,
-    partners: Partners,
+    partners: PartnerTables,
     parts: ComponentTable,
     flows: Flows,
     draws: ReplicaDraws,

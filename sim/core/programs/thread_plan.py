@@ -24,9 +24,10 @@ class ThreadPlan:
 
     Parameters
     ----------
-    op, wait : ops and waits of all programs, as in :class:`ProgramThreads`
-    answer : (t, 3) timing of each query: ticks; distribution number + 1 and tally column << 8;
-        source
+    op, wait : table of the ops of all threads, and cells that ops wait for, as in
+        :class:`ProgramThreads`
+    answer : (t, 3) timing of each query: its duration in ticks; one number with the distribution +
+        1 in the low 8 bits and the tally column above them; and the source of the timing
     rank : (threads,) rank of each thread
     first, end : (threads,) index of each thread's first op, and of the op after its last
     answer_at : (ranks,) index in ``answer`` of the first timing of a rank's class
@@ -60,7 +61,7 @@ class ThreadPlan:
         Parameters
         ----------
         threads : threads of each program; equal programs share one object
-        answers : timings of each program, in the form of ``answer``
+        answers : timings of the queries of each program, with the columns of ``answer``
         flow_of : flow of each pair of a thread and a query, rank after rank
         notes : number of end ticks of collectives and messages, which are stored before those of
             cells
@@ -107,8 +108,8 @@ def _starts(sizes: list[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Partners:
-    """Groups and mailboxes of an SPMD graph, as arrays for kernels.
+class PartnerTables:
+    """Communication partners of ranks as arrays for kernels: groups and mailboxes of an SPMD graph.
 
     End ticks (notes) are numbered here: collectives first, then messages.
     """
@@ -119,7 +120,7 @@ class Partners:
     notes: int
 
     @classmethod
-    def of(cls, template: SpmdGraph) -> Partners:
+    def of(cls, template: SpmdGraph) -> PartnerTables:
         """Groups and mailboxes of an SPMD graph."""
         rendezvous = Rendezvous.of(template)
         shared = int(template.bases[template.ranks])

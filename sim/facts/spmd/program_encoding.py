@@ -1,7 +1,7 @@
 """Encoding of a rank's program as 32-bit words, 8 to 12 bytes per op: kind, timing, dependencies.
 
-End times that later ops depend on are kept in registers (at most 65,536 per rank).  An op refers
-to a *question*: a distinct op to be timed.  Ranks that run one program may get different times
+End times that later ops depend on are kept in registers (at most 65,536 per rank). An op refers
+to a *question*: a distinct op to be timed. Ranks that run one program may get different times
 for it.
 """
 
@@ -83,7 +83,7 @@ def encode_program(program: RankProgram) -> ProgramWords:
 def _rows_chained_to_next(program: RankProgram, incoming: Csr) -> NDArray[np.bool_]:
     """True for each row that is the next row's only dependency, and has no other dependent.
 
-    Both are local ops of the same kind and period.  A run of such ops is one loop without
+    Both are local ops of the same kind and period. A run of such ops is one loop without
     registers.
     """
     ops, after = program.ops, program.successors

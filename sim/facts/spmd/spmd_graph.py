@@ -1,6 +1,6 @@
 """SPMD graph: one program stored for all ranks that run it.
 
-Its meaning is that of :meth:`SpmdGraph.expand`, with every op of every rank.  The compiled engine
+Its meaning is that of :meth:`SpmdGraph.expand`, with every op of every rank. The compiled engine
 runs it without expanding it (``sim/core/programs/program_executor.py``), and identical ranks can
 be folded into one (``sim/spmd/rank_quotient.py``).
 """
@@ -102,7 +102,7 @@ class RankProgram:
 class SpmdGraph:
     """Graph of ranks that run shared programs, connected by collectives and messages.
 
-    The k-th collective of a family on one rank is the k-th on every member of its group.  The k-th
+    The k-th collective of a family on one rank is the k-th on every member of its group. The k-th
     send over a family of peers matches the k-th recv of the other rank over that family.
 
     Parameters
@@ -112,7 +112,7 @@ class SpmdGraph:
     groups : (families, ranks) int32
         Group number of each rank, by family; ranks with one number form a group.
     peers : (families, ranks) int32
-        Rank that each rank sends to, by family; -1 for none.  No rank receives from two in one
+        Rank that each rank sends to, by family; -1 for none. No rank receives from two in one
         family.
     lead : for each family an array of shape (groups,), or None
         Member whose program gives the duration of each group's collectives; by default the first.
@@ -139,7 +139,7 @@ class SpmdGraph:
 
     @property
     def rank(self) -> NDArray[np.int32]:
-        """Rank numbers, shape (ranks,), in the form of a flat graph's ``rank``."""
+        """Numbers of all ranks, shape (ranks,); the counterpart of ``FlatGraph.rank``."""
         return np.arange(self.ranks, dtype=np.int32)
 
     def __len__(self) -> int:

@@ -72,7 +72,10 @@ def raise_class_weights(s: State, f: Int, b: Int) -> None:
 
 @jit_without_refcounts
 def lower_class_weights(s: State, f: Int, b: Int) -> None:
-    """Subtract a leaving flow's weights from its class's totals, and queue full components."""
+    """Subtract a leaving flow's weights from the totals of its class and of its components.
+
+    Components that are full are queued for a new max-min level.
+    """
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, lay.LEADER], lay.START], np.int64(lay.OPEN)
     for u in range(flows[f, lay.START], flows[f, lay.START] + flows[f, lay.COUNT]):

@@ -1,7 +1,7 @@
 """A stand-in of torch with one GPU: a host that launches, a device that works off a queue.
 
 Time is made up, in ns: a call costs the host its launch, and the device its kernel, which begins
-once it was launched and what is before it has ended.  It shows what a way of timing sees, not how
+once it was launched and what is before it has ended. It shows what a way of timing sees, not how
 a GPU behaves.
 """
 

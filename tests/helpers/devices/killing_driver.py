@@ -1,6 +1,6 @@
 """A driver whose agent kills somebody at one of its writes; agents load this file.
 
-``KILL=half 5 agent``: at the fifth frame that it sends, with half of it sent, itself.  ``before``
+``KILL=half 5 agent``: at the fifth frame that it sends, with half of it sent, itself. ``before``
 and ``after`` are the other instants; ``parent`` is who started it, a guest's process or ours.
 """
 

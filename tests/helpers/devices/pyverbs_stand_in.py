@@ -2,9 +2,9 @@
 
 It holds what is posted to each queue pair and refuses more than the queue pair was made for, as
 libibverbs does (``ENOMEM``), receives and shared receive queues alike; a message without a receive
-and a completion queue that overflows are errors of whoever posted.  A failed op puts its queue pair
-into the error state, in which all that is outstanding fails too, as on every card.  Below it has
-libibverbs' structures and functions, so that machine code can post and poll.  It shows what is
+and a completion queue that overflows are errors of whoever posted. A failed op puts its queue pair
+into the error state, in which all that is outstanding fails too, as on every card. Below it has
+libibverbs' structures and functions, so that machine code can post and poll. It shows what is
 asked of a card, not its times.
 """
 

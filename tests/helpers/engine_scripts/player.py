@@ -48,14 +48,14 @@ def play(make: Callable[[ComponentTable], EngineControl], script: Script) -> Out
 class Player:
     """Plays one script.
 
-    A step is ``(verb, *arguments)``.  Waiting: ``at tick``, ``wait ticks``, ``ended op``,
+    A step is ``(verb, *arguments)``. Waiting: ``at tick``, ``wait ticks``, ``ended op``,
     ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``, ``acquire
     component amount owner``, ``race component amount owner ticks`` (a grant, but no longer than
-    so many ticks), ``await grant``.  Acting: the verbs of the machine, ``cancel graph`` as
+    so many ticks), ``await grant``. Acting: the verbs of the machine, ``cancel graph`` as
     ``drop``, ``submit cases``, ``observe``, ``ask`` (acquire, and do not wait), ``give grant``
     back, ``interrupt actor``, ``repeat prepared changes`` (of each: row, fixed, work, limit, how
-    much less it holds), ``give_back``.  Loops: ``rescue graph keep slot times`` resumes what it
-    is told was lost; ``monitor period times`` observes and keeps nothing alive.  Ops, graphs,
+    much less it holds), ``give_back``. Loops: ``rescue graph keep slot times`` resumes what it
+    is told was lost; ``monitor period times`` observes and keeps nothing alive. Ops, graphs,
     grants and actors are counted modulo what there is.
     """
 

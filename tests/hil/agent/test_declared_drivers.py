@@ -82,7 +82,11 @@ COPY = " and keep a copy here, at the same path: that agent is on another machin
 def test_a_driver_known_only_after_connecting_is_reported_as_unknown(listed, agent, copy):
     (problem,) = undeclared_driver_warnings(scenario("sort", agent))
     assert problem.severity == "warning"
-    assert problem.message == ("hil.swap node0.gpu0: not checked whether agent '")
+    assert problem.message == (
+        f"hil.swap node0.gpu0: not checked whether agent '{agent}' has a driver 'sort'; "
+        f"ask the agent: foretrace drivers sort --agent {agent}, or, to check it here, list its "
+        f"file under load: of '{agent}' in {listed / 'foretrace/agents.yaml'}{copy}"
+    )
 
 
 def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):

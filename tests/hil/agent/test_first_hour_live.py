@@ -1,7 +1,7 @@
 """The first commands of docs/first-hour.md in chroots of the distributions that it names.
 
 Roots are unpacked from the distributions' own packages, so their Python and NumPy are those that a
-host has.  Needs apt, its mirrors and root; RHEL's packages are not among them.
+host has. Needs apt, its mirrors and root; RHEL's packages are not among them.
 """
 
 import os

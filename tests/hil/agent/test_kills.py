@@ -226,7 +226,7 @@ def test_what_a_work_list_had_measured_before_it_was_killed_is_kept_by_the_next_
                               capture_output=True, env={**os.environ, "KILL": kill})  # fmt: skip
         assert done.returncode == ends, done.stderr
         no_agent_is_left(tmp_path)
-    assert "samples of the earlier, killed run are in killing-" in done.stderr
+    assert "samples that a killed process had measured are in killing-" in done.stderr
     kept = sorted((read(path) for path in tmp_path.glob("*.rec.gz")), key=lambda r: len(r.samples))
     assert [(len(r.samples), r.ended) for r in kept] == [(1, "killed"), (3, "")]
     assert not list(tmp_path.glob(".answers*"))

@@ -1,6 +1,6 @@
 """A switch over gNMI: read through pygnmi from a small server in this process.
 
-No real switch was at hand.  The server answers in the form that SONiC documents, numbers as text.
+No real switch was at hand. The server answers in the form that SONiC documents, numbers as text.
 """
 
 import json

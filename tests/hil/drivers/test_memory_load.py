@@ -72,7 +72,7 @@ def test_what_cannot_be_timed_is_refused(memory, op, why):
     ("spec", "why"),
     [
         ({"nodes": "0,7"}, "^missing: node 7 has no memory, there are 0; look at numactl"),
-        ({"nodes": "all"}, "^unsupported: nodes 'all'; give numbers"),
+        ({"nodes": "all"}, "^unsupported: nodes 'all' are not node numbers"),
         ({"clock": "tsc"}, "^unsupported: clock is 'tsc'"),
     ],
 )

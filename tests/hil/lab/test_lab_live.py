@@ -1,6 +1,6 @@
 """The lab, booted: real drivers answer, in the right order and within wide bounds.
 
-Numbers are judged on the committed recordings; here the machines have to work.  What is not
+Numbers are judged on the committed recordings; here the machines have to work. What is not
 built is skipped with its name, and ``make lab-test`` builds it first.
 """
 

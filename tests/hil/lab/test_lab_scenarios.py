@@ -83,4 +83,4 @@ def test_model_and_recording_are_one_setting_apart(name, swap):
     page = accuracy_page(found.results)
     assert "They do not tell" in page  # what an emulator's seconds are not
     assert page.count("A/A") > 3
-    assert ("were found where they had been put" in page) == (name == "tiering")
+    assert ("were in the memory chosen for them" in page) == (name == "tiering")

@@ -1,6 +1,6 @@
 """The lab's scenario files with the real drivers in them, in both modes.
 
-Part of ``make lab-test``.  Each start of a replay is a boot, so these take minutes.
+Part of ``make lab-test``. Each start of a replay is a boot, so these take minutes.
 """
 
 import subprocess
@@ -91,7 +91,7 @@ RATES = [
 @pytest.mark.parametrize("metric", ["completion", "message_rate"])
 def test_two_hosts_with_an_agent_each_are_measured_from_a_scenario(metric, agents, tmp_path):
     """Two kernels, a soft-RoCE device each, at one wire; queue pairs, GIDs and keys go through
-    their agents and us.  Times are an emulator's, so that only their order is judged."""
+    their agents and us. Times are an emulator's, so that only their order is judged."""
     said = [*COARSE, f"hil.keep_recording={tmp_path}", *(RATES if metric == "message_rate" else ())]
     found = check_devices(load(DOCS / "pair.yaml", set=said))
     kept = read(tmp_path / "fabric.rec.gz")

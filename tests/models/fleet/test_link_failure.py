@@ -227,7 +227,7 @@ run: {engine: reference}
 @pytest.mark.parametrize(
     ("links", "said"),
     [
-        ("leaf0.spin1", "link-failure: no component is named 'leaf0.spin1'; did you mean "
+        ("leaf0.spin1", "link-failure: no component matches 'leaf0.spin1'; did you mean "
          "'leaf0.spine1'?"),
         ("node0.gpu0", "link-failure: node0.gpu0 has no rate; name links, ports or NICs"),
         ("leaf0.spine*", "no route leads from node0.nic0 to node2.nic0; these links are down: "

@@ -41,7 +41,7 @@ def test_a_coupled_run_shows_the_sharing_error_of_measured_sets():
 def test_a_single_component_has_no_table_of_shares():
     assert component_share_rows(WHOLE, "s") == []
     two = {**WHOLE, "shares": WHOLE["shares"] * 2}
-    assert [row[0] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
+    assert [row["name"] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
 
 
 def test_every_clock_is_explained():

@@ -54,7 +54,7 @@ def test_a_run_whose_ops_were_not_kept_says_how_to_keep_them(run, refused):
 
 
 def test_what_is_no_run_is_refused(refused):
-    assert refused("view", "none").startswith("none: no saved run in runs; there is none")
+    assert refused("view", "none").startswith("none: no saved run in runs; there are none yet")
 
 
 def test_three_runs_are_too_many(refused):

@@ -1,7 +1,7 @@
 """Every setting that is known, changed: a number changes, or it is listed, or it is an error.
 
 Each setting is tried in small scenarios that are about different things, until one is found in
-which it matters.  What changes no number anywhere must be told as of no effect by ``compare``.
+which it matters. What changes no number anywhere must be told as of no effect by ``compare``.
 """
 
 from collections import Counter

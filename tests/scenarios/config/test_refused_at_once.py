@@ -29,7 +29,7 @@ def resized(wanted, recorded=""):
     ("group", "recorded", "why"),
     [
         ("tensor", ", parallel: {tensor: 2}", "does not say how the GEMMs of a rank were split"),
-        ("pipeline", "", "does not say the layers and messages of a stage of another length"),
+        ("pipeline", "", "does not say the layers and the messages of a stage of another length"),
         ("expert", "", "does not say which tokens go to which expert"),
         ("context", "", "does not say the time of a part of a sequence"),
     ],

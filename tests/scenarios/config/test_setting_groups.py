@@ -240,7 +240,9 @@ def test_old_names_of_a_swap_are_understood(caplog):
 def test_a_fit_names_the_new_name_of_an_old_one():
     with pytest.raises(ScenarioError, match=r"no 'launch_ll'; 'launch_ll' is now 'll\.launch'"):
         settings_before_fit("library", "", ["launch_ll=5 us"], [])
-    with pytest.raises(ScenarioError, match=r"no parameter join; 'join' is now 'gemm\.join'; it"):
+    with pytest.raises(
+        ScenarioError, match=r"no parameter join; 'join' is now 'gemm\.join'; write"
+    ):
         part_to_fit("gpu", {"bandwidth": 1e12}, ["join"])
 
 

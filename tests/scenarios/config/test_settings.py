@@ -117,7 +117,7 @@ def test_the_json_schema_has_what_the_loader_checks():
     assert names == ["dragonfly", "fat-tree", "graph", "rail", "torus"]
     nic = schema["$defs"]["nic_part"]["properties"]
     assert "400 Gb/s" in json.dumps(nic["bandwidth"])
-    assert nic["latency"]["description"].startswith("From the doorbell")
+    assert nic["latency"]["description"].startswith("Time to cross the NIC once")
 
 
 def test_the_json_schema_explains_every_key_at_the_top():

@@ -56,8 +56,8 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
         ("cluster.nodes", "{from: 1, to: 8, step: 2}", "steps of '2' do not reach '8'; write to: "
                                                        "'"),
         ("cluster.nodes", "{from: 1, to: 8, step: 1, log: 3}", "'step' and 'log' exclude each"),
-        ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' is not above 0; 'log' needs a "
-                                                      "positive start"),
+        ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' is not above 0; write a positive value "
+                                                      "for 'log'"),
         ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; write"),
         ("cluster.nodes", "[16, 0]", "'0' must be at least 1"),
         ("cluster.noeds", "[16]", "'cluster.noeds' is not a setting; did you mean 'cluster.nodes'"),

@@ -68,7 +68,7 @@ def test_what_cannot_be_fitted_is_said(copies):
     with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is unknown"):
         run("memory", "--recording", copies)
     with pytest.raises(
-        ScenarioError, match="take one of memory, cxl, link, nic, switch, gpu, library, ops"
+        ScenarioError, match="write one of memory, cxl, link, nic, switch, gpu, library, ops"
     ):
         run("gpus", "--recording", copies)
     with pytest.raises(ScenarioError, match="write one of sizes, shapes"):

@@ -123,7 +123,7 @@ def test_a_benchmark_of_torch_tells_bus_bandwidths(tmp_path):
         (
             "all_reduce_perf",
             {"ranks": 5, "nodes": 2},
-            "5 ranks on 2 machines cannot be spread evenly over",
+            "5 ranks cannot be spread evenly over 2 machines",
         ),
     ],
 )

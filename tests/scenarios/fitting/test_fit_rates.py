@@ -77,7 +77,7 @@ def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
 
 
 def test_one_constant_of_one_combination_tells_the_107_others():
-    """Blind: packet formats, the port's rate, and its delay there and back.  The constant is what
+    """Blind: packet formats, the port's rate, and its delay there and back. The constant is what
     64 B alone took more; no other combination was seen."""
     data = measured_rows(["foretrace:rates-10gbit"])
     size, depth, pairs = np.array([stream_of(t) for t in data.texts]).T

@@ -104,7 +104,7 @@ def test_d1_iterations_and_exposed_communication_are_the_measured_ones(run, name
 
     Where the GPU was behind when recording began (``in_flight``), that truth is told apart from the
     answer (``as_profiled``): marks of a host that runs ahead, and a window that holds what was
-    under way.  The metrics count copies as compute; of an answer communication is exposed where no
+    under way. The metrics count copies as compute; of an answer communication is exposed where no
     kernel runs.
     """
     point, window = run(name), Window(name)

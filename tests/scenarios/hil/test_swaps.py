@@ -239,7 +239,7 @@ def test_a_recording_that_has_not_seen_the_ops_says_so(tmp_path):
     other = recording(tmp_path / "o.rec.gz", {SEND.format(17): 1e3})
     with pytest.raises(RecordingError, match=r"node0\.nic0: its recording has not seen 'send:"):
         check_devices(scenario(other))
-    with pytest.raises(RecordingError, match="is not there"):
+    with pytest.raises(RecordingError, match="does not exist"):
         check_devices(scenario(tmp_path / "nothing.rec.gz"))
 
 
@@ -399,11 +399,15 @@ LIVE = (
             "",
             "has driver 'cxl', but the missing device would have 'verbs'",
         ),
-        ({"clock": "icount"}, "", "is of clock 'icount'"),
-        ({"flags": ("emulated",)}, "", "is of device 'an emulated one'"),
-        ({"metric": "message_rate"}, "", "is of metric 'message_rate'"),
-        ({"spec": {"transport": "uc"}}, ", options: {transport: ud}", "is of transport 'uc'"),
-        ({}, ", device: mlx5_7", "is of device 'its default'"),
+        ({"clock": "icount"}, "", "its recording has clock 'icount'"),
+        ({"flags": ("emulated",)}, "", "its recording has device 'an emulated one'"),
+        ({"metric": "message_rate"}, "", "its recording has metric 'message_rate'"),
+        (
+            {"spec": {"transport": "uc"}},
+            ", options: {transport: ud}",
+            "its recording has transport 'uc'",
+        ),
+        ({}, ", device: mlx5_7", "its recording has device 'its default'"),
         ({"ended": "time limit of 9 s"}, "", "is partial .time limit of 9 s.*set partial: true"),
     ],
 )

@@ -151,8 +151,8 @@ def test_what_a_topology_cannot_be_is_refused(text, said):
 def test_oversubscription_said_with_the_topology_is_doubted_too():
     text = with_topology("{use: fat-tree, oversubscription: 3}")
     assert [w.message for w in loads(text).warnings] == [
-        "'10 GB/s' is not reached: a port of the switch has 40 Gb/s; give "
-        "cluster.fabric.switch another model, or bandwidth",
+        "'10 GB/s' is not reached: a switch port has only 40 Gb/s; give "
+        "cluster.fabric.switch another model or bandwidth",
         "'3' has no effect: 8 NICs fit on one leaf switch of 64 ports, so there is no spine; "
         "leave it out, or write a smaller cluster.fabric.switch.ports",
     ]

@@ -140,7 +140,7 @@ def test_what_is_wrong_with_jobs_is_told_when_they_are_read(text, said):
 @pytest.mark.parametrize(
     ("was", "is_", "said"),
     [
-        ('"node[01].gpu0"', "node9.gpu0", "jobs.a.on.gpu: no gpu is named node9.gpu0"),
+        ('"node[01].gpu0"', "node9.gpu0", "jobs.a.on.gpu: no gpu matches node9.gpu0"),
         ('"node[01].gpu0"', "9", "jobs.a.on.gpu: 9 gpu are requested, but the cluster has 4"),
         ('{gpu: "node[01]', '{gpus: "node[01]', "jobs.a.on: its workload has no pool 'gpus'"),
     ],
@@ -166,7 +166,7 @@ def test_the_schema_has_jobs_and_an_answer():
     from foretrace.scenarios.config.schema import json_schema
 
     assert {"jobs", "answer"} <= json_schema()["properties"].keys()
-    assert "the job waits in arrival order" in explain("jobs.a.on").what
+    assert "for which it waits in order" in explain("jobs.a.on").what
     assert "trace_workload" in json.dumps(json_schema())
 
 

@@ -165,7 +165,7 @@ def test_settings_of_a_kind_are_swept_by_their_path():
         (
             "nic: {bandwidth: 20 GB/s",
             "nic: {bandwith: 20 GB/s",
-            "unknown key 'bandwith' in a source",
+            "unknown key 'bandwith'; did you mean 'bandwidth'",
             ":14:13",
         ),
         (

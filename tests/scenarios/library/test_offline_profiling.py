@@ -1,6 +1,6 @@
 """Simulation by offline profiling (arXiv:2002.06790): the library's scenario, and plans ranked.
 
-``test_ablations.py`` compares its page, nightly.  What is to be rejected of a profile is refused
+``test_ablations.py`` compares its page, nightly. What is to be rejected of a profile is refused
 in ``tests/traces/test_broken*.py``.
 """
 

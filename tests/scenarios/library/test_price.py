@@ -63,5 +63,5 @@ def test_switches_are_paid_for_as_many_as_the_fabric_takes(scenario, whole, sett
 def test_a_switch_that_is_not_there_has_no_price(scenario, whole):
     text = whole.replace("- {what: nic, each: 0.06 USD/hour}", SWITCH)
     bare = scenario(text.replace("switch: test-switch-5, ", ""), set=["what_if=[]"])
-    with pytest.raises(ScenarioError, match=r"'switch' has a price, and cluster.fabric has no"):
+    with pytest.raises(ScenarioError, match=r"'switch' has a price, but cluster.fabric has no"):
         price_per_second(bare)

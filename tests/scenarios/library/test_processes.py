@@ -155,7 +155,7 @@ OWN = (
 
 def test_a_backend_that_nobody_would_ask_is_refused(plugged):
     name = plugged(OWN)
-    with pytest.raises(ScenarioError, match=r"Mine.timing\(\) would be asked nothing"):
+    with pytest.raises(ScenarioError, match=r"Mine.timing\(\) would never be called"):
         build_variant(loads(FIRST + BOUND.replace("NAME", name)))
 
 
@@ -225,7 +225,10 @@ class Mine(Workload):
         ),
         (POLICY.replace("__call__", "run"), "has no __call__(); write 'def __call__(self, sim)'"),
         (POLICY.replace("yield ", ""), "__call__(self, sim) never yields; write 'yield sim.wait("),
-        (GPU.replace(", now=0.0", ""), "timing(self, ops) cannot be asked; write 'def timing(self"),
+        (
+            GPU.replace(", now=0.0", ""),
+            "timing(self, ops) takes other arguments; write 'def timing(self",
+        ),
         (GPU.replace("timing", "time"), "Mine has no timing(); write 'def timing(self, ops, now="),
         (
             GPU.replace("class Mine(Backend)", "def mine()"),
@@ -233,7 +236,7 @@ class Mine(Workload):
         ),
         (
             WORK.replace("(self, job)", "(self)"),
-            "start(self) cannot be asked; write 'def start(sel",
+            "start(self) takes other arguments; write 'def start(sel",
         ),
         (WORK.replace("start(", "begin("), "Mine has no start(); write 'def start(self, job)'"),
     ],
@@ -326,7 +329,7 @@ def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
 
 def test_a_spare_that_is_not_there_is_named():
     text = FIRST + SPARE.replace("node2.gpu0", "node9.gpu0")
-    with pytest.raises(SimulationError, match=r"hot-spare: no component matches 'node9\.gpu0'"):
+    with pytest.raises(SimulationError, match=r"hot-spare: no component is named 'node9\.gpu0'"):
         seconds(text)
 
 

@@ -109,8 +109,8 @@ def test_what_init_makes_runs_at_once(cli, template, monkeypatch):
 
 @pytest.mark.parametrize(
     ("template", "says"),
-    [("hil", "its devices were not used"),
-     ("capacity", "its sweep of 12 points was not run")],
+    [("hil", "its devices were not used; run: foretrace hil check"),
+     ("capacity", "its sweep of 12 points was not run; run: foretrace sweep")],
 )  # fmt: skip
 def test_a_run_says_which_command_answers_what_else_its_scenario_asks(cli, template, says):
     cli("init", "new", "--template", template)
@@ -202,8 +202,8 @@ def test_a_run_of_an_older_version_is_told_as_such(cli):
     assert cli("show", "tiny") == (
         2,
         "",
-        f"error {folder}: is of an older version, without provenance.jitter, points.base.faster; "
-        "read its report.html, or run it again\n",
+        f"error {folder}: was written by an older version and lacks provenance.jitter, "
+        "points.base.faster; read its report.html, or run it again\n",
     )
     assert cli("report", "tiny", "-o", "page.html")[0] == 0
 
@@ -231,8 +231,10 @@ def test_what_validate_refuses_leaves_no_folder_of_runs(cli, here, setting, says
 @pytest.mark.parametrize("verb", ["show", "rm", "report"])
 def test_a_run_that_is_not_there_is_an_error(cli, verb):
     assert cli(verb, "nothing") == (
-        2, "", "error nothing: no saved run in runs; there is none, see: foretrace run --help\n"
-    )  # fmt: skip
+        2,
+        "",
+        "error nothing: no saved run in runs; there are none yet, see: foretrace run --help\n",
+    )
 
 
 def test_rm_removes_all_or_nothing(cli, here):
@@ -319,7 +321,7 @@ def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch)
     monkeypatch.setattr(run, "build_variants", endless)
     code, _, err = cli("run", "tiny.yaml", "--set", "run.time_limit=50 ms")
     assert code == 3
-    assert err.startswith("error time limit: 0.05 s of wall time are over")
+    assert err.startswith("error time limit: the time limit of 0.05 s was reached")
 
 
 def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch, tmp_path):
@@ -336,7 +338,7 @@ def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch,
     asked = "run", "tiny.yaml", "--set", what_if
     code, out, err = cli(*asked, "--set", "run.time_limit=600 s")
     assert code == 3
-    assert "error time limit: 600 s of wall time are over; what was finished is kept" in err
+    assert "error time limit: the time limit of 600 s was reached; finished parts are kept" in err
     assert err.rstrip().endswith("; not finished: late")
     assert "Not finished in time: late." in out
     (summary,) = tmp_path.glob("runs/tiny/*/summary.json")
@@ -493,7 +495,7 @@ def test_an_installed_plug_in_that_fails_is_named_with_its_cure(monkeypatch):
     broken = EntryPoint("broken", "nothing_of_that_name:x", "foretrace.backends")
     monkeypatch.setattr(installed_plugins, "entry_points", lambda group: [broken])
     with pytest.raises(
-        ScenarioError, match="plug-in 'broken' of an installed package fails: Mod: "
+        ScenarioError, match="plug-in 'broken' of an installed package fails: ModuleNotFoundError: "
     ):
         installed_plugins.load_installed("foretrace.backends")
     assert (
@@ -545,10 +547,10 @@ def test_what_is_piped_has_no_colour_and_no_bar(cli):
             "tiny.yaml/tiny: cannot be written (Not a",
         ),
         (("catalog", "h100"), "no kind 'h100'; foretrace catalog gpu h100-sxm5-80g"),
-        (("compare", "tiny.yaml"), "tiny: is one run without variants (what_if)"),
+        (("compare", "tiny.yaml"), "tiny: is a single run without variants (what_if)"),
         (
             ("compare", "tiny.yaml", "--fail-if", "makespan > 3 s"),
-            "--fail-if: '3 s' is not a relative change; write it like '+3 %', or put a limit of "
+            "--fail-if: '3 s' is not a relative change; write it like '+3 %', or put a limit on "
             "the value itself under expect",
         ),
         (

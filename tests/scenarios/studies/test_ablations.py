@@ -114,9 +114,7 @@ def measuring(takes="2 ms", *, within="10 %", off="narrow", more="", answer="mak
     """The scenario with a measured answer for its headline."""
     text = SEND.format(**AS_IT_IS | {"off": off + more})
     text = text.replace(MEASURED, f"measured: {{base: {takes}}}, within: {within}")
-    return text.replace(
-        "answer: {minimize: makespan}", "write it like answer: {minimize: iteration_time.p50}"
-    )
+    return text.replace("answer: {minimize: makespan}", f"answer: {{minimize: {answer}}}")
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +157,7 @@ def test_a_measured_answer_that_stays_with_a_piece_off_is_missed(takes):
     (measuring().replace("{base:", "{bass:").replace("narrow}]", "narrow, of: bass}]"),
      "no variant named 'bass'; did you mean 'base'?"),
     (measuring().replace("answer: {minimize: makespan}\n", ""),
-     "'measured' needs 'answer'; answer: {minimize: "),
+     "'measured' needs 'answer'; write it like answer: {minimize: "),
     (measuring(more=", at_most: 1.2"), "'at_most' of 'the wide wire' applies to a gain, not to "
                                        "measured answers"),
     (measuring(more=", of: narrow"), "in a variant of 'narrow', which has no measured answer"),

@@ -63,7 +63,7 @@ REFUSED = {
     ),
     "a spare that is not there": (
         "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
-        "hot-spare: no component matches 'node9.gpu0'",
+        "hot-spare: no component is named 'node9.gpu0'",
     ),
     "rows that nothing can bring back": (
         "run={keep: ranks}",
@@ -77,8 +77,8 @@ REFUSED = {
     ),
     "work without a way": (
         "placement={ranks: [node0.gpu0, node0.gpu0]}",
-        "neither usage nor limit bounds its rate; two ranks on one GPU have nothing between them "
-        "that carries what they send: place them apart",
+        "neither usage nor limit bounds its rate; if two ranks on one GPU send to each other, "
+        "place them on different GPUs",
     ),
     "more than fits": ("run.memory=1 kB", "1 kB are allowed"),
 }

@@ -36,7 +36,7 @@ def stuck(text: str) -> str:
         (
             "processes: [{use: degrade, component: node0.nic0.tx, at: 9 us, slowdown: 1.0e+30}]",
             "starvation: op 0 runs at rate 0 on node0.nic0.tx, node1.nic0.rx; degrade has "
-            "node0.nic0.tx (processes.0, s.yaml:7:19): say how long it 'lasts', or lower its "
+            "node0.nic0.tx (processes.0, s.yaml:7:19): write how long it 'lasts', or lower its "
             "'slowdown'",
         ),
         (
@@ -67,13 +67,13 @@ def test_transfers_that_never_end_name_what_holds_them(written, said):
         (
             "cluster: {override: {node0.gpu0: {down: true}}}",
             r"failed node0\.gpu0; node0\.gpu0 is down \(cluster\.override\.node0\.gpu0, "
-            r"s\.yaml:6:\.\*\): add a hot-spare under processes, or remove it\$",
+            r"s\.yaml:6:.*\): add a hot-spare under processes, or remove it$",
         ),
         (
             "processes:\n  - {use: fail, component: node0.gpu0, at: 0 s}\n"
             "  - {use: hot-spare, spares: [], period: 1 s, swap: 1 s}",
             r"; fail has node0\.gpu0 \(processes\.0, s\.yaml:7:11\): add a component to the "
-            r"'spares' of hot-spare, or remove it\$",
+            r"'spares' of hot-spare, or remove it$",
         ),
     ],
 )
@@ -84,6 +84,6 @@ def test_work_of_a_dead_gpu_asks_for_a_spare(written, cure):
 def test_a_time_beyond_the_range_is_no_matter_of_ticks():
     slow = TEXT.replace("25 GB/s", "1.0e-9 B/s")
     assert stuck(slow) == (
-        "time overflow: op 0 would end beyond the 107 days that a run may last; a rate is too "
-        "low, or a time too long"
+        "time overflow: op 0 would end beyond the 107 days that a run may last; raise the "
+        "rates, or shorten the times"
     )

@@ -63,8 +63,8 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_process_and_its_ops(e
     said = re.fullmatch(
         r"memory: Forever: has submitted (\d+) ops in (\d+) graphs, and the next does not fit into "
         r"2 MB: "
-        r"497 ops of 497 graphs are in memory, because rows of ended ops are kept; let it end, "
-        r"keep fewer rows \(run\.keep: ranks\), or allow more \(run\.memory\)",
+        r"497 ops of 497 graphs are in memory, because rows of ended ops are kept; make "
+        r"the run shorter, keep fewer rows \(run\.keep: ranks\), or raise run\.memory",
         str(told.value),
     )
     ops, graphs = map(int, said.groups())
@@ -76,8 +76,8 @@ def test_who_is_ended_by_the_time_limit_is_named_with_its_ops(endless):
     over.submitted = {"Forever": (1200, 12), "Rare": (3, 3)}
     told = error_with_cure(over, endless.scenario, ())
     assert str(told) == (
-        "time limit: 5 s of wall time are over (Forever submitted 1,200 ops in 12 graphs so far); "
-        "what was finished is kept, give it longer (run.time_limit) or less to do"
+        "time limit: the time limit of 5 s was reached (Forever submitted 1,200 ops in 12 "
+        "graphs so far); finished parts are kept, raise run.time_limit or shorten the run"
     )
     assert isinstance(told, TimeLimitExceeded)
 

@@ -22,13 +22,16 @@ from foretrace.sim.errors import ScenarioError
         ("cluster.fabric.topology", "  values   dragonfly, fat-tree, graph, rail, torus"),
         ("cluster.override.node0.slowdown", "  type     number"),
         ("cluster.node.links.via", "  Kind of link, a name from `foretrace catalog link`."),
-        ("what_if.name", "  Its column in tables."),
+        ("what_if.name", "  Name of the variant, as tables show it."),
         ("iteration_time", "  unit     s"),
         ("nic.utilization", "  unit     ratio"),
         ("workload.type", "  values   trace, training, transfers"),
-        ("roofline.launch", "  Cost of any kernel, however small."),
+        ("roofline.launch", "  Launch cost of every kernel, independent of its size."),
         ("degrade.lasts", "  like     30 s"),
-        ("roofline", "    launch             Cost of any kernel, however small."),
+        (
+            "roofline",
+            "    launch             Launch cost of every kernel, independent of its size.",
+        ),
     ],
 )
 def test_a_name_is_explained(name, line):
@@ -96,5 +99,5 @@ def test_the_command_line_writes_the_schema(tmp_path):
 
 
 def test_a_word_of_reports_is_explained():
-    assert "measured" in explain("blind").what
+    assert "measurement" in explain("blind").what
     assert "p50, p95" in explain("words").below

@@ -50,7 +50,7 @@ def scenario():
 def test_uplinks_say_their_rate_and_whose_data_cross_them(scenario):
     told = explain_on("leaf1.up", scenario)
     assert told.what == "All links from a leaf to the spines, as one pool (routing: pool)."
-    assert told.facts["rate"] == "267 GB/s, shared by all in flight"  # 8 x 50 GB/s / 1.5
+    assert told.facts["rate"] == "267 GB/s, shared by concurrent ops"  # 8 x 50 GB/s / 1.5
     assert told.facts["used by"] == "data from 8 GPUs of node1 to 24 GPUs of node0, node2, node3"
     assert told.below["cluster.fabric.oversubscription"].startswith("1.5  (written at <text>:")
     assert told.below["cluster.fabric.switch.bandwidth"].startswith("400 Gbit/s  (datasheet: ")
@@ -59,11 +59,11 @@ def test_uplinks_say_their_rate_and_whose_data_cross_them(scenario):
 def test_a_link_to_a_nic_says_who_says_its_rate_and_how_wrong_that_may_be(scenario):
     told = explain_on("node0.gpu0.to_nic", scenario)
     assert told.what == "The link from a GPU to its NIC (links: from gpu, to nic)."
-    assert told.facts["rate"] == "52.5 GB/s, shared by all in flight"
+    assert told.facts["rate"] == "52.5 GB/s, shared by concurrent ops"
     assert told.facts["used by"] == "data from node0.gpu0 to 24 GPUs of node1, node2, node3"
     assert told.facts["doubt"] == (
-        "unmeasured rates: 0.869 to 1.15 times as long as said (90 %); "
-        "unmeasured times: 0.379 to 2.64 times as long as said (90 %)"
+        "unmeasured rates: 0.869 to 1.15 times the stated value (90 %); "
+        "unmeasured times: 0.379 to 2.64 times the stated value (90 %)"
     )
     assert told.below["cluster.node.links.2.efficiency"].startswith("0.833  (assumed: ")
 
@@ -82,13 +82,13 @@ def test_a_nic_a_machine_and_a_switch_list_their_parts(scenario):
 
 def test_a_gpu_says_its_rank_its_backend_and_its_override(scenario):
     told = explain_on("node3.gpu1", loads(MACHINE + 'backends: {"node*.gpu*": {use: roofline}}\n'))
-    assert told.facts["used by"] == "rank 25, where there are so many"
+    assert told.facts["used by"] == "rank 25, if there are that many ranks"
     assert (told.facts["answers"], told.facts["override"]) == ("roofline", "1.3 times slower")
     glob = explain_on("node3.gpu*", scenario)
     assert glob.facts["override"] == "1.3 times slower"
     assert list(glob.below)[-1] == "node3.gpu0 … node3.gpu7"  # as an override means it
     down = explain_on("node2.nic0.tx", scenario).facts
-    assert (down["override"], down["rate"]) == ("down", "0 B/s, shared by all in flight")
+    assert (down["override"], down["rate"]) == ("down", "0 B/s, shared by concurrent ops")
 
 
 def test_what_only_a_variant_has_says_so(scenario):
@@ -214,7 +214,7 @@ def test_a_saved_run_says_how_busy_a_part_was(cli, tmp_path, monkeypatch):
     assert (code, err) == (0, "")
     lines = dict(line.strip().split(maxsplit=1) for line in out.splitlines()[2:])
     assert lines["override"] == "10 times slower"
-    assert re.fullmatch(r"[\d.]+ % in the mean, [\d.]+ % in its busiest hundredth", lines["busy"])
+    assert re.fullmatch(r"[\d.]+ % on average, [\d.]+ % in its busiest hundredth", lines["busy"])
     assert cli("explain", "node15.nic0.tx", "--on", folder.parent)[1] == out
     told = json.loads(cli("explain", "node15.nic0.tx", "--on", "slow-nic", "--json")[1])
     assert told["facts"]["override"] == "10 times slower"

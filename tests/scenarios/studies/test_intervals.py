@@ -1,7 +1,7 @@
 """Do 90 % intervals hold 80 to 97 % of the steps of process starts that they know nothing of?
 
 Every start but the one whose trace is bundled is held out in turn, so nobody chooses; its
-untraced steps are compared with those drawn by the engine from the other starts.  Durations and
+untraced steps are compared with those drawn by the engine from the other starts. Durations and
 collectives are as recorded: this is the jitter alone, no model's error is in it.
 """
 

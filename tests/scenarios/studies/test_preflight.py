@@ -27,7 +27,7 @@ def test_ops_of_unknown_flop_are_named_together_with_the_binding_of_the_variant(
     longest = "op 160 (compute:aten::_to_copy fp64[]), op 271 (compute:aten::cat), "
     assert unknown.startswith(longest)
     assert unknown.endswith(
-        " more that look unlike them: flop are unknown; bind a backend that does not need them "
+        " more different ops: flop are unknown; bind a backend that does not need them "
         "('recorded'), or record them"
     )
     assert {p.spot.path for p in told.value.problems} == {"backends.node*.gpu*"}

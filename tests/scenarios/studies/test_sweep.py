@@ -448,7 +448,7 @@ def test_a_sweep_says_that_points_of_another_state_are_run_again(scenario, cli):
     other.mkdir()
     (other / "a.jsonl").write_text("{}\n")
     words = ["sweep", "tiny.yaml", "--workers", "local:1", "--shard", "1/2"]
-    assert f"points in {other} are belong to another version" in cli(*words)[2]
+    assert f"points in {other} belong to another version" in cli(*words)[2]
     assert "belong to another version" not in cli(*words)[2]  # its own points are there now
     assert "belong to another version" not in cli(*words, "-q", "--no-resume")[2]
 
@@ -511,7 +511,7 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
         patch.setattr(OutcomeStore, "write", interrupted)
         code, _, said = cli(*SWEEP, "interrupted")
     assert code == 130
-    assert "the same command goes on from there" in said
+    assert "run the same command again to continue" in said
     (first,) = outcomes("interrupted", s)
     assert cli(*SWEEP, "interrupted")[0] == 0
     kept = [o["key"] for o in outcome_store(Path("interrupted"), s).outcomes()]
@@ -530,6 +530,6 @@ def test_an_interrupt_from_outside_ends_every_process_of_a_sweep(scenario):
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130, said
-    assert "the same command goes on from there" in said
+    assert "run the same command again to continue" in said
     assert "Traceback" not in said
     assert list(kept.outcomes())

@@ -85,8 +85,10 @@ def test_a_model_that_cannot_fit_is_told_with_what_would():
 def test_explain_and_schema_know_every_key_of_a_description():
     told = explain("workload.model")
     assert {f.name for f in fields(Transformer)} <= set(told.below)
-    assert explain("workload.model.block.gated").what.startswith("Whether a gate stands")
-    assert explain("workload.model.experts.chosen").what == "By each token."
+    assert explain("workload.model.block.gated").what.startswith(
+        "True if the feed-forward network has a gate"
+    )
+    assert explain("workload.model.experts.chosen").what == "Experts per token."
     assert explain("workload.model.block.norm").facts["values"] == "rms, layer"
     known = json_schema()["$defs"]
     assert known["training_workload"]["properties"]["model"]["anyOf"][0] == {"type": "string"}

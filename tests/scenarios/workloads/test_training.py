@@ -456,7 +456,7 @@ def test_a_low_latency_exchange_takes_its_start_and_bytes_and_has_room_for_every
                 "workload.execution.experts.exchange=low-latency",
                 "cluster.fabric.library=nccl-tcp",
             ],
-            "no low-latency all-to-all; take workload.execution.experts.exchange: normal",
+            "no low-latency all-to-all; write workload.execution.experts.exchange: normal",
         ),
     ],
 )

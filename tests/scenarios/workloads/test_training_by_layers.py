@@ -75,10 +75,10 @@ def test_peak_memory_is_that_of_all_ops_whatever_the_detail(text):
         ("workload.parallel.layers=[4, 4, 4]", "12 layers of 3 stages; give 2 numbers"),
         ("workload.memory.recompute=selective", "take memory.recompute: none, or full, or exec"),
         ("workload.parallel.zero=1", "take parallel.zero: 0, or execution.detail: ops"),
-        ("workload.parallel.micro_batch=8", "was not measured in"),
+        ("workload.parallel.micro_batch=8", "was not measured and lies outside"),
         (
             "workload.execution.detail=ops",
-            "is no layer, as .* take workload.execution.detail: layers",
+            "not an op of a complete layer.* set workload.execution.detail: layers",
         ),
     ],
 )

@@ -584,7 +584,7 @@ threading.Thread(target=interrupts, daemon=True).start()
 try:
     engine.run()
 except KeyboardInterrupt:
-    print("interrupted", engine.any_open())
+    print("interrupted", engine.has_open_ops())
 """
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from fractions import Fraction
 
 import pytest
-from foretrace.sim.units import COMMON, UNITS, _by_pint, _unit_factor, quantity
+from foretrace.sim.units import COMMON, UNITS, _unit_factor, _unit_factor_by_pint, quantity
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,7 +105,7 @@ def test_every_unit_reads_its_own_example():
     ("name", "unit"), [(name, unit) for unit, names in COMMON.items() for name in names]
 )
 def test_a_common_unit_is_worth_exactly_what_pint_says(name, unit):
-    assert _unit_factor(name, unit) == _by_pint(name, unit)
+    assert _unit_factor(name, unit) == _unit_factor_by_pint(name, unit)
 
 
 def test_units_cost_no_import_until_an_uncommon_one_is_read():

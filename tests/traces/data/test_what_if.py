@@ -1,7 +1,7 @@
 """Questions to recorded traces, by ablation: what another GPU would have done, from the raw file.
 
 ``raw_what_if`` computes the longest path with the GPU's work taken away, halved or doubled, from
-the file alone.  The recorded data is not part of the repository; where it is absent these skip.
+the file alone. The recorded data is not part of the repository; where it is absent these skip.
 """
 
 import json

@@ -55,7 +55,7 @@ BUNDLED = (
 
 FILES = {
     "no file": ({}, "workload.trace: no file matches 't.json'; correct the path, or use a "
-                    "bundled trace: "),
+                    f"bundled trace: {BUNDLED}"),
     "an empty file": ({"t.json": b""}, f"t.json: is empty; {GIVE}"),
     "a folder": ({"t.json": None}, f"t.json: is a folder; {GIVE}"),
     "gzip that breaks off": (

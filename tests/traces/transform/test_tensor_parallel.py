@@ -36,7 +36,7 @@ def resized(name="foretrace:gpt", tensor=2, data=1, pipeline=1, bucket=None):
     degrees = WantedDegrees(tensor=tensor, data=data, pipeline=pipeline)
     trace, graph = recorded(name)
     to = ScaledParallelism(parallel=degrees, bucket=bucket)
-    return Resizing(trace, to, None, CORE, 1.0, {}).resized(graph)
+    return Resizing(trace, to, None, CORE, 1.0, {}).apply(graph)
 
 
 @cache
@@ -141,9 +141,7 @@ def test_what_is_not_exact_is_refused_with_the_reason_and_a_cure(wanted, why):
 
 
 def test_groups_of_which_a_trace_says_nothing_are_refused_with_what_to_do_instead():
-    with pytest.raises(
-        ScenarioError, match=r"pipeline: 2 is not the 1 that was recorded.*describe"
-    ):
+    with pytest.raises(ScenarioError, match=r"pipeline: is 2, but 1 was recorded.*describe"):
         resized(pipeline=2)
 
 
@@ -314,7 +312,7 @@ def test_kernels_of_a_gpu_are_shared_as_the_operators_that_launched_them(tmp_pat
     copy = op("copy_", (8, 12), (8, 12))
     trace = on_a_gpu([*perceptron([GELU], behind=[BACK]), copy], tmp_path / "rank0.json")
     to = ScaledParallelism(parallel=WantedDegrees(tensor=2))
-    graph = Resizing(trace, to, None, {}, 1.0, {}).resized(trace.graph())
+    graph = Resizing(trace, to, None, {}, 1.0, {}).apply(trace.graph())
     ops = graph.ops
     mine = [
         i for i in range(len(ops)) if ops.rank[i] == 0 and ops.kind[i] in (Kind.COMPUTE, Kind.COPY)

@@ -1,7 +1,7 @@
 """Is a step shared among tensor-parallel ranks what Megatron-LM's layers do, op for op?
 
 A GPT of whole layers, recorded and shared by us, against the same model written by hand with
-column- and row-parallel layers, recorded over gloo (``helpers/megatron_gpt.py``).  Needs torch.
+column- and row-parallel layers, recorded over gloo (``helpers/megatron_gpt.py``). Needs torch.
 """
 
 import os
@@ -67,7 +67,7 @@ def first_step(ops):
 def resized(trace, data=1, tensor=2, bucket=None):
     to = ScaledParallelism(parallel=WantedDegrees(tensor=tensor, data=data), bucket=bucket)
     gpu = {"bandwidth": 1e10, "core": True}
-    return Resizing(trace, to, None, gpu, 1.0, {}).resized(trace.graph())
+    return Resizing(trace, to, None, gpu, 1.0, {}).apply(trace.graph())
 
 
 def of_rank(graph, rank=0):

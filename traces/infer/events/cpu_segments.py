@@ -28,9 +28,10 @@ class CutPoints(NamedTuple):
 
 
 class WaitSpans(NamedTuple):
-    """Time spans in which a thread only waited, in ticks.
+    """Time spans in which a host thread only waited, as columns of shape (n,).
 
-    `until` is the end of what it waited for.
+    `lane` is the thread, `start` the tick at which it began to wait, and `until` the tick at which
+    the awaited work or thread ended.
     """
 
     lane: Ints

@@ -53,7 +53,7 @@ class RecordedCollective(NamedTuple):
     group : ranks of the process group, ascending; () if not recorded
     channel : name of the process group; "" if not recorded
     in_flight : True if it was launched before the first step; it is then not matched across ranks
-    sent, received : elements of its input and its output; -1 if not recorded
+    sent, received : number of elements of the rank's input and output; -1 if not recorded
     sent_splits : rows of the input sent to each rank of the group; () if not recorded
     """
 

@@ -72,7 +72,7 @@ def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = Fals
 
     Parameters
     ----------
-    work : op numbers of that work; -1 is ignored
+    work : op numbers of GPU work whose preceding gaps are turned into GPU time; -1 is ignored
     earlier : True if the GPU was still executing work launched before the recording. Such gaps are
         long and belong to no step. A stream that waits for another stream can only wait for GPU
         work.
@@ -93,12 +93,12 @@ def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = Fals
 def add_collective_returns(graph: RankGraph, work: Ints) -> RankGraph:
     """Insert a return op after each collective on a library's thread, before ops that wait for it.
 
-    Its duration is 0 here. Once the other members are known, it is the time by which this rank's
-    thread returned later than the first member.
+    The duration of a return op is 0 here. Once the other members are known, it is the time by which
+    this rank's thread returned later than the first member.
 
     Parameters
     ----------
-    work : op numbers of those collectives; -1 is ignored
+    work : op numbers of the collectives on a library's thread; -1 is ignored
     """
     n = len(graph.start)
     work = np.unique(work[work >= 0])

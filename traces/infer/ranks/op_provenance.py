@@ -24,8 +24,9 @@ class OpProvenance(NamedTuple):
     ----------
     module, source : index of the text of the innermost module, and of the innermost line of user
         code, shape (events,)
-    operator : row of the operator around an event, or that launched this GPU work, shape (events,)
-    sole : 1 where that operator launched nothing else, shape (events,)
+    operator : row of the operator around an event; for GPU work, of the operator that launched it,
+        shape (events,)
+    sole : 1 where ``operator`` launched no other work, shape (events,)
     outer : row of the operator around an operator, shape (events,)
     """
 

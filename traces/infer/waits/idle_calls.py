@@ -41,7 +41,7 @@ class IdleCalls(NamedTuple):
     Parameters
     ----------
     lane, start, end : thread, and times in ticks, shape (n,)
-    row : row of the event that shows the wait, for a poll the first one, shape (n,)
+    row : row of the event that shows the wait, shape (n,); for polling, the first query
     until : end of what was waited for in ticks, shape (n,); `end` if unknown
     work : index of the launched work that was waited for, shape (n,); -1 if none
     thread : lane of the thread that was waited for, shape (n,); -1 if none

@@ -23,11 +23,11 @@ class Launches(NamedTuple):
 
     Parameters
     ----------
-    row : row of the event, shape (n,)
+    row : row of the work's event in the trace, shape (n,)
     lane, start, end : lane, and times in ticks, shape (n,)
-    call : row of the call that launched it, shape (n,); -1 if not recorded
-    issued : start of that call in ticks, shape (n,). `EARLIER` for work launched before the
-        recording; the start of the work itself if its launch is unknown
+    call : row of the call that launched the work, shape (n,); -1 if not recorded
+    issued : start of the launching call in ticks, shape (n,). `EARLIER` for work launched before
+        the recording; the start of the work itself if its launch is unknown
     caller_free : time in ticks until which the calling thread was busy with the launch, shape (n,)
     latency : median ticks from the start of a call to the start of its work on an idle stream
     """

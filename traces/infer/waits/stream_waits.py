@@ -33,7 +33,7 @@ class StreamWaits(NamedTuple):
     Parameters
     ----------
     work, awaited : index of the work that waits, and of the work it waits for, shape (e,)
-    inferred : number of these waits that were inferred from the order of launches
+    inferred : number of waits that were inferred from the order of launches
     unresolved : indices of work after a wait call for which nothing to wait for was found, shape
         (u,)
     """
