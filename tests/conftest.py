@@ -33,13 +33,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests h
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and that their terminal closed
 
 
-gc.disable()  # until all tests are collected, which is nothing but imports
-
-
-def pytest_collection_finish():
-    """What was imported and collected by now stays: no garbage collection visits it again."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without garbage collections, and let none visit later what was imported."""
+    gc.disable()
+    collected = yield
     gc.freeze()
     gc.enable()
+    return collected
 
 
 BASE = 1_712_170_331_000_000  # µs: a float64 holds no nanoseconds here
