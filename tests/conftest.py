@@ -4,6 +4,7 @@ Examples of hypothesis are the same on every push, and what judges them is no cl
 tries others, and many more.
 """
 
+import gc
 import gzip
 import json
 import logging
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile(
     "push",
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -30,6 +31,17 @@ settings.load_profile("push")  # another one: pytest --hypothesis-profile=NAME
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests hear it under nohup,
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and that their terminal closed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without garbage collections, and let none visit later what was imported."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
+
 
 BASE = 1_712_170_331_000_000  # µs: a float64 holds no nanoseconds here
 
@@ -110,8 +122,32 @@ def script():
     return Script
 
 
+def _commands(app):
+    """What the parser of an application is built from."""
+    groups = (_commands(group.typer_instance) for group in app.registered_groups)
+    return (id(app), *map(id, app.registered_commands), *groups)
+
+
+@pytest.fixture(scope="session")
+def parser_built_once():
+    """The parser of the command line, which takes 20 ms, is built again for new commands only."""
+    import typer.main
+
+    build, built = typer.main.get_command, {}
+
+    def get_command(app):
+        key = _commands(app)
+        if key not in built:
+            built[key] = build(app)
+        return built[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", get_command)
+        yield
+
+
 @pytest.fixture
-def cli(capsys, monkeypatch):
+def cli(capsys, monkeypatch, parser_built_once):
     """Run a command where the test stands: exit code, stdout, stderr."""
     from foretrace.scenarios.cli import app as application
 

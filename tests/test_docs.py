@@ -120,9 +120,10 @@ def test_commands_of_page_and_their_options_exist(page):
     from foretrace.scenarios.cli.app import app, load_plugin_commands
 
     load_plugin_commands([])
+    top = typer.main.get_command(app)
 
     for words, _ in commands_of(page):
-        command = typer.main.get_command(app)
+        command = top
         told = itertools.takewhile(lambda w: w != "--", words)
         for word in told:
             below = getattr(command, "commands", {})

@@ -176,7 +176,7 @@ def test_the_bundled_first_run(ran):
 
 
 @pytest.mark.parametrize(
-    "template", only(["capacity", "hil", "minimal"], ["capacity", "hil", "minimal", "training"])
+    "template", only(["hil", "minimal"], ["capacity", "hil", "minimal", "training"])
 )
 def test_every_template_of_init(template, ran, cli, tmp_path):
     assert cli("init", tmp_path, "--template", template)[0] == 0

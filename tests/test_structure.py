@@ -29,8 +29,10 @@ def sources() -> dict[str, ast.Module]:
 
 
 def statements(tree: ast.AST, types: bool) -> Iterator[ast.AST]:
-    """Nodes of a tree, in functions too; those under ``if TYPE_CHECKING`` where ``types``."""
+    """Statements of a tree, in functions too; those under ``if TYPE_CHECKING`` where ``types``."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):  # holds no statement
+            continue
         if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         yield node
@@ -150,6 +152,7 @@ def test_no_contract_lists_single_files():
     assert single == []
 
 
+@cache
 def defined(file: Path) -> set[str]:
     """Names that a module has, by its text; those of an ``__all__`` that are loaded late, too."""
     found: set[str] = set()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -55,13 +55,14 @@ def differences(run: str, kept: Any, found: Any, table: Table) -> list[str]:
     return told
 
 
-def unused(paths: Mapping[str, set[str]], table: Table) -> list[str]:
-    """Entries of the table that no path of the runs kept matches."""
+def unused(runs: Iterable[str], paths_of: Callable[[str], set[str]], table: Table) -> list[str]:
+    """Entries of the table that no path of the runs matches; the first runs are asked first."""
     told = []
     for name, key in (("renamed", "was"), ("gone", "path")):
         for entry in table[name]:
-            runs = [run for run in paths if fnmatch(run, entry.get("runs", "*"))]
-            if not any(re.fullmatch(entry[key], path) for run in runs for path in paths[run]):
+            fits = re.compile(entry[key]).fullmatch
+            asked = (run for run in runs if fnmatch(run, entry.get("runs", "*")))
+            if not any(fits(path) for run in asked for path in paths_of(run)):
                 told.append(f"{name}: {entry}")
     return told
 

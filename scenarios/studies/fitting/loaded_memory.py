@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ class LoadOp(NamedTuple):
     latency: bool
 
 
+@cache
 def load_op(signature: str) -> LoadOp:
     """Attributes of an op of the driver ``memory``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from ....hil.drivers.rdma.rdma import DEPTH, parse_op
@@ -16,6 +17,7 @@ GUESSES = {"latency": 2e-6, "bandwidth": 1e10, "service": 1e-7, "pair": 1e-7, "o
 UNBOUND = 1e18  # B outstanding: no limit that matters
 
 
+@cache
 def stream_of(signature: str) -> tuple[float, float, float]:
     """Message bytes, outstanding messages per queue pair, and queue pairs of a stream.
 

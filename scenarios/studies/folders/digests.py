@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 from ...config.reading.files import content_digest
@@ -18,6 +19,7 @@ def trace_digest(scenario: Scenario) -> str:
     return hashlib.sha256("".join(contents).encode()).hexdigest() if names else ""
 
 
+@cache  # a process runs what it has imported
 def code_digest() -> str:
     """SHA-256 of the source code, since changed models give another answer.
 

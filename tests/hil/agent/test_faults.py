@@ -132,7 +132,7 @@ SWAPS = {
     ("what", "words"),
     [
         *((what, ("run", "--quiet")) for what in FAULTS),
-        *every(4, [(what, ("hil", "check", "--quiet")) for what in FAULTS]),
+        *every(6, [(what, ("hil", "check", "--quiet")) for what in FAULTS]),
     ],
 )
 def test_a_fault_ends_the_run_or_the_check_and_is_named(what, words, cli, machine, monkeypatch):

@@ -163,18 +163,24 @@ def frame(mode, step):
             "last answer": CLOSED[mode] - 1, "close": CLOSED[mode]}[step]  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", COMMANDS)
-@pytest.mark.parametrize(("step", "when", "who"), [
+MODES = [*COMMANDS, *COMMANDS, *reversed(COMMANDS)]  # by day the one, by night the other
+KILLS = [
     ("hello", "half", "agent"), ("open", "before", "guest"), ("first answer", "half", "agent"),
     ("an answer", "after", "guest"), ("last answer", "half", "guest"), ("close", "before", "agent"),
-])  # fmt: skip
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mode", "step", "when", "who"), only(
+    [(mode, *kill) for mode, kill in zip(MODES, KILLS, strict=True)],
+    [(mode, *kill) for mode in COMMANDS for kill in KILLS],
+))  # fmt: skip
 def test_an_agent_or_a_guest_that_is_killed_ends_it_with_what_was_measured(
     killed, mode, step, when, who
 ):
     try_a_kill_of_the_other_side(killed, mode, who, when, frame(mode, step))
 
 
-@pytest.mark.parametrize("mode", COMMANDS)
+@pytest.mark.parametrize("mode", only(["replay"], COMMANDS))  # coupled: one that saves, below
 @pytest.mark.parametrize("step", only(["an answer"], ["hello", "an answer", "close"]))
 def test_what_was_measured_before_the_parent_was_killed_is_kept_by_the_next_one(killed, mode, step):
     try_a_kill_of_the_parent(killed, mode, frame(mode, step))

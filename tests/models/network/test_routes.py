@@ -220,7 +220,7 @@ class TwoLeaves(FatTree):
         return len(adapters) // 2
 
 
-@pytest.mark.parametrize("paths", only([1, 4], [1, 4, 8, 16]))
+@pytest.mark.parametrize("paths", only([4], [1, 4, 8, 16]))
 def test_the_slowest_hashed_flow_follows_balls_into_bins(paths):
     """As many flows as uplinks: the mean of 200 seeds is within its 99 % interval."""
     seen = [slowest(TwoLeaves(routing="ecmp", seed=s, spines=paths), paths) for s in range(200)]

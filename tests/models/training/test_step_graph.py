@@ -183,7 +183,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize("plan", every(3, PLANS))
+@pytest.mark.parametrize("plan", every(6, PLANS))
 def test_both_engines_give_the_same_tick(plan):
     class ByBytes(Backend):
         source, uniform = "test", True

@@ -9,6 +9,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from by_day import only
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.reports import blocks, figure_kind
@@ -132,7 +133,7 @@ def test_axes_have_names(pages):
                 assert draw_figure(one.figure).axes[0].get_xlabel(), one.name
 
 
-@pytest.mark.parametrize("kind", ["pdf", "svg", "png"])
+@pytest.mark.parametrize("kind", only(["pdf", "svg"], ["pdf", "svg", "png"]))
 def test_the_same_figure_is_the_same_bytes(drawn, kind):
     for one in drawn.values():
         assert figure_bytes(one, kind, Sheet()) == figure_bytes(one, kind, Sheet())

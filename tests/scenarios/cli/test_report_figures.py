@@ -17,7 +17,7 @@ def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
     assert written == sorted(f"{name}.pdf" for name in named)
     assert out.count("wrote ") == len(named)
     before = {f.name: f.read_bytes() for f in (page.parent / "figures").iterdir()}
-    assert cli("report", "first", "--figures", "pdf")[0] == 0
+    assert cli("report", "first", "--figures", "pdf", "--section", "blame")[0] == 0
     assert before == {f.name: f.read_bytes() for f in (page.parent / "figures").iterdir()}
 
     code, out, _ = cli("report", page, "--figures", "svg", "--section", "blame", "--columns", "2")

@@ -15,15 +15,11 @@ from foretrace.sim.facts.graph import Graph
 
 MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations
 BY_DAY = [
-    "first.yaml",
     "templates/minimal.yaml",
-    "templates/capacity.yaml",
     "host-check.yaml",
     "deepseek-v3.yaml",
-    "offline-profiling.yaml",
     "hash-collisions.yaml",
     "dlrm.yaml",
-    "megatron-22b.yaml",
 ]
 LIBRARY = Path(foretrace.__file__).parent / "scenarios" / "library"
 FILES = sorted(f.relative_to(LIBRARY).as_posix() for f in LIBRARY.rglob("*.yaml"))

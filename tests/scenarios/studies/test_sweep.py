@@ -396,7 +396,9 @@ COMMAND = [sys.executable, "-m", "foretrace", *SWEEP]
 KILLED = """\
 import os, signal, sys
 from foretrace.__main__ import main
+from foretrace.scenarios.studies.workers.process_pool import ProcessPool
 
+ProcessPool.run = lambda self, work, tasks: ((one, work(one)) for one in tasks)
 synced = os.fsync
 
 def killed(after):
@@ -421,8 +423,12 @@ def summary_of(out):
     return file.read_bytes()
 
 
-def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli):
-    """Killed, begun again and killed again, then left alone: the same bytes as if never."""
+def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli, monkeypatch):
+    """Killed, begun again and killed again, then left alone: the same bytes as if never.
+
+    Points are evaluated in the process that is killed; by night there are workers, too.
+    """
+    monkeypatch.setattr(ProcessPool, "run", Here.run)
     s = scenario()
     assert cli(*SWEEP, "whole")[0] == 0
     words = [sys.executable, "-c", KILLED, *SWEEP, "killed"]

@@ -21,7 +21,7 @@ from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import WORKLOADS
 
 EXAMPLES = Path(foretrace.__file__).resolve().parent / "docs" / "examples"
-FEWER = "--set", "workload.requests=100"
+FEWER = "--set", "workload.requests=60"
 
 
 @pytest.fixture(scope="module")

@@ -180,7 +180,7 @@ class Remembering(Player):
         self.submitted.append(cases)  # one that is refused is no part of the run
 
 
-@pytest.mark.parametrize("seeds", [range(80), pytest.param(range(80, 400), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 400), marks=NIGHTLY)])
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "prepared"])  # whose rows are given back
 def test_blame_sums_to_the_makespan_on_every_twin_graph(kind, seeds):
     summed = 0

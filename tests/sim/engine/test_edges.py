@@ -86,15 +86,16 @@ def run(engine, backend, of, *processes, system=None, keep=None, **settings):
 
 @ENGINES
 def test_x1_overflowing_weights_are_refused_with_and_without_folding(engine):
-    light = run(engine, on_wire(1e6, 255.0), graph(16387))
-    assert light.makespan == pytest.approx(16387 * 255 * 1e-3, rel=1e-9)
-    with pytest.raises(SimulationError, match=r"weight: wire: the weights of 16,387 ops") as told:
-        run(engine, on_wire(1e6, 1024.0), graph(16387))
-    assert told.value.ops == told.value.open_ops == tuple(range(16387))
+    """1,027 times 2^14 is a little more than 2^24, which is none in 64 bits of 2^-40."""
+    light = run(engine, on_wire(1e6, 4080.0), graph(1027))
+    assert light.makespan == pytest.approx(1027 * 4080 * 1e-3, rel=1e-9)
+    with pytest.raises(SimulationError, match=r"weight: wire: the weights of 1,027 ops") as told:
+        run(engine, on_wire(1e6, 2.0**14), graph(1027))
+    assert told.value.ops == told.value.open_ops == tuple(range(1027))
 
 
 @ENGINES
-@pytest.mark.parametrize(("n", "weight"), [(2, 2.0**21), (2**13, 512.0)])
+@pytest.mark.parametrize(("n", "weight"), [(2, 2.0**21), (2**9, 2.0**13)])
 def test_x2_weights_in_flight_on_one_component_sum_to_less_than_two_to_the_22(engine, n, weight):
     with pytest.raises(SimulationError, match=r"sum to 4.1943e\+06; the sum must stay below 2\^22"):
         run(engine, on_wire(1e6, weight), graph(n))
@@ -481,7 +482,7 @@ def test_x13_a_large_cyclic_graph_is_refused_in_a_bounded_number_of_steps(make, 
         "__init__",
         lambda self, *a: (init(self, *a), searches.append(self))[0],
     )
-    cases = cyclic(shape, 20_000)
+    cases = cyclic(shape, 5_000)
     with pytest.raises(GraphError, match="cycle: graph 'g': op ") as told:
         make(Script((), (), ()).parts).submit(literal_graph("g", cases))
     ring = told.value.ops
@@ -525,7 +526,7 @@ def test_x13_leaving_a_list_costs_the_same_for_any_length(add, monkeypatch):
 @pytest.mark.parametrize("kind", every(2, ["running", "queued", "released later", "barred"]))
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
 def test_x13_removing_many_ops_from_the_end_is_fast(kind, verb):
-    n = 20_000 if not INTERPRETED else 200
+    n = 4_000 if not INTERPRETED else 200
     case = {
         "running": LiteralOp(fixed=1000),
         "queued": LiteralOp(((0, ()),), fixed=1000),

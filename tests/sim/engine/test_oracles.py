@@ -5,6 +5,7 @@ from fractions import Fraction
 from statistics import mean, stdev
 
 import pytest
+from by_day import only
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
@@ -56,6 +57,7 @@ def test_equal_ops_on_slots_run_in_waves(engine, slots):
 
 # Queues: customers are ops with release times on one slot.
 
+BY_DAY = pytest.mark.parametrize("engine", only(["core"], [*ENGINES]), indirect=True)
 CUSTOMERS, BATCHES, WARM = 21_000, 20, 1_000
 LOAD = Fraction(1, 2)
 MEAN_SERVICE = 10**6  # ticks
@@ -94,6 +96,7 @@ def agrees(sample, theory):
     assert abs(mean(batches) - theory) <= 4 * error
 
 
+@BY_DAY
 def test_mean_wait_of_m_m_1(engine):
     """rho / (mu - lambda): Kleinrock, Queueing Systems vol. 1, 1975, section 3.2."""
     at = arrivals(1)
@@ -104,6 +107,7 @@ def test_mean_wait_of_m_m_1(engine):
     agrees(found, float(LOAD / (1 - LOAD)) * MEAN_SERVICE)
 
 
+@BY_DAY
 def test_mean_wait_of_m_d_1(engine):
     """rho / (2 mu (1 - rho)), Pollaczek and Khinchine: Kleinrock 1975, section 5.6."""
     at = arrivals(3)
