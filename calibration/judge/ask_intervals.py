@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from foretrace.models.compute.kernels import FORM, Evidence, KernelFamily
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.reading.tree import to_dict
 
 from ..fit.kernels import NAMES
 from ..rows.asked import RunTimes, asked, operator
@@ -82,8 +83,8 @@ def sources(part: str = "", families: Iterable[str] = ()) -> Iterator[Source]:
 
 def entry(gpu: str, file: Path) -> dict[str, Any]:
     """Catalog entry of a GPU with another kernel file."""
-    told = installed().entry("gpu", NAMES[gpu])
-    return {k: told[k].value for k in told.mapping if k not in LEFT_OUT} | {"kernels": str(file)}
+    settings = to_dict(installed().entry("gpu", NAMES[gpu]))
+    return {k: v for k, v in settings.items() if k not in LEFT_OUT} | {"kernels": str(file)}
 
 
 def ask(source: Source) -> Result:
