@@ -124,7 +124,7 @@ SWAPS = {
     "an answer is not a number": odd("nan"),
     "an answer is negative": odd("negative"),
     "an answer is absurd": odd("absurd"),
-    "an answer that nobody asked for": odd("unrequested"),
+    "an answer without a request": odd("unrequested"),
 }
 
 
