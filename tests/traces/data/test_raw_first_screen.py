@@ -86,7 +86,7 @@ def test_the_answer_sentence_reports_these_fractions(cli, tmp_path, monkeypatch)
     _, out, _ = cli("trace", "report", TRACES / name)
     text = " ".join(out.split())
     assert f"exposed communication {100 * one['exposed_communication'] / whole:.0f} %" in text
-    assert f"Kernels run {100 * one['busy'] / whole:.0f} % of it: compute" in text
+    assert f"Kernels run for {100 * one['busy'] / whole:.0f} % of it: compute" in text
     assert f"communication {one['kernels.collective'] / 1e3:.1f} ms (its waiting included)" in text
 
 
