@@ -149,7 +149,7 @@ register_metric(
 register_metric(
     "hil.*.error",
     "",
-    "Relative error, |predicted - measured| / measured, of a component's ops or of iteration_time.",
+    "Absolute value of (predicted - measured) / measured, of ops of a component or of the iteration.",
     (*SPREAD, "bias"),
     "lower",
 )
