@@ -149,7 +149,7 @@ register_metric(
 register_metric(
     "hil.*.error",
     "",
-    "Absolute value of (predicted - measured) / measured, of ops of a component or of the iteration.",
+    "Absolute value of (predicted - measured) / measured, of ops of a component or an iteration.",
     (*SPREAD, "bias"),
     "lower",
 )
