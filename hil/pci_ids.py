@@ -13,7 +13,7 @@ MAKERS = {"geforce", "tesla", "instinct", "nvidia", "amd", "family"}  # words th
 def read_pci_names(lists: Iterable[Path] = LISTS) -> dict[str, str]:
     """Names of PCI devices by ``vendor:device``, from the first list that exists.
 
-    Empty if none does.
+    The result is empty if no list exists.
     """
     for path in lists:
         if path.is_file():

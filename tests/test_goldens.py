@@ -1,14 +1,14 @@
-"""The answers of a tree are those of the tree before it: what runs said is kept, and compared.
+"""Golden results: what a scenario answers now must equal what was recorded.
 
-``tests/goldens/NAME.json`` holds what one scenario answers, in up to four parts: the exit code, the
-summary, the blame in seconds of each variant, and for each variant the number of ops and sha256 of
-the columns ready, start and end (ticks in order of ops, as little-endian int64, -1 for never).
-Metrics of single components are many and follow from the columns; a hash stands for them. The words
-of the catalog on where a value comes from are left out.
-Everything is compared exactly: the same inputs and seed give the same bytes.
+``tests/goldens/NAME.json`` holds the results of one scenario, in up to four parts: the exit code,
+the summary, the blame in seconds of each variant, and for each variant the number of ops and the
+sha256 of the columns ready, start and end (ticks in order of ops, as little-endian int64, -1 for
+never). The many metrics of single components follow from the columns, so only a hash of them is
+stored. Texts of the catalog on the origin of a value are left out. Everything is compared exactly:
+the same inputs and seed give the same bytes.
 
-Inputs that are not bundled stand in ``tests/goldens/inputs``. Where an answer must change, rewrite
-the files, and let the commit say which numbers changed and why:
+Inputs that are not bundled are in ``tests/goldens/inputs``. If a result has to change, rewrite the
+files, and name the changed numbers and the reason in the commit:
 
     FORETRACE_WRITE_GOLDENS=1 pytest tests/test_goldens.py [-k NAME]
 """
@@ -55,13 +55,15 @@ def digest(numbers) -> str:
 
 
 def summary_of(said):
-    """What a run says, but for its blame and the catalog's words; single components as a hash."""
+    """Summary of a run without its blame and the texts of the catalog; metrics of single components as
+    a hash.
+    """
     points = {name: _point(point) for name, point in said["points"].items()}
     return {**said, "points": points, "provenance": _provenance(said["provenance"])}
 
 
 def _provenance(told):
-    """Values, their kinds and errors; where one comes from is words, which may be put better."""
+    """Values with their kinds and errors, without the texts on where they come from."""
     values = {v["path"]: [v["value"], v["kind"], v["error"]] for v in told["values"]}
     return {**told, "values": values}
 
@@ -81,7 +83,7 @@ def blame_of(said):
 
 
 def columns_of(folder):
-    """Hashes of the columns that a run left, by variant."""
+    """Hashes of the columns in a run folder, by variant."""
     return {
         file.name.split(".")[1]: _columns(file) for file in sorted(folder.glob("ops.*.parquet"))
     }

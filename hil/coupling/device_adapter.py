@@ -70,7 +70,8 @@ class Swap:
     max_in_flight : maximum number of ops in flight on a concurrent device
     context : state before each op: ``warm``, ``cold``, or ``after`` (the device's previous ops)
     preceding : number of previous ops that context ``after`` executes
-    answers : predicate on a signature: True if the device can execute the op; None if it can all
+    answers : function from a signature to True if the device can execute the op; None if it
+        executes all ops
     others : what to do with ops that the device cannot execute: ``fail``, or ``model`` to use the
         model
     sizes : message sizes in B of the sweep that separates latency from bandwidth

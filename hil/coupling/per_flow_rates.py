@@ -27,7 +27,7 @@ NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class OpInFlight:
-    """Op in flight on a device.
+    """Op that a device is executing, and the part of its time that the device does not measure.
 
     Parameters
     ----------

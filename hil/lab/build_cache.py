@@ -30,7 +30,7 @@ def lab_folder() -> Path:
 
 
 def part_path(name: str) -> Path:
-    """Path of a built file.
+    """Path of a file that the lab has built, by its name.
 
     Raises
     ------

@@ -47,7 +47,7 @@ def unpack_qemu(packages: PackageDownloader) -> None:
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """Command line of the machine.
+    """Command line that starts the virtual machine with QEMU.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ MEMORY = "3G"  # pages are taken when they are used
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
-    """Command line of the machine.
+    """Command line that starts the virtual machine as a User-Mode Linux process.
 
     Parameters
     ----------

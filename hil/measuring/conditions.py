@@ -133,7 +133,8 @@ def _busy_ticks() -> int:
 
 
 def _throttling_events() -> int:
-    """Thermal throttling events of core 0 since boot; 0 where the CPU does not report them."""
+    """Number of thermal throttling events of core 0 since boot; 0 if the CPU does not report them.
+    """
     return int(_read_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
 
 

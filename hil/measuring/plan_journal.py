@@ -42,13 +42,13 @@ class Journal:
 
 
 class PlanJournalWriter:
-    """Writer of one journal.
+    """Writer of the journal of one process start of a plan.
 
     Parameters
     ----------
     folder : folder of all journals of a plan
     number : number of the process start
-    head : header, as in ``Journal``
+    head : header of the journal: driver, device, host, date, versions, settings, piece and round
     """
 
     def __init__(self, folder: Path, number: int, head: Mapping[str, Any]):

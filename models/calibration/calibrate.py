@@ -26,7 +26,7 @@ DRAWS = 60
 
 @dataclass(frozen=True)
 class Calibration:
-    """Result of a fit.
+    """Result of a fit: fitted parameters, and prediction errors on fitted and held-out rows.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FittedParameter:
-    """Fitted parameter.
+    """Result of a fit for one parameter: its value before and after, and its interval.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ START_SHIFTS = (-0.7, 0.7)  # in logarithms: shifts of additional start points
 
 @dataclass(frozen=True)
 class FittedConstant:
-    """Fitted constant.
+    """Result of a fit for one constant of a kernel family.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def fit_constants(
 
 
 class _SearchResult(NamedTuple):
-    """Result of a search.
+    """Free constants found by a search, with their intervals and the loss.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ def peak_rate_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
 
 
 def unchanged_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
-    """Ratio 1 for each op, shape (n,): durations are kept."""
+    """Time ratio 1 for each op, shape (n,): each op takes as long on both GPUs."""
     return np.ones(len(ops))
 
 

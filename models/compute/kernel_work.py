@@ -24,11 +24,11 @@ class KernelWork(NamedTuple):
 
     Parameters
     ----------
-    blocks : number of blocks, as if each took as long as the longest
+    blocks : effective number of blocks: total work divided by the work of the longest block
     threads : threads per block; ``FULL`` threads fill a multiprocessor
     depth : sequential steps of one block
     step : flop of a step on tensor cores; 0 for steps that take a fixed number of cycles
-    flop : total flop, for kernels whose arithmetic is not in steps
+    flop : total flop of a kernel whose arithmetic is not divided into steps; else 0
     bytes : bytes read and written
     far : bytes, of those in ``bytes``, that come from memory if the caches do not hold them
     """

@@ -450,12 +450,12 @@ class Roofline(Backend):
         )  # fmt: skip
 
     def _parts_of(self, ops: Ops, parts: Mapping[int, int]) -> NDArray[np.int32]:
-        """Part of each op's GPU, shape (n,); -1 for none."""
+        """Number of the part that belongs to each op's GPU, shape (n,); -1 for none."""
         asked = [] if ops.at is None or not parts else ops.at.component.tolist()
         return np.array([parts.get(g, -1) for g in asked] or [-1] * len(ops), np.int32)
 
     def _memory_of(self, ops: Ops) -> NDArray[np.int32]:
-        """Memory component of each op's GPU, shape (n,)."""
+        """Component number of the memory (HBM) of each op's GPU, shape (n,)."""
         memory = self._parts_of(ops, self._hbm)
         if (memory < 0).any():
             raise BackendError(

@@ -23,7 +23,7 @@ Point = Mapping[str, Any]
 
 
 def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
-    """Seconds of the mean rank by box, of each variant."""
+    """Time in s per category of the time breakdown, for the mean rank of each variant."""
     return {name: {b: t["mean"] for b, t in p["activity"].items()} for name, p in points.items()}
 
 

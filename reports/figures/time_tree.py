@@ -97,7 +97,8 @@ def _short(name: str) -> str:
 
 
 def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
-    """Time tree of all variants, in the form that ``reports/script/tree.js`` reads.
+    """Total op time of each variant as a tree (job, kind, phase, module, op), for
+    ``reports/script/tree.js``.
 
     >>> one = OpTotal(("compute", "gemm"), "compute", 2.0, 4)
     >>> tree = time_tree({"base": [one]})

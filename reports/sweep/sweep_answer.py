@@ -102,7 +102,7 @@ def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]
 
 
 def _points_in_words(count: int) -> str:
-    """Text of a number of points.
+    """Number of points as text, with the noun in singular or plural.
 
     >>> _points_in_words(1), _points_in_words(12)
     ('1 point', '12 points')

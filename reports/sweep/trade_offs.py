@@ -52,7 +52,7 @@ def cost_section(sweep: SweepShown) -> Iterable[Block]:
 
 
 def ladder_rows(summary: Summary) -> list[list[Line]]:
-    """Table rows of the ladder."""
+    """Table rows of the cost ladder: one row per point, from the cheapest, with its gain."""
     rungs = cost_ladder(summary)
     return [_rung_row(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
 

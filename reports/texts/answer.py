@@ -203,9 +203,10 @@ def profiled_sentences(base: Point, answer: Answer) -> list[str]:
 
 
 def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:
-    """True if the time is too short because recorded times are the same on all ranks.
+    """True if the time is too short because no replica drew the variation of recorded times.
 
-    In replicas times vary, so ranks wait for each other.
+    Without replicas, the recorded times are equal on all ranks. In reality they vary, and ranks
+    wait for each other.
     """
     return (
         provenance["jitter"]["state"] == "not drawn"

@@ -24,7 +24,7 @@ def metric_header(answer: Answer) -> str:
 
 
 def metric_in_words(metric: str) -> str:
-    """A metric's name in words.
+    """Name of a metric with spaces in place of underscores and dots.
 
     >>> metric_in_words("iteration_time.p50")
     'iteration time p50'

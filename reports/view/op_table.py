@@ -196,7 +196,10 @@ class RowGroups:
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}
 
     def rows_read(self, first: int, last: int, low: int, high: int) -> int:
-        """Rows in the row groups that may hold ops of ranks low to high between two ticks."""
+        """Number of rows to read for the ops of ranks low to high between two ticks.
+
+        Row groups of the file are read completely, so it includes rows of other ops.
+        """
         own = self.bounds
         there = (own["start"] < last) & (own["until"] > first)
         there &= (own["low"] <= high) & (own["high"] >= low)

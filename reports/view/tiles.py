@@ -141,7 +141,10 @@ class ViewedTable:
         return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
 
     def _existing_lanes(self, lanes: ArrayLike) -> NDArray[np.int64]:
-        """The given lanes that exist in this table; pages also number those of other tables."""
+        """Requested lane numbers that exist in this table.
+
+        A page can show several tables, so a request can also contain lane numbers of other tables.
+        """
         asked = np.asarray(lanes, np.int64)
         return asked[(asked >= 0) & (asked < len(self.lanes))]
 

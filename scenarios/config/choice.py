@@ -22,7 +22,7 @@ class Choice:
 
     Parameters
     ----------
-    use : registered name
+    use : registered name of the class, such as ``roofline``
     settings : keyword arguments of the constructor
     """
 

@@ -127,7 +127,7 @@ def scenario_from_pickle(
 
 
 def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
-    """Scenario made from a resolved one with other settings; without variants and value origins.
+    """Copy of a resolved scenario with some settings changed; without variants and value origins.
 
     Parameters
     ----------

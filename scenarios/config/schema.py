@@ -112,7 +112,7 @@ class Section(BaseModel):
 
     @classmethod
     def field_definitions(cls) -> dict[str, Any]:
-        """Its fields as ``create_model`` takes them."""
+        """Fields of the section by name, in the form that pydantic's ``create_model`` takes."""
         return {name: (f.annotation, f) for name, f in cls.model_fields.items()}
 
 

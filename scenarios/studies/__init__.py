@@ -1,1 +1,2 @@
-"""A scenario run and measured: its points, what came out, and how sure that is."""
+"""Studies: build the variants of a scenario, run them, and measure results and their uncertainty.
+"""

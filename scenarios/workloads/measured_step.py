@@ -38,7 +38,7 @@ class MeasuredStep(Section):
 
     @property
     def where(self) -> str:
-        """Settings of the measurement, as text.
+        """Text of the settings under which the step was measured; ``as described`` if none differ.
 
         >>> MeasuredStep(iteration_time="1.9 s", on={"nodes": 1}).where
         'nodes: 1'

@@ -117,7 +117,7 @@ def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
-    """Flow of an op, or NONE."""
+    """Number of the flow of an op, from the op's cell; NONE if it has no flow."""
     if rows[c]["flags"] & lay.WIDE:
         return world[world[lay.COLLECTIVES] + rows[c]["link"] * lay.COLLECTIVE + lay.WIDE_FLOW]
     return rows[c]["link"]

@@ -25,10 +25,10 @@ class Quotient:
 
     Parameters
     ----------
-    parts, graph : component table and graph of the quotient, as either engine takes them
-    op : (n,) row in the quotient of each op
-    place : (n + e,) index in the quotient of each participant of an op
-    component : (c,) index in the quotient of each component
+    parts, graph : component table and graph after folding, in the form that both engines take
+    op : (n,) for each op of the original graph, its row in the folded graph
+    place : (n + e,) for each participant of an op, its index in the folded graph
+    component : (c,) for each component, its index in the folded system
     """
 
     parts: ComponentTable

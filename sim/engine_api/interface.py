@@ -264,7 +264,7 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, graph: EngineGraph) -> Numbers:
-        """Numbers that a graph already contains."""
+        """Durations, work, limits and amounts of a graph, as one ``Numbers`` tuple."""
         flows = graph.flows
         amount = graph.claims.amount
         return cls(graph.fixed, flows.work_hi, flows.work_lo, flows.limit, amount, graph.backends)
@@ -275,7 +275,7 @@ class Numbers(NamedTuple):
         return Numbers(self.fixed.copy(), hi, lo, limit, self.amount.copy(), self.backends)
 
     def put_into(self, graph: EngineGraph) -> EngineGraph:
-        """Copy of a graph in which these numbers replace its own."""
+        """Copy of a graph with its durations, work, limits and amounts replaced by these."""
         flows = replace(graph.flows, work_hi=self.work_hi, work_lo=self.work_lo, limit=self.limit)
         claims = replace(graph.claims, amount=self.amount)
         return replace(graph, fixed=self.fixed, flows=flows, backends=self.backends, claims=claims)

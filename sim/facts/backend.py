@@ -278,7 +278,9 @@ class Backend:
     answers_part: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a subclass that still has the old name of a method, which nobody would call."""
+        """Refuse a subclass that defines a method under its old name, since the engine would never
+        call it.
+        """
         super().__init_subclass__(**options)
         for old in RENAMED_METHODS.keys() & vars(cls).keys():
             raise TypeError(f"{cls.__name__}.{old}() is now {RENAMED_METHODS[old]}(); rename it")

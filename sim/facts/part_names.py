@@ -344,7 +344,9 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         return len(self.gpus)
 
     def components_in_role(self, role: str, components: int) -> NDArray[np.int32]:
-        """Component in a role of each GPU, shape (components,); -1 for all other components."""
+        """For each GPU, number of its component with a role, shape (components,); -1 for all other
+        rows.
+        """
         found = np.full(components, -1, np.int32)
         if role in self.roles:
             found[self.gpus.numbers] = self.roles[role]

@@ -316,7 +316,9 @@ class System:
         return self.components.column(lambda part: getattr(part, fact), object)
 
     def part(self, gpu: int, role: str) -> int:
-        """Component in a role of a GPU, such as its host or HBM; -1 if there is none."""
+        """Number of the component with a role for a GPU, such as its host or HBM; -1 if there is
+        none.
+        """
         return int(self.components_in_role(role)[gpu])
 
     def equivalence_classes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:

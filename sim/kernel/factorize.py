@@ -65,7 +65,7 @@ def equal_multisets(
     ----------
     order : members of all multisets, one multiset after the other
     begins : (multisets + 1,) position of each multiset's first member in ``order``
-    of : number of each member
+    of : number (value) of each member; two members are equal if their numbers are
     left, right : indices of the multisets to compare, pair by pair
 
     Examples

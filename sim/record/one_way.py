@@ -15,7 +15,7 @@ from ..facts.system import System
 def check_one_way(
     parts: ComponentTable, ops: Ops, timing: Timing, members: Csr, system: System
 ) -> None:
-    """Raise an error for collectives and sprayed sends, if the plugged-in medium carries messages.
+    """Refuse ops that a message-based medium cannot carry: collectives and sprayed sends.
 
     Parameters
     ----------

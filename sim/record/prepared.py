@@ -391,7 +391,7 @@ class PreparedRun(SubmittedRun):
     submission: Submission
 
     def as_only_job(self, first: int) -> PreparedRun:
-        """The submission in its job's own result, where its first op has id ``first``."""
+        """Copy of the submission for the result of its own job; its first op has id ``first``."""
         return PreparedRun(self.submission, first, 0, self.at, self.by, self.draw_key)
 
     @cached_property

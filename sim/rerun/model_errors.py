@@ -28,13 +28,14 @@ from ..run.simulation import Simulation
 
 
 class BackendWithErrors(Backend):
-    """Backend that multiplies another backend's times by a quantile of their error distribution.
+    """Backend that multiplies the times of a wrapped backend by a quantile of their error
+    distribution.
 
-    Like ``ScaledBackend`` it uses a copy of the other backend, unless that is a device.
+    Like ``ScaledBackend`` it uses a copy of the wrapped backend, unless that is a device.
 
     Parameters
     ----------
-    inner : backend whose times are multiplied
+    inner : wrapped backend, whose times are multiplied
     families : families of ops to change; empty for all
     probability : probability of the quantile to use: with this probability a time is not longer;
         0.95 for slow times
@@ -50,23 +51,23 @@ class BackendWithErrors(Backend):
         self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
 
     def __copy__(self) -> BackendWithErrors:
-        """Copy that uses a copy of the other backend."""
+        """Copy that has its own copy of the wrapped backend."""
         return BackendWithErrors(self.inner, self.families, self.probability, self.unjudged)
 
     def open(self, system: System) -> None:
-        """Open the other backend."""
+        """Open the wrapped backend."""
         self.inner.open(system)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """Boolean array: True for each op that the other backend can time."""
+        """Boolean array: True for each op that the wrapped backend can time."""
         return self.inner.knows(ops)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Timing groups of components, as of the other backend."""
+        """Timing groups of components, as in the wrapped backend."""
         return self.inner.timing_groups(system)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Timings of the other backend, with the error of each op's family."""
+        """Timings of the wrapped backend, multiplied by the error factor of each op's family."""
         said = self.inner.timing(ops, now)
         if said.doubt is None:
             return said

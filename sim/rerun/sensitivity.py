@@ -55,12 +55,12 @@ class SpeedupEffect:
 
 
 class ScaledBackend(Backend):
-    """Backend that divides the times of another backend by a factor, on selected components.
+    """Backend that divides the times of a wrapped backend by a factor, on selected components.
 
     With an infinite factor, ops on these components take no time and share no rate of them.
 
-    It uses a copy of the other backend, since several scaled machines may run at once, and a
-    backend's cached data belong to one machine. A device is not copied, and never used by two runs
+    It uses a copy of the wrapped backend, since several scaled machines may run at once, and a
+    backend's cached data belong to one machine. A device is not copied, and two runs never use it
     at once.
     """
 
@@ -70,25 +70,25 @@ class ScaledBackend(Backend):
         self.online, self.source = inner.online, inner.source
 
     def __copy__(self) -> ScaledBackend:
-        """Copy that uses a copy of the other backend."""
+        """Copy that has its own copy of the wrapped backend."""
         return ScaledBackend(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
-        """Open the other backend."""
+        """Open the wrapped backend."""
         self.inner.open(system)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """Boolean array: True for each op that the other backend can time."""
+        """Boolean array: True for each op that the wrapped backend can time."""
         return self.inner.knows(ops)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Timing groups of the other backend, each split into scaled and other components."""
+        """Timing groups of the wrapped backend, each split into scaled and other components."""
         inner = self.inner.timing_groups(system)
         own = np.isin(np.arange(len(system.components)), self.chosen)
         return None if inner is None else 2 * inner + own
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
-        """Timings of the other backend, divided by the factor on the selected components."""
+        """Timings of the wrapped backend, divided by the factor on the selected components."""
         said = self.inner.timing(ops, now)
         assert ops.at is not None  # noqa: S101  the simulation always says where ops run
         own = np.isin(ops.at.component, self.chosen)
@@ -201,7 +201,8 @@ def scale_components(
 def _scaled_component(part: Component, factor: float, rates_only: bool) -> Component:
     """Component with rate and capacity multiplied, and latency and overhead divided, by ``factor``.
 
-    A component without any of these is returned as it is.
+    A component without rate, capacity, latency and overhead is returned unchanged. With
+    ``rates_only``, latency and overhead stay as they are.
     """
     if part.capacity is not None:
         part = replace(part, capacity=int(min(part.capacity * factor, MOST)))

@@ -118,5 +118,5 @@ class Observation:
         return self._machine.state(op)
 
     def flows(self) -> list[int]:
-        """Ops in their work phase, ascending."""
+        """Ids of all ops that are in their work phase now, ascending."""
         return sorted(self._machine.rates())

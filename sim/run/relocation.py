@@ -116,13 +116,17 @@ def place_in_slots(
 
 
 def _component_in_role(system: System, gpu: int, role: str) -> int:
-    """Component in a role of a GPU; the GPU itself if it has none."""
+    """Number of the component with a role for a GPU; the GPU's own number if there is none."""
     found = system.part(gpu, role) if role != GPU else -1
     return gpu if found < 0 else found
 
 
 def _gpu_of_slot(system: System, slot: int, before: int) -> int:
-    """GPU that a slot belongs to: itself, the previous GPU, or the first that has it as a part."""
+    """Number of the GPU that a slot's component belongs to.
+
+    This is the component itself if it is a GPU or belongs to none. Otherwise it is the previous GPU
+    if the component is one of its parts, else the first GPU that has it as a part.
+    """
     if slot in system.numbers:
         return slot
     roles = ROLES.keys() - {GPU}

@@ -33,7 +33,9 @@ log = logging.getLogger(__name__)
 
 
 class Difference(NamedTuple):
-    """Number of two results: this one's, the other's, and the relative change."""
+    """One metric of two results: its value in this one, its value in the other, and the relative
+    change.
+    """
 
     this: float
     other: float

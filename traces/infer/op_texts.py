@@ -231,7 +231,7 @@ def _work_of_kernel(strings: tuple[str, ...], key: list[int], known: Gradients) 
 def _copy_direction(name: str) -> str:
     """Direction of a copy such as ``h2d``, from its name (``Memcpy HtoD (Pinned -> Device)``).
 
-    Or ``fill``.
+    It is ``fill`` if the name contains no direction.
     """
     low = name.lower().replace(" ", "")
     return next((to for word, to in DIRECTIONS.items() if word in low), "fill")

@@ -27,7 +27,7 @@ HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_ti
 
 
 class TraceUse(NamedTuple):
-    """One use of a trace: its name, True if possible, and otherwise the reason."""
+    """Whether a trace can be used for one purpose (replay, memory, scaling), and if not, why."""
 
     name: str
     possible: bool

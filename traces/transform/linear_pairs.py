@@ -55,7 +55,9 @@ class LinearPair(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of rows of every layer."""
+        """Number of tokens in the input of the pair, which is the number of rows of each layer's
+        input.
+        """
         return self.row.rows
 
     @property
@@ -65,7 +67,9 @@ class LinearPair(NamedTuple):
 
     @property
     def split_widths(self) -> set[int]:
-        """Numbers of columns that only split tensors between the layers have."""
+        """Column counts of split tensors between the layers, without those of unsplit tensors around
+        them.
+        """
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
         return wide - {self.columns[0].inputs, self.row.outputs}

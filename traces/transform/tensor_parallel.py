@@ -102,7 +102,7 @@ def with_all_reduces(graph: Graph, plan: TensorPlan, operator: Ints, *, threads:
 
     Parameters
     ----------
-    operator : operator of each recorded op, see ``GraphWithOperators``
+    operator : row of each recorded op's operator in the trace, shape (n,); -1 if there is none
     threads : True if the all-reduces run on threads and do not occupy the device
     """
     return _Reductions(graph, plan, operator, "network" if threads else "compute").graph()

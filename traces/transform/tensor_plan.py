@@ -202,7 +202,7 @@ class _Texts:
         self.changed: set[int] = set()
 
     def write(self, events: RankTrace, operators: Sequence[Operator], shares: ShardedStep) -> None:
-        """Rewrite the operators of one step, and the operators nested inside them."""
+        """Give the operators of one step, and those nested inside them, the shapes of one rank."""
         for at, new in shares.operators.items():
             operator = operators[at]
             self._put(int(events.rows[operator.row]), new.shapes, new.types, new.name)

@@ -33,7 +33,7 @@ OF_WEIGHTS = POINTWISE | {
 
 
 class ShardedOperator(NamedTuple):
-    """Operator as it is on one rank.
+    """Operator after splitting: its arguments on one of the tensor-parallel ranks.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class TensorAllReduce(NamedTuple):
 
 
 class ShardedStep(NamedTuple):
-    """One step as it is on one of several tensor-parallel ranks.
+    """One training step after splitting: what changes on one of the tensor-parallel ranks.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class _Sharder:
             self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
 
     def _split(self, pair: LinearPair, at: int) -> None:
-        """Rewrite an operator between the layers of a pair to one rank's part."""
+        """Give an operator between the two layers of a pair the shapes of one rank's part."""
         element = self.operators[pair.columns[0].forward].types[0]
         self._map(at, lambda s: pair.split(s, self.degree), element)
 

@@ -60,7 +60,7 @@ class GPT(nn.Module):
 
 
 def token_arguments(description: str) -> argparse.ArgumentParser:
-    """Command-line arguments of a model of tokens."""
+    """Parser of the command-line arguments of a language model."""
     parser = common_argument_parser(description, batch=4)
     parser.add_argument("--length", type=int, default=64, help="tokens a sample")
     parser.add_argument("--words", type=int, default=2048)

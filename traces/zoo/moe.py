@@ -1,7 +1,8 @@
-"""Small mixture of experts: GPT's blocks, whose MLP is four experts of equal capacity.
+"""Small mixture-of-experts model: GPT blocks in which four experts of equal capacity replace the MLP.
 
 Each expert takes the tokens with the highest scores for it, the same number for every expert
-(expert choice, Zhou et al. 2022, arXiv:2202.09368). So every shape is known before any value is.
+(expert choice, Zhou et al. 2022, arXiv:2202.09368). So all shapes are fixed and do not depend on
+the data.
 """
 
 from __future__ import annotations

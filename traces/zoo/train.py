@@ -15,7 +15,7 @@ from torch import distributed as dist
 
 
 def common_argument_parser(description: str, *, batch: int) -> argparse.ArgumentParser:
-    """Parser of the command-line arguments that every example model takes."""
+    """Parser of the command-line arguments that all example models have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--batch", type=int, default=batch, help="samples a rank and step")

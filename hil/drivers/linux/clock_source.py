@@ -53,7 +53,9 @@ def _kernel_options(cmdline: str | None) -> list[str]:
 
 
 def require_same_seconds(clock: str, peer: str, there: str) -> None:
-    """Refuse a peer whose clock is of another kind than this machine's.
+    """Raise an error if a peer's clock is of another kind than this machine's.
+
+    Clocks of different kinds, such as ``wall`` and ``icount``, run at different speeds.
 
     Raises
     ------

@@ -9,11 +9,11 @@ from .timer import Call
 
 
 def completion_times(calls: Sequence[Call], read: Callable[[], int]) -> list[int]:
-    """Run several calls concurrently.
+    """Run several calls concurrently; returns the completion time of each, in ns from the common
+    start.
 
-    Returns the completion time of each in ns from the common start.
-
-    With the process's CPU clock, time that other processes use the core is not counted.
+    With the CPU clock of the process, times exclude the time for which other processes use the
+    core.
 
     Parameters
     ----------

@@ -167,9 +167,9 @@ class CollectiveDriver(Driver):
         return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)
 
     def _bandwidth(self, call: list[Any], ns: float) -> dict[str, float]:
-        """Algorithm bandwidth and bus bandwidth in B/s.
+        """Facts of a timed call: algorithm bandwidth and bus bandwidth, in B/s.
 
-        For a step, the exposed communication in ns.
+        For a training step, it is the exposed communication in ns instead.
         """
         name, size, *rest = call
         if name == "step":

@@ -29,7 +29,8 @@ Op = Callable[[], list[int]]
 
 
 class RankPlace(Protocol):
-    """Interface of a set of places for ranks, and of the communication library they use."""
+    """Interface of the environment in which ranks run, and of the communication library they use.
+    """
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
         """Context manager in which the code of a rank runs, such as a network namespace."""
@@ -89,7 +90,7 @@ class RankProcesses:
 
     Parameters
     ----------
-    place : where the ranks run
+    place : environment in which the ranks run, such as network namespaces or GPUs
     count : number of ranks
     """
 

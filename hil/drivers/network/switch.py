@@ -243,7 +243,7 @@ class SwitchDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """All NICs, links and switches, as for driver ``verbs``."""
+        """Names of components whose time a sample includes: all NICs, links and switches."""
         return rdma.VerbsDriver.covers(spec, system)
 
     def _verbs(self, settings: Mapping[str, Any]) -> Driver:

@@ -117,9 +117,9 @@ class TcpDriver(Driver):
         }
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops running concurrently, spread over the peers.
+        """Completion times of ops that run concurrently, spread over the peers.
 
-        Each until its last byte.
+        The time of an op ends when its last byte arrives.
         """
         rounds = min(r.n for r in requests)
         ns = self._rounds([parse_op(r.signature, ALONE)[1] for r in requests], rounds)[1]
@@ -152,7 +152,7 @@ class TcpDriver(Driver):
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op alone."""
+        """Sample of one op that runs alone, with its measured times."""
         facts, size = parse_op(request.signature, self.metric)
         if request.context != WARM:
             raise DriverFault(
@@ -217,9 +217,7 @@ class TcpDriver(Driver):
         return arrived, arrived - np.array([[since] for since, _ in rounds]), begun
 
     def _connections(self, flows: int) -> tuple[list[Any], list[tuple[int, int]]]:
-        """One connection per flow, spread over the peers.
-
-        With the peer and the connection number of each.
+        """One connection per flow, spread over the peers; and (peer, connection) numbers of each.
         """
         of_end = [(k % len(self.ends), k // len(self.ends)) for k in range(flows)]
         return [self.ends[e].connection(number) for e, number in of_end], of_end

@@ -130,9 +130,9 @@ def _counts(size: int, count: int) -> tuple[int, int]:
 
 
 def _serve(sizes: dict[socket.socket, int], rounds: int) -> list[int]:
-    """Send the requested messages.
+    """Answer each request on a connection with one message of that connection's size.
 
-    Returns the time when each was begun, in ns by this host's clock.
+    Returns the start time of each message, in ns by this host's clock.
     """
     poller, by_fd = select.poll(), {each.fileno(): each for each in sizes}
     owed, left = dict.fromkeys(by_fd, 0), dict.fromkeys(by_fd, rounds)

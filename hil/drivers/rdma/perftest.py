@@ -149,11 +149,11 @@ class PerftestDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """The same components as driver ``verbs``."""
+        """Names of components whose time a sample includes, the same as for driver ``verbs``."""
         return VerbsDriver.covers(spec, system)
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op alone, by a new pair of processes."""
+        """Sample of one op that runs alone, timed by a new pair of perftest processes."""
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
             raise DriverFault(

@@ -165,9 +165,9 @@ class VerbsDriver(Driver):
         }
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of all ops running concurrently, spread over the sending devices.
+        """Completion times of ops that run concurrently, spread over the sending devices.
 
-        Each until its completion.
+        Each time is from the common start to the completion of the op.
         """
         from .rdma_end import completion_times
 
@@ -204,7 +204,10 @@ class VerbsDriver(Driver):
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """NIC, link, switch and peer NIC; only the NIC if it is its own peer."""
+        """Names of components whose time a sample includes: NICs, links and switches.
+
+        None besides its own component if the device is its own peer.
+        """
         if spec.get("device", "") and spec.get("peer", "") == spec["device"]:
             return ()
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
@@ -276,7 +279,7 @@ class VerbsDriver(Driver):
     ) -> list[float]:
         """Time in ns from posting an op to its completion, shape (n,).
 
-        With several flows, to the last one.
+        An op with several flows is complete when its last flow is complete.
         """
         if flows := facts.get("flows", 0):
             each = self.together([Request(f"send:{name} uint8[{size}]", request.n)] * flows)

@@ -93,7 +93,7 @@ class AlgorithmLoad:
     nodes : int
         Number of machines.
     pair_share : largest number of bytes from one member to another, per byte of the collective
-    network_share : largest message between machines, per byte of the collective
+    network_share : size of the largest message between two machines, per byte of the collective
     """
 
     algorithm: Algorithm

@@ -68,7 +68,11 @@ class LeafPorts(Names):
         return self._numbers.get(name, -1) if NAME.fullmatch(name) else -1
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
-        """A port to a NIC, and an up- and a downlink."""
+        """Representative port names (equal up to digits), and for each port the index of its
+        representative.
+
+        There is one representative for ports to NICs, one for uplinks and one for downlinks.
+        """
         which = np.zeros(len(self), np.int64)
         behind = self.first + self._counts
         for k in range(self._more):

@@ -46,7 +46,7 @@ class NextLinks(Protocol):
     target: Ints
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Next links at switches ``at`` towards switches ``to``."""
+        """For each pair i, the links that lead from switch ``at[i]`` towards switch ``to[i]``."""
         ...
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
@@ -100,7 +100,10 @@ class CostTables:
             yield block == one
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Next links at switches ``at`` towards switches ``to``, all in one block."""
+        """For each pair i, the least-cost links from switch ``at[i]`` towards switch ``to[i]``.
+
+        All destinations must be in one block of ``blocks``.
+        """
         place = np.searchsorted(self._homes, to)
         block = int(place[0]) // self._each if len(place) else 0
         if block != self._open:

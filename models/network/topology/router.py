@@ -165,7 +165,9 @@ class GraphRouter(MachineRouter):
 
     @property
     def ends_in_machine(self) -> int:
-        """Number of end components inside the GPU's machine; they come first."""
+        """Number of columns of ``ends`` for components inside the GPU's machine; these columns come
+        first.
+        """
         return len(self.links.roles) + 4
 
     def locations(self, gpus: Ints) -> list[Ints]:

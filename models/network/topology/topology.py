@@ -234,12 +234,13 @@ class _SystemBuilder:
         return np.cumsum(counts) - counts
 
     def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
-        """Indices in all machines, from the indices within one machine of each kind.
+        """Indices over all machines, concatenated, from the indices within one machine of each kind.
 
         Parameters
         ----------
-        of : indices within a machine of each kind; -1 for none
-        sizes : indices per machine of each kind; default: its number of components
+        of : for each kind of machine, indices within one machine of that kind; -1 for none
+        sizes : for each kind of machine, how many indices one machine takes; default: its number of
+            components
         """
         size = np.array(sizes or [len(m.components) for _, m in self.machines])
         found = [np.zeros(0, np.int64)]

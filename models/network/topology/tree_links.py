@@ -55,11 +55,11 @@ class TreeLinks:
         self._branch_span[source[down]] = span[target[down]]
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
-        """One block with all destinations."""
+        """Put all destinations into one block, which is looked up together."""
         yield slice(None)
 
     def candidates(self, at: Ints, to: Ints) -> Candidates:
-        """Next links at switches ``at`` towards leaves ``to``."""
+        """For each pair i, the links that lead from switch ``at[i]`` towards leaf ``to[i]``."""
         beneath = to - self._low[at]
         below = (beneath >= 0) & (beneath < self._span[at])
         if below.all():

@@ -360,7 +360,7 @@ class Recommender(Described):
     tables : number of rows of each table
     width : width of an embedding
     bottom, top : layer widths of the networks before and after the dot products
-    lookups : rows of each table that a sample reads
+    lookups : number of rows that a sample reads from each table
     source : publication of these values
     """
 

@@ -119,7 +119,7 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
 
 
 def _rows_of_each_expert(pairs: int, here: int, split: Split) -> int:
-    """Tokens per expert of a rank, from all ranks of its group, assuming equal load."""
+    """Number of tokens per expert of a rank, from all ranks of its group, assuming equal load."""
     ways = split.tensor if split.sequence_parallel else 1
     return max(round(pairs * ways * split.imbalance / here), 1)
 

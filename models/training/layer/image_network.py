@@ -152,7 +152,7 @@ class _Line:
         return ScenarioError(f"workload.model: part '{self.text}' {why}")
 
     def number(self, place: int) -> int:
-        """Number at this position after the word."""
+        """Parse the number at this index (from 0) after the word."""
         try:
             return int(self.numbers[place])
         except (IndexError, ValueError) as error:

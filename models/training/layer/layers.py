@@ -45,22 +45,22 @@ class Layer:
 
     @cached_property
     def weights(self) -> int:
-        """Trained parameters on this rank outside experts."""
+        """Number of trained parameters on this rank, without those of experts."""
         return self._count(trained=True, expert=False)
 
     @cached_property
     def expert_weights(self) -> int:
-        """Trained parameters on this rank in experts."""
+        """Number of trained expert parameters on this rank."""
         return self._count(trained=True, expert=True)
 
     @property
     def frozen(self) -> int:
-        """Frozen parameters on this rank outside experts."""
+        """Number of frozen parameters on this rank, without those of experts."""
         return self._count(trained=False, expert=False)
 
     @property
     def frozen_experts(self) -> int:
-        """Frozen parameters on this rank in experts."""
+        """Number of frozen expert parameters on this rank."""
         return self._count(trained=False, expert=True)
 
     def _count(self, trained: bool, expert: bool) -> int:

@@ -131,7 +131,9 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch in the rank's part of its sequences."""
+        """Number of tokens of a micro-batch on this rank; context parallelism divides the
+        sequences.
+        """
         return self.batch * self.sequence // self.context
 
     @property
@@ -146,7 +148,7 @@ class Split:
 
     @property
     def own_tokens(self) -> int:
-        """Tokens for which this rank computes norms, dropouts and residual sums."""
+        """Number of tokens for which this rank computes norms, dropouts and residual sums."""
         return self.tokens // self.tensor if self.sequence_parallel else self.tokens
 
     @property
@@ -446,8 +448,9 @@ def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> 
 def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
     """Cross-entropy loss of fp32 logits; saves the logarithms of all probabilities.
 
-    ``fused`` works in place, in as many passes as a vocabulary divided over ranks needs.
-    ``written`` uses the ops of ``torch.nn.functional.cross_entropy``.
+    If ``split.loss`` is ``fused``, the loss works in place, with the passes over the logits that a
+    vocabulary divided over ranks needs. If it is ``written``, the ops are those of
+    ``torch.nn.functional.cross_entropy``.
 
     >>> [w.label for w in cross_entropy(4, 8, Split(1, 4, loss="written")).forward]
     ['loss', 'loss of classes']

@@ -10,7 +10,7 @@ SHARES = 10**9
 
 @dataclass(frozen=True)
 class ExpertChoice:
-    """How often each expert is chosen.
+    """Distribution of tokens over experts, and the placement of experts on ranks.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> 
 
 
 def _message_text(changes: dict[str, Any]) -> Iterator[str]:
-    """Settings in scenario notation.
+    """Texts of changed settings, as in a scenario file.
 
     >>> list(_message_text({"sequence_parallel": True, "zero": 3}))
     ['parallel.sequence: true', 'parallel.zero: 3']

@@ -103,7 +103,7 @@ class ChunkMemory:
 
 
 def chunk_memory(chunk: tuple[Layer, ...], plan: ParallelPlan) -> ChunkMemory:
-    """Memory per micro-batch in a chunk.
+    """Memory per micro-batch of the layers in a pipeline chunk.
 
     >>> from ..description.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)

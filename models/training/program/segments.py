@@ -61,7 +61,7 @@ class OpTable:
         self.texts = OpTexts()
 
     def number(self, row: StepOp) -> int:
-        """Index of an op; a new op is added to the table."""
+        """Index of an op in the table; a new op is added to the table."""
         return self._rows.setdefault(row, len(self._rows))
 
     @property
@@ -243,7 +243,7 @@ class SegmentBuilder:
         self.count += len(part.ops)
 
     def segment(self) -> Segment:
-        """Finished segment."""
+        """Segment of all ops that were added."""
         return Segment(
             np.concatenate([NONE, *self._ops]),
             np.concatenate([NO_EDGES, *self._edges]),
@@ -310,11 +310,11 @@ def _one(number: int) -> Segment:
 
 
 def pipelined_segment(parts: Sequence[Sequence[int]]) -> Segment:
-    """Segment in which parts pass through the same stations, one part per station at a time.
+    """Segment in which all parts pass through the same stations, which serve one part at a time.
 
     Parameters
     ----------
-    parts : table indices of each part's ops, station by station
+    parts : for each part, the op-table index of its op at each station
 
     Examples
     --------

@@ -381,16 +381,18 @@ class StageProgram:
 
     @cached_property
     def _parts(self) -> tuple[int, ...]:
-        """Model part of each chunk."""
+        """For each chunk of the stage, index of the model part that it contains."""
         return model_parts_of_stage(self.plan, self.stage)
 
     def _way(self, each: ChunkPass) -> int:
-        """Peer family of a pass's messages."""
+        """Number of the peer family over which the messages of a pass are sent."""
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, peer_family: int) -> int:
-        """Table index of a message: activations forward, or gradients backward."""
+        """Index in the op table of a send or receive of activations (forward) or gradients
+        (backward).
+        """
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
         forward = peer_family % 2 == 0
@@ -402,12 +404,12 @@ class StageProgram:
         return self._message_number(kind, peer_family, work, "forward" if forward else "backward")
 
     def _message_number(self, kind: Kind, peer_family: int, work: Work, module: str) -> int:
-        """Table index of a send or receive."""
+        """Index of a send or receive in the program's op table; a new op is added to the table."""
         stream = COMPUTE if kind == Kind.RECV else MESSAGES + peer_family
         return self.table.number(StepOp(kind, stream, peer_family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
-        """Table index of an op."""
+        """Index of an op in the program's op table; a new op is added to the table."""
         if not work.group:
             return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
         if work.group == RING:
@@ -553,7 +555,7 @@ class StageProgram:
         return [tuple(parameters[i] for i in inside) for inside in filled]
 
     def _tied_copy_parameters(self, layer: Layer) -> int:
-        """Parameters of a layer that are a copy of the first stage's tied embedding."""
+        """Number of parameters of a layer that are a copy of the first stage's tied embedding."""
         if layer.name != "output" or not self.stage or self.plan.zero == 3:
             return 0
         shared = shares_embedding(self.model, self.plan, self.stage)

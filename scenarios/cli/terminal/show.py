@@ -174,7 +174,7 @@ def _deciding_names(answer: dict[str, str]) -> tuple[str, ...]:
 
 
 def _job_completion_lines(point: dict[str, Any]) -> list[str]:
-    """Names of the completion metrics of several jobs."""
+    """Names of the metrics that give the completion time of each job."""
     return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
 

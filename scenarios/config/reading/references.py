@@ -211,7 +211,7 @@ def _degree(
 
 
 def _trace_paths(tree: TreeNode) -> Iterator[tuple[str, ...]]:
-    """Paths of all workload sections."""
+    """Path of every workload section, as a tuple of keys."""
     yield ("workload",)
     jobs = find_node(tree, ("jobs",))
     yield from (("jobs", name, "workload") for name in (jobs.mapping if jobs else ()))

@@ -117,7 +117,7 @@ class MeasuredJob(Section):
 
     @property
     def value(self) -> float:
-        """Measured value that is compared with the answer of the run, in SI."""
+        """Measured median step time in s, to which the simulated step time is compared."""
         return self.iteration_time
 
 

@@ -1,1 +1,1 @@
-"""What `foretrace init` writes."""
+"""Scenario templates that `foretrace init` copies into a new folder."""

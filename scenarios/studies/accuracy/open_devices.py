@@ -31,7 +31,7 @@ class OpenDevice:
 
     Parameters
     ----------
-    swap : section of the scenario
+    swap : entry of the component under ``hil.swap`` in the scenario
     driver : open driver
     facts : device, host, date and versions from the driver's ``describe``
     recording : recording that the driver replays; None for a live device
@@ -132,8 +132,8 @@ def _close_device(swap: SwapSection, driver: Driver) -> None:
 def driver_options(swap: SwapSection) -> dict[str, Any]:
     """Options for opening a driver, including the device and the peer.
 
-    A peer of the same agent is given by its device, a peer of another agent by both, several as a
-    list.
+    A peer of the same agent is given as a device name. A peer of another agent is given as a
+    mapping with agent and device. Several peers are given as a list of such mappings.
     """
     told = dict(swap.options)
     if swap.device:
@@ -174,7 +174,7 @@ def stand_in_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDe
 
 
 def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
-    """Class of clocks that drives a coupled run; "" for a demonstration with several.
+    """Clock class shared by all devices of a coupled run; "" for a demonstration that mixes clocks.
 
     Raises
     ------

@@ -234,7 +234,7 @@ def _places_named(glob: str, system: System) -> tuple[str, ...]:
 def first_possible_components(
     pools: Pools, needs: Needs, system: System
 ) -> dict[str, tuple[str, ...]]:
-    """Component names by pool that a job could get: for a count, the first ones of its kind."""
+    """Components that a job could get, by pool: as named, or for a count the first ones."""
     return {
         pool: system.select(kind=needs.pools[pool].kind)[:value]
         if isinstance(value, int)

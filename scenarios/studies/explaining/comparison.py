@@ -196,7 +196,7 @@ def compare(
     runs : scenarios (files, bundled names, loaded ones), studies, or saved runs (folders,
         ``summary.json``, the beginning of a name)
     out : folder in which saved runs are searched by name
-    beside : variant of a single run, to which the others are compared; by default its base
+    beside : variant of a single run, to which its other variants are compared; by default the base
     simulate : function that runs a scenario without a saved run; by default ``study``
 
     Raises

@@ -89,11 +89,11 @@ BENCHES = {
 
 @dataclass(frozen=True)
 class BenchOp:
-    """An op of a recording.
+    """Recorded op that a test bench runs.
 
     Parameters
     ----------
-    text : signature
+    text : signature of the op
     ranks : number of ranks of a collective; 0 for other ops
     """
 

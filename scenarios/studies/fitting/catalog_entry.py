@@ -37,7 +37,7 @@ class Measured(Protocol):
 
     @property
     def where(self) -> str:
-        """One-line description of the recorded data, with its date."""
+        """Provenance of the measured data in one line, such as recording, device and date."""
         ...
 
     @property
@@ -211,8 +211,8 @@ def catalog_entry_text(
 
     Parameters
     ----------
-    factor : factor within which 90 % of times lie, if known; the stated error is then at least one
-        whose interval contains it
+    factor : error factor f, if known: 90 % of times lie between prediction / f and prediction x f;
+        the stated error is at least large enough to cover this
     """
     command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
     values: dict[str, str] = {}
@@ -347,7 +347,7 @@ def _op_corrections_to_dict(corrections: OpCorrections) -> list[dict[str, Any]]:
 def fit_to_dict(
     kind: str, calibration: Calibration, data: Measured, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
-    """A fit as plain data."""
+    """Fit of a part as plain data, for ``--json``."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
             "fits": [_fit_facts("parameters", calibration, median_error_bar(kind, bar))],
             "left": [], "together": []}  # fmt: skip

@@ -26,12 +26,12 @@ MOST = 12  # reasons that are printed; --json has all
 
 @dataclass(frozen=True)
 class FittedGpu:
-    """A fitted GPU.
+    """Result of fitting a GPU: text of the catalog files, and a report.
 
     Parameters
     ----------
     entry, kernels : text of the catalog file, and of the file of kernel families
-    kernels_path : path of the latter, which the entry names
+    kernels_path : path of the file of kernel families, to which the catalog entry refers
     report : the fit as plain data
     """
 

@@ -107,7 +107,7 @@ def gpu_entry_text(
 
 
 def _note(key: str, fit: GpuFit) -> str:
-    """Note on a fitted constant."""
+    """Note for the catalog entry on how a fitted constant, or its error, was obtained."""
     if key.startswith("peaks."):
         return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
     errors = fit.errors.get(PRODUCT)
@@ -128,7 +128,7 @@ def kernels_text(families: Mapping[str, KernelFamily]) -> str:
 
 
 def gpu_report(rows: GpuRows, fit: GpuFit, round_trip: dict[str, Any]) -> dict[str, Any]:
-    """A fit of a GPU as plain data."""
+    """Fit of a GPU as plain data, for ``--json``."""
     stages = [
         {
             "name": stage or "products",

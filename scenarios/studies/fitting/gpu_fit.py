@@ -61,7 +61,7 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 @dataclass
 class GpuConstants:
-    """Known constants of a GPU.
+    """Constants of a GPU that are known at one stage of a fit: roofline settings and kernel families.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class GpuConstants:
 
     @property
     def chip(self) -> GpuDatasheet:
-        """Datasheet values."""
+        """Datasheet values of the GPU."""
         known = (float(self.settings[n]) for n in CHIP)
         return GpuDatasheet(*known)
 
@@ -84,7 +84,7 @@ class GpuConstants:
         return np.asarray((rows.families != PRODUCT) | np.array([*map(bool, known)], bool))
 
     def roofline(self, **changed: float) -> Roofline:
-        """Roofline backend with some settings changed."""
+        """Roofline backend with these constants; arguments replace some of its settings."""
         made = construct_with_groups(Roofline, unflatten_settings({**self.settings, **changed}))
         made.families = self.families
         return made
@@ -384,7 +384,7 @@ class _FitStages:
 
 
 def _family_of(values: Mapping[str, Any]) -> KernelFamily:
-    """Kernel family from constants by name."""
+    """Build a kernel family from its constants, given by name."""
     return KernelFamily(**values)
 
 

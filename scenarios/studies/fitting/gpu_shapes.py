@@ -1,6 +1,6 @@
-"""Ops to record on a GPU: a grid in each kernel family, and shapes drawn from a fixed seed.
+"""Ops to record on a GPU: a grid of shapes per kernel family, and shapes drawn with a fixed seed.
 
-Ranges are those of layers of language and image models. ``aside`` marks the drawn shapes that are
+The sizes cover the layers of language and image models. ``aside`` marks the drawn shapes that are
 held out from every fit; this was fixed before any of them was measured.
 """
 
@@ -26,7 +26,7 @@ POINTWISE = {
 
 
 def aside(signature: str) -> bool:
-    """True if a drawn shape is held out from every fit.
+    """True if the op with this signature, drawn at random, is held out from every fit.
 
     >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
@@ -45,7 +45,9 @@ Drawn = tuple[list[str], list[str]]
 
 
 def products() -> Drawn:
-    """GEMMs in bf16: batch rows by layers, square ones, batched ones."""
+    """Signatures of bf16 GEMMs to record: grid and random shapes; square, batched, and of layer
+    sizes.
+    """
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -56,17 +58,20 @@ def products() -> Drawn:
 
 
 def types() -> Drawn:
-    """GEMMs in other element types."""
+    """Signatures of fp16, tf32, fp32 and fp64 GEMMs to record: grid and random shapes."""
     return _typed({"fp16": 13, "tf32": 13, "fp32": 11, "fp64": 11})
 
 
 def scaled() -> Drawn:
-    """GEMMs in fp8, with a scale for each operand."""
+    """Signatures of fp8 GEMMs to record, with a scale per operand: grid and random shapes."""
     return _typed({"fp8": 13})
 
 
 def _typed(most: dict[str, int]) -> Drawn:
-    """Square and drawn GEMMs up to a power of two, by type, aligned to tensor cores."""
+    """Signatures of square and of random GEMMs for each element type, aligned to tensor cores.
+
+    ``most`` maps each type to the base-2 logarithm of its largest size.
+    """
     grid, some = [], []
     for dtype, power in most.items():
         grid += [_mm(dtype, n, n, n) for n in SQUARES if n <= 1 << power]
@@ -76,7 +81,7 @@ def _typed(most: dict[str, int]) -> Drawn:
 
 
 def attention() -> Drawn:
-    """Causal attention and its gradients."""
+    """Signatures of causal attention and its gradients to record: grid and random shapes."""
     grid = [
         s
         for n in (128, 512, 1024, 2048, 4096)
@@ -91,21 +96,23 @@ def attention() -> Drawn:
 
 
 def rows() -> Drawn:
-    """Norms, softmax, sums, losses and embeddings, by row."""
+    """Signatures of row-wise ops to record: norms, softmax, sums, losses, embeddings."""
     grid = [s for n in (64, 1024, 4096, 8192) for w in (1024, 4096, 8192) for s in _row_ops(n, w)]
     count, width = drawn("count", 4, 14), drawn("width", 7, 13, 8)
     return grid, [s for _ in range(16) for s in _row_ops(count(), width())]
 
 
 def pointwise() -> Drawn:
-    """Elementwise ops and casts, from launch-bound sizes to sizes beyond all caches."""
+    """Signatures of elementwise ops and casts to record, from launch-bound to larger than all
+    caches.
+    """
     grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
     return grid, [s for _ in range(6) for s in _pointwise_ops(size())]
 
 
 def images() -> Drawn:
-    """Convolutions with their norms and pools."""
+    """Signatures of convolutions, batch norms and max pools to record: grid and random shapes."""
     grid = [
         s
         for width, size in IMAGES
@@ -121,7 +128,7 @@ def images() -> Drawn:
 
 
 def memory() -> Drawn:
-    """Copies by direction and size."""
+    """Signatures of copies to record, for each direction (h2d, d2h, d2d): grid and random sizes."""
     size = drawn("bytes", 12, 28)
     ways = ("copy:h2d", "copy:d2h", "copy:d2d")
     grid = [f"{way} uint8[{n}]" for way in ways for n in BYTES]
@@ -129,7 +136,10 @@ def memory() -> Drawn:
 
 
 def decode() -> Drawn:
-    """Decode attention: one query per sequence over a key cache, with or without grouped heads."""
+    """Signatures of decode attention to record: one query per sequence over a key cache.
+
+    Heads share keys (grouped-query attention) or have their own.
+    """
     grid = [
         _decode(batch, heads, shared, keys)
         for batch in (1, 8, 64, 256)
@@ -143,14 +153,14 @@ def decode() -> Drawn:
 
 
 def norms() -> Drawn:
-    """RMS norms, gated activations and rotary embeddings, each one kernel."""
+    """Signatures of single-kernel RMS norms, gated activations and rotary embeddings to record."""
     grid = [s for n in (*ROWS, 16384) for w in (1024, 4096, 8192) for s in _layer_ops(n, w)]
     count, width = drawn("norm rows", 0, 14), drawn("norm width", 8, 13, 128)
     return grid, [s for _ in range(20) for s in _layer_ops(count(), width())]
 
 
 def tables() -> Drawn:
-    """Embeddings of few and many tokens, and sums by row."""
+    """Signatures of embedding lookups of few and many tokens to record, and of row sums."""
     few = (1, 2, 3, 4, 6, 8, 12, 16)
     grid = [_gather(n, w) for n in (*few, 64, 512, 4096, 32768) for w in (1024, 4096, 8192)]
     grid += [f"compute:aten::sum bf16[{n}x{w}]" for n in (1, 64, 4096) for w in (1024, 8192)]
@@ -162,7 +172,7 @@ def tables() -> Drawn:
 
 
 def experts() -> Drawn:
-    """Pairs of grouped GEMMs of experts, most of them sparse."""
+    """Signatures of fused mixture-of-experts layers to record: two GEMMs for each chosen expert."""
     tokens = (1, 4, 16, 64, 256, 1024, 4096)
     sizes = ((4096, 896, 2, 8), (2048, 384, 8, 64), (1024, 512, 6, 32), (1024, 128, 2, 8))
     grid = [_experts(n, *size) for n in tokens for size in sizes]
@@ -171,7 +181,7 @@ def experts() -> Drawn:
 
 
 def unaligned() -> Drawn:
-    """GEMMs with unaligned rows."""
+    """Signatures of bf16 GEMMs with odd row lengths to record: grid and random shapes."""
     odd = [n + 1 for n in (64, 256, 1024, 4096)]
     grid = [_mm("bf16", m, k, n) for m in (64, 512, 4096) for n in odd for k in (1024, 4096)]
     size, rows = drawn("odd", 7, 12), drawn("odd rows", 4, 12)
@@ -179,13 +189,13 @@ def unaligned() -> Drawn:
 
 
 def launches() -> Drawn:
-    """Ops so small that only their launch takes time."""
+    """Signatures of tiny ops to record, whose time is the launch time only."""
     grid = [f"compute:aten::{op} bf16[{n}]" for op in ("zero_", "fill_") for n in (1, 32, 512)]
     return grid + [f"compute:aten::add bf16[{n}] bf16[{n}]" for n in (1, 32, 512)], []
 
 
 def sums() -> Drawn:
-    """Deep GEMMs in bf16 whose partial sums are joined across multiprocessors."""
+    """Signatures of split-K GEMMs to record: bf16, small outputs, long inner dimension."""
     deeps = (32, 128, 512, 2048, 8192, 32768)
     grid = [_mm("bf16", m, k, m) for m in (64, 256, 1024) for k in deeps]
     size, deep = drawn("joined", 5, 11, 8), drawn("deep", 5, 15, 8)
@@ -212,7 +222,7 @@ EVERY = 5  # of these lists, each so many ops is timed after others too
 
 
 def listed(name: str) -> Drawn:
-    """Signatures for fitting, and held-out ones; each op once.
+    """Signatures of one family's ops: those to fit to, and those held out; each op once.
 
     >>> shown, kept = listed("experts")
     >>> len(shown), set(shown) & set(kept)
@@ -226,7 +236,7 @@ def listed(name: str) -> Drawn:
 
 @cache
 def set_aside() -> frozenset[str]:
-    """All held-out signatures."""
+    """Signatures of all ops that are held out from every fit."""
     shown = {s for name in LISTS for s in listed(name)[0]}
     return frozenset(s for name in LISTS for s in listed(name)[1]) - shown
 

@@ -62,8 +62,9 @@ class NetworkFit:
     ----------
     found : fit to the logs, without the largest number of machines if that is held out
     more_nodes : errors on the largest number of machines; None with fewer than three numbers
-    factor : cross-validated factor within which 90 % of times lie around their prediction
-    inside : fraction of held-out sizes whose time is within ``factor``; the same for ``more_nodes``
+    factor : cross-validated error factor f: 90 % of times lie between prediction / f and prediction
+        x f
+    inside : fraction of times within ``factor``: on held-out sizes, and on ``more_nodes``
     """
 
     found: Calibration
@@ -73,7 +74,11 @@ class NetworkFit:
 
     @property
     def entry_factor(self) -> float:
-        """Factor within which 90 % of times lie, also for more machines than were fitted."""
+        """Error factor f of the catalog entry: 90 % of times lie between prediction / f and prediction
+        x f.
+
+        It also covers more machines than were fitted, if the logs have them.
+        """
         if self.more_nodes is None:
             return self.factor
         return max(self.factor, _factor_of_most(np.log1p(self.more_nodes.errors)))
@@ -85,7 +90,7 @@ class MeasuredFabric:
 
     Parameters
     ----------
-    rows : rows of logs
+    rows : measured collectives, from logs of nccl-tests
     machine : scenario whose cluster they were measured on
     """
 
@@ -95,7 +100,7 @@ class MeasuredFabric:
 
     @property
     def where(self) -> str:
-        """One-line description of the measured collectives."""
+        """Provenance of the measured collectives in one line, for catalog entries."""
         groups = dict.fromkeys((r.collective, r.ranks, r.nodes) for r in self.rows)
         told = ", ".join(f"{c} of {n} on {m}" for c, n, m in groups)
         return f"logs of {told} machines, {len(self.rows)} rows; on {self.machine.name}"
@@ -229,7 +234,8 @@ def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
 
 
 def _factor_of_most(wrong: Floats) -> float:
-    """Factor within which 90 % of times lie, from logarithmic errors.
+    """Error factor f from logarithmic errors: 90 % of times lie between prediction / f and prediction
+    x f.
 
     >>> round(_factor_of_most(np.log(np.linspace(1.0, 1.3, 31))), 3)
     1.28

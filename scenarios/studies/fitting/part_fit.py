@@ -143,7 +143,7 @@ class PartToFit:
 
 
 def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()) -> PartToFit:
-    """Part with the parameters to fit.
+    """Prepare a part for a fit: choose the parameters to fit and their start values.
 
     Parameters
     ----------

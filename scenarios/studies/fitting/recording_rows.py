@@ -57,7 +57,7 @@ class MeasuredRows:
         return tuple(BenchOp(t, r) for t, r in zip(self.texts, self.ranks, strict=True))
 
     def on(self, bench: Bench, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> MeasuredRows:
-        """Rows with the ops table of a bench.
+        """Copy of the rows whose ops are placed on a test bench.
 
         Parameters
         ----------

@@ -118,7 +118,7 @@ def part_round_trip(
     bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
     held_out_error: float,
 ) -> RoundTrip:  # fmt: skip
-    """Round trip of a catalog entry.
+    """Simulate recorded ops with a fitted catalog entry, next to their fitted and measured times.
 
     Parameters
     ----------

@@ -199,7 +199,9 @@ def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Sh
 
 
 def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
-    """Approximate simulations for ``run.defend``; 0 if it is off or devices drive the run."""
+    """Approximate number of simulations for ``run.defend``; 0 if it is off or devices drive the
+    run.
+    """
     if not scenario.run.defend or devices_drive_run(scenario) or not built:
         return 0
     return sum(runs_that_defend(built, provenance(scenario)["values"]))
@@ -251,8 +253,8 @@ class _KnownGraphs:
 
     Parameters
     ----------
-    size : total size; None if a job is a process
-    whole : True if the only graph runs as a template, without being expanded
+    size : number of ranks, ops and periods of all jobs together; None if a job is a process
+    whole : True if there is a single graph, which runs as an SPMD template without being expanded
     """
 
     size: Size | None

@@ -40,9 +40,9 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
 
 
 def calibration_of_run(scenario: Scenario) -> str:
-    """Calibration of a run as text; ``blind`` if no end-to-end measurement was used.
+    """State of calibration of a run as text; ``blind`` if no end-to-end measurement was used.
 
-    For a coupled run the text says which components were real.
+    For a run with devices in the loop, the text names the components that devices replaced.
     """
     hil = hil_section(scenario)
     if hil is not None and hil.mode == "coupled":

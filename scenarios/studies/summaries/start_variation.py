@@ -13,12 +13,12 @@ UNLIKELY = 0.5  # an interval that begins below this fraction of the fastest ste
 
 
 def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
-    """Whether the jitter interval covers process starts that it was not made from, as plain data.
+    """Test of the jitter interval against process starts that it was not made from, as plain data.
 
     With several recorded starts, ``state`` is ``held`` or ``unresolved``: intervals made from the
     other starts must cover about the stated fraction of each start. Otherwise it is ``unchecked``,
-    or ``not drawn`` with too few replicas. An interval that begins below half of the fastest step
-    ever seen is ``unresolved`` too.
+    or ``not drawn`` with too few replicas. An interval that begins below half of the fastest
+    recorded step is ``unresolved`` too.
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}

@@ -22,7 +22,7 @@ MISSED = "missed"  # attribute of a trial: relative miss of each condition
 
 
 class SweepSearch:
-    """A search by Optuna.
+    """Sweep method in which Optuna chooses the next points.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def capture_prints(shown: TextIO | None = None) -> Iterator[CapturedPrints]:
 
     Parameters
     ----------
-    shown : see ``CapturedPrints``
+    shown : stream that also receives the prints of every simulation; None for none
     """
     kept = CapturedPrints(sys.stdout, shown)
     try:

@@ -77,7 +77,7 @@ class RunMemory:
         self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
     def _allocate_world(self) -> None:
-        """Allocate ``world`` with room for all tables, and copy the old content."""
+        """Allocate the state array ``world`` with room for all tables, and copy the old content."""
         sizes = {
             lay.PARTS: len(self.parts) * lay.PART,
             lay.GRAPHS: self.room[lay.GRAPHS] * lay.GRAPH,
@@ -124,13 +124,13 @@ class RunMemory:
 
     @property
     def part_table(self) -> Array:
-        """Table of components inside ``world``, shape (components, fields)."""
+        """View of the component table in the state array ``world``, shape (components, fields)."""
         at = int(self.world[lay.PARTS])
         return self.world[at : at + len(self.parts) * lay.PART].reshape(-1, lay.PART)
 
     @property
     def graph_table(self) -> Array:
-        """Table of graphs inside ``world``, shape (graphs, fields)."""
+        """View of the graph table in the state array ``world``, shape (graphs, fields)."""
         at = int(self.world[lay.GRAPHS])
         return self.world[at : at + self.graphs * lay.GRAPH].reshape(-1, lay.GRAPH)
 
@@ -146,7 +146,7 @@ class RunMemory:
         return self.world[at : at + lay.COLLECTIVE]
 
     def _make_room(self, **more: int) -> None:
-        """Grow ``world`` for more graphs, collectives, flows, holders and claims."""
+        """Grow the state array ``world`` for more graphs, collectives, flows and claims."""
         have = {
             lay.GRAPHS: self.graphs,
             lay.COLLECTIVES: self.collectives,
@@ -194,7 +194,7 @@ class RunMemory:
             self.rows[c]["link"] = NONE
 
     def flow(self, c: int) -> int:
-        """Flow of an op, or -1."""
+        """Number of the flow of an op, from the op's cell; -1 if it has no flow."""
         if self.flags.item(c) & lay.WIDE:
             return int(self.collective_row(c)[lay.WIDE_FLOW])
         return int(self.link.item(c))

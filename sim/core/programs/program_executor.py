@@ -58,8 +58,9 @@ class TimedPrograms:
     ----------
     words : (w,) uint32 encoded ops of all programs
     begin, length : (programs,) index of the first word, and number of ops, of each program
-    answer : (t, 2) timing of each query: its duration in ticks; and one number with the
-        distribution + 1 in the low 8 bits and the tally column above them
+    answer : (t, 2) for each timing query: duration in ticks; and one number with the index of its
+        random distribution + 1 (0 for none) in the low 8 bits and the tally column in the bits
+        above
     answer_at : (programs,) index in ``answer`` of the first timing of each program
     step : (s,) iteration of each op, program after program; shape (0,) if all are 0
     step_at : (programs,) index in ``step`` of the first op of each program
@@ -159,7 +160,7 @@ class ProgramRun(NamedTuple):
     parked : (blocks,) 1 while waiting at a collective, 2 + family at a mailbox, else 0
     pending : (blocks,) members whose collectives have not completed
     arrived : (ranks,) tick of arrival at the current collective
-    stack : blocks that can continue
+    stack : stack of runnable blocks
     meeting : (groups, 5) state of each group's current collective; columns from `THERE` on
     sent, heard : (families, ranks) messages sent to and received by each rank
     member : (4, members of a block) times of the current op; rows from `ARRIVES` on
@@ -500,7 +501,10 @@ def _receive_messages(run: ProgramRun, first: Int, n: Int, f: Int) -> None:
 
 @jit_without_refcounts
 def _send_messages(run: ProgramRun, first: Int, n: Int, f: Int, top: Int) -> Int:
-    """Send the messages of a block's members, and push blocks that wait for them."""
+    """Send one message from each rank of a block; blocks that wait for one become runnable.
+
+    Returns the new height of the stack of runnable blocks.
+    """
     sent = run.sent
     for m in range(n):
         q = run.peer[f, run.member_of[first + m]]
@@ -574,9 +578,10 @@ def _join_collectives(
 
 @jit_without_refcounts
 def _run_collective(run: ProgramRun, g: Int, b: Int, w: Int, top: Int) -> tuple[Int, Int]:
-    """Run collective ``g``, completed by a member of block ``b``; push blocks that can continue.
+    """Run collective ``g``, completed by a rank of block ``b``; blocks that waited become runnable.
 
-    Returns the number of ops of other blocks that ended, and the height of the stack.
+    Returns the number of ops of other blocks that ended, and the height of the stack of runnable
+    blocks.
     """
     words, program, block_at, register = run.words, run.program, run.block_at, run.register
     cursor, pending, arrived, meeting = run.cursor, run.pending, run.arrived, run.meeting

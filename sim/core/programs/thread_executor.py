@@ -96,7 +96,7 @@ class ThreadRun(NamedTuple):
     cursor : (threads,) current op
     times : (threads, 2) end of the last op; start of the current one
     behind : (threads,) next thread that waits for the same end
-    stack : threads that can continue
+    stack : stack of runnable threads
     own_next : (threads,) index in `flow_ends` of the thread's next flow
     coming : heap of flows whose work has not begun
     owner : (flows,) thread of the op; -1 minus the collective for collectives

@@ -26,11 +26,12 @@ class ThreadPlan:
     ----------
     op, wait : table of the ops of all threads, and cells that ops wait for, as in
         :class:`ProgramThreads`
-    answer : (t, 3) timing of each query: its duration in ticks; one number with the distribution +
-        1 in the low 8 bits and the tally column above them; and the source of the timing
+    answer : (t, 3) for each timing query: duration in ticks; one number with the index of its
+        random distribution + 1 (0 for none) in the low 8 bits and the tally column in the bits
+        above; and the number of the timing's source
     rank : (threads,) rank of each thread
     first, end : (threads,) index of each thread's first op, and of the op after its last
-    answer_at : (ranks,) index in ``answer`` of the first timing of a rank's class
+    answer_at : (ranks,) for each rank, index in ``answer`` of the first timing of its rank class
     pair_at : (ranks,) index in ``flow_of`` of a rank's first pair
     flow_of : flow of each pair of a thread and a timing query, -1 for none
     cell_at : (ranks + 1,) index among the stored end ticks of a rank's first cell

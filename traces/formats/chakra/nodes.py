@@ -102,7 +102,7 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
 
 
 def file_prefix(path: Path) -> str:
-    """PREFIX of a file name ``PREFIX.RANK.et``.
+    """First part of a Chakra file name: ``PREFIX`` of ``PREFIX.RANK.et``.
 
     >>> file_prefix(Path("runs/step.3.et.gz"))
     'step'

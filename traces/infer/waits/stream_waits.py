@@ -155,7 +155,7 @@ class _LaunchReplay:
         return self.order.stream_of_lane[int(self.work.lane[k])] == self.syncs[call].stream
 
     def _recorded_work(self, call: int) -> int:
-        """Work that a wait call waits for, as the profiler recorded it; -1 if none."""
+        """Index of the work that a wait call waits for, as the profiler recorded it; -1 if none."""
         sync: SyncRecord = self.syncs[call]
         lanes = [k for k in self.order.lanes if self.order.stream_of_lane[k] == sync.awaited_stream]
         return next(iter(self.order.awaited_work(call, sync, lanes[:1])), -1)
@@ -176,7 +176,9 @@ class _LaunchReplay:
         return awaited if awaited >= 0 else self._work_by_launch_order(k, call, ended)
 
     def _work_by_start_time(self, k: int, ended: dict[int, int]) -> int:
-        """Work whose end released work `k`, if nothing else explains the start of `k`; else -1."""
+        """Index of the work whose end released work `k`; -1 if something else explains the start of
+        `k`.
+        """
         work = self.work
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
         if latest < 0:
