@@ -47,6 +47,9 @@ class FlowHistory:
             flows = run.lowered.flows
             op = flows.op.astype(np.int64) + run.first
             begin, end = columns.start[op] + run.lowered.fixed[flows.op], columns.end[op]
+            if self.result.span is not None:  # flows in flight at its end take part in it
+                flying = (columns.start[op] != NEVER) & (end == NEVER)
+                end = np.where(flying, self.result.span[1] + 1, end)
             row = np.arange(len(op))
             whole = np.stack([op, begin, end, np.full(len(op), k), row])
             found.append(whole[:, (end != NEVER) & (end > begin)])

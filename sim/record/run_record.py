@@ -22,6 +22,8 @@ from .aggregates import RunAggregates
 from .emitted_values import EmittedValues
 from .schedule import Schedule, SubmittedRun
 
+UNKNOWN = "no way to repeat it is known"
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -48,6 +50,11 @@ class RunRecord:
         Aggregates, if rows were not kept.
     repeat_run : callable, or str
         Function that repeats the run and keeps one row per op; or the reason why it cannot.
+    repeat_window : callable, or str
+        Function of two ticks that repeats the run and keeps the rows of the ops between them; or
+        the reason why it cannot.
+    span : (first tick, last tick) or None
+        Window of the run that its rows cover; None if they cover the complete run.
     replica : int or None
         Number of the random draw; None for typical durations.
     jobs : tuple of str
@@ -74,7 +81,9 @@ class RunRecord:
     seed: int
     written: Schedule | None = None
     summary: RunAggregates | None = None
-    repeat_run: Callable[[], Self] | str = field(default="no way to repeat it is known", repr=False)
+    repeat_run: Callable[[], Self] | str = field(default=UNKNOWN, repr=False)
+    repeat_window: Callable[[int, int], Self] | str = field(default=UNKNOWN, repr=False)
+    span: tuple[int, int] | None = None
     replica: int | None = None
     jobs: tuple[str, ...] = (MAIN,)
     emitted: EmittedValues = field(default_factory=EmittedValues)

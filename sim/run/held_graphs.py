@@ -11,6 +11,7 @@ from ..errors import SimulationError
 from ..record.aggregates import MOST_OPS
 from ..record.bound_system import BoundSystem
 from .relocation import Relocations
+from .row_window import RowWindow
 from .run_interface import JobState, RunInterface
 
 # Memory of a submitted graph, measured on Linux: 20,000 graphs of 1 op, 5,000 of 100.
@@ -34,15 +35,23 @@ class HeldGraphs:
     relocations : Ops that were moved to other components.
     keep : str or None
         Detail to keep of ended ops; None decides by their number.
+    window : RowWindow or None
+        Window whose rows are kept, and no aggregates; None for a complete run.
     """
 
     def __init__(
-        self, run: RunInterface, bound: BoundSystem, relocations: Relocations, keep: str | None
+        self,
+        run: RunInterface,
+        bound: BoundSystem,
+        relocations: Relocations,
+        keep: str | None,
+        window: RowWindow | None = None,
     ):
         self._run: RunInterface = proxy(run)
         self._relocations, self._memory = relocations, bound.memory
         self._compiled = bound.engine == "core"
-        self.keep = keep
+        self.keep, self.window = keep, window
+        self.rows_since = 0 if window is None else window.first  # tick; earlier rows may be freed
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
         self.given: dict[int, int] = {}  # ops of the jobs' own graphs in memory, by first id
         self.sums: dict[int, StreamingSums] = {}  # aggregates of freed graphs, by job
@@ -86,7 +95,12 @@ class HeldGraphs:
         )
 
     def _drops_ended_rows(self, held: int) -> bool:
-        """True if rows of ended ops are not kept; decided by size if ``keep`` is None."""
+        """True if rows of ended ops are not kept; decided by size if ``keep`` is None.
+
+        Of a window they are kept, unless its graphs become too large.
+        """
+        if self.window is not None:
+            return self._run.machine.env.now < self.window.first or held > self.window.most
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
     def release_ended(self) -> int:
@@ -95,11 +109,14 @@ class HeldGraphs:
         self.keep = self.keep or "ranks"
         held = machine.collect_ended()
         runs = self._relocations.with_final_places(run.runs)
-        rows: list[list[int]] = [[] for _ in run.jobs]
-        for k, one in enumerate(runs):
-            rows[one.job].append(k)
-        for job, own in zip(run.jobs, rows, strict=True):
-            self.sums_of(job).add(held, own, runs, int(machine.env.now))
+        now = int(machine.env.now)
+        if self.window is None:
+            rows: list[list[int]] = [[] for _ in run.jobs]
+            for k, one in enumerate(runs):
+                rows[one.job].append(k)
+            for job, own in zip(run.jobs, rows, strict=True):
+                self.sums_of(job).add(held, own, runs, now)
+        self.rows_since = max(self.rows_since, now)
         runs = [r for r, over in zip(runs, held.over.tolist(), strict=True) if not over]
         run.runs = runs
         self._relocations.forget_freed(runs)

@@ -24,7 +24,8 @@ from ..facts.ops import Kind
 from ..facts.system import UNCOUNTED
 from ..record.aggregates import RunAggregates
 from ..record.run_record import RunRecord
-from ..units import Seconds, seconds
+from ..units import Seconds, seconds, ticks_per_second
+from .row_window import require_same_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +87,8 @@ class Result(RunRecord):
     def detail(self) -> Result:
         """Result with one row per op; if rows were not kept, the run is repeated, with a log line.
 
+        A run that processes steered is repeated with the same seed; it must give the same result.
+
         Identical ranks of an SPMD graph stay folded: one rank represents each class, under its own
         number.
 
@@ -96,10 +99,38 @@ class Result(RunRecord):
         """
         if self.written is not None:
             return self
+        if self.whole is not None:
+            return self.whole.detail.of(self.jobs[0])
         if isinstance(self.repeat_run, str):
             raise self._not_kept_error(f"the run cannot be repeated: {self.repeat_run}")
         log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
-        return self.repeat_run()
+        found = self.repeat_run()
+        if found.copies is None:
+            require_same_run(self, found)
+        return found
+
+    def window(self, first: Seconds, last: Seconds) -> Result:
+        """Result with one row per op between two times of the run.
+
+        If rows were kept, it is this result. If not, and processes steered the run, it is repeated
+        up to ``last`` s. Its attribute ``span`` gives the ticks that its rows cover: of a window
+        with too many ops the end. Analyses of it, such as :meth:`blame`, concern that span only.
+
+        Raises
+        ------
+        NotKeptError
+            The run cannot be repeated, or the repeated run is another run.
+        """
+        if self.written is not None:
+            return self
+        if self.whole is not None:
+            return self.whole.window(first, last).of(self.jobs[0])
+        if isinstance(self.repeat_window, str):
+            raise self._not_kept_error(f"the run cannot be repeated: {self.repeat_window}")
+        per_second = ticks_per_second(self.tick)
+        found = self.repeat_window(round(first * per_second), round(last * per_second))
+        require_same_run(self, found)
+        return found
 
     @cached_property
     def kept(self) -> RunAggregates:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import simpy
@@ -35,22 +35,38 @@ from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
 from .graph_timing import GraphTiming, TimedGraph
-from .held_graphs import HeldGraphs
+from .held_graphs import BYTES_PER_OP, GRAPH_AS_OPS, HeldGraphs
 from .job import Job
 from .process import Process
 from .relocation import Relocations
 from .result import Result
+from .row_window import RowWindow, renumber_runs
 from .run_interface import AllocatorInterface, JobState
 from .running_job import RunningJob
 from .workload import GivenGraphWorkload
 
 log = logging.getLogger(__name__)
 
+ANSWERED = "a device or another online backend answered during it, and would be called again"
+
+
+class Repeat(NamedTuple):
+    """Functions that repeat a steered run: with all rows, or with those of a window."""
+
+    run: Callable[[], Result]
+    window: Callable[[RowWindow], Result]
+
 
 class Session:
     """One run in progress: its jobs, its submitted graphs and its engine."""
 
-    def __init__(self, simulation: BoundSystem, replica: int | None, keep: str | None = "ops"):
+    def __init__(
+        self,
+        simulation: BoundSystem,
+        replica: int | None,
+        keep: str | None = "ops",
+        window: RowWindow | None = None,
+    ):
         self.simulation, self.replica = simulation, replica
         self.system, self.tick = simulation.system, simulation.tick
         self.scale, self.parts = simulation.scale, simulation.parts
@@ -64,7 +80,8 @@ class Session:
         self.timing = GraphTiming(simulation)
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
         self.relocations = Relocations(self, self.timing, self.draws)
-        self.held = HeldGraphs(self, simulation, self.relocations, keep)
+        self.held = HeldGraphs(self, simulation, self.relocations, keep, window)
+        self.asks_online = False  # True if an online backend times an op of a graph so far
         self.columns: EngineColumns | None = None  # from another engine, of a folded graph
 
     @cached_property
@@ -125,33 +142,87 @@ class Session:
         otherwise stay in memory until Python collects cycles.
         """
         result = self.result(keep, repeat_run)
-        self.runs, self.columns = [], None
-        vars(self).pop("machine", None)
+        self._drop_engine()
         return result
 
+    def _drop_engine(self) -> None:
+        self.runs, self.columns = [], None
+        vars(self).pop("machine", None)
+
     def run_jobs(
-        self, processes: Sequence[Process], until: Seconds | None, keep: str | None
+        self,
+        processes: Sequence[Process],
+        until: Seconds | None,
+        keep: str | None,
+        repeat: Repeat,
     ) -> Result:
         """Run all jobs as they arrive, together with processes of ``main``, and return the result.
+
+        Parameters
+        ----------
+        repeat : functions that repeat the run
 
         Raises
         ------
         SimulationError
             The engine cannot go on, or a process still waits for components of an allocator.
         """
+        self._run_processes(processes, None if until is None else self.ticks(until))
+        if until is None:
+            for allocator in self.allocators:
+                allocator.check()
+        if self.asks_online:
+            return replace(self.finish(keep, ANSWERED), repeat_window=ANSWERED)
+        again = self._reason_rows_do_not_fit() or repeat.run
+        return replace(
+            self.finish(keep, again),
+            repeat_window=lambda first, last: repeat.window(RowWindow(first, last)),
+        )
+
+    def run_window(self, processes: Sequence[Process], window: RowWindow) -> Result:
+        """Run up to the end of a window, and return the rows of the ops in it."""
+        self._run_processes(processes, window.last)
+        runs = self.relocations.with_final_places(self.runs)
+        since = min(self.held.rows_since, window.last)
+        whole = bool(runs) and runs[0].first == 0  # the first graph, which may have periods
+        jobs = tuple(
+            JobRecord(job.name, max(job.arrived, since), job.given if whole or not job.given else 0)
+            for job in self.jobs
+        )
+        columns, moved = self.machine.columns(), self._moved_in(runs)
+        written = Schedule(renumber_runs(runs), columns, moved, jobs)
+        found = replace(self.result_without_times(), written=written, span=(since, window.last))
+        self._drop_engine()
+        return found
+
+    def _moved_in(self, runs: Sequence[SubmittedRun]) -> frozenset[int]:
+        """Ids of moved ops of graphs in memory, numbered without the freed graphs."""
+        found, base = set(), 0
+        for run in runs:
+            own = range(run.first, run.first + len(run))
+            found |= {base + op - run.first for op in self.relocations.ops if op in own}
+            base += len(run)
+        return frozenset(found)
+
+    def _reason_rows_do_not_fit(self) -> str:
+        """Reason why a repeated run cannot keep every row; "" if it can."""
+        ops, graphs = self.machine.count, self.machine.submissions
+        size, most = ops + GRAPH_AS_OPS * graphs, self.simulation.memory
+        if size <= MOST_OPS and (most is None or BYTES_PER_OP * size <= most):
+            return ""
+        return f"rows of all its {graphs:,} submitted graphs are too many to keep at once"
+
+    def _run_processes(self, processes: Sequence[Process], until: int | None) -> None:
+        """Start all jobs and processes, and run to the end or up to a tick."""
         for job in self.jobs:
             self._begin_job(job)
         if processes or not self.jobs:
             self.main.start(processes)
         try:
-            self.machine.run(None if until is None else self.ticks(until))
+            self.machine.run(until)
         except SimulationError as error:
             error.submitted = self.held.submitted
             raise
-        if until is None:
-            for allocator in self.allocators:
-                allocator.check()
-        return self.finish(keep, "it was stopped" if until is not None else "processes steered it")
 
     def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
         """Place a graph of a job, time its ops, and convert it to engine form."""
@@ -179,6 +250,7 @@ class Session:
         timed_graph = self.time_graph(
             graph if gpus is None else place(graph, self.system, gpus), job
         )
+        self.asks_online |= bool(timed_graph.answers.drivers)
         graph, members = timed_graph.graph, communication_endpoints(timed_graph.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
@@ -295,6 +367,7 @@ class Session:
         key: int | None = None,
     ) -> SubmittedRun:
         """Submitted graph of a job, with ranks numbered within the job and durations drawn."""
+        self.asks_online |= bool(timed_graph.answers.drivers)
         graph = timed_graph.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, timed_graph.answers, timed_graph.lowered, 0, ranks, job.number)
@@ -329,8 +402,8 @@ class Session:
         if keep == "ops":
             return found
         self.__dict__.pop("machine", None)  # free its state before the next steps need memory
-        if any(run.answers.drivers for run in self.runs):
-            repeat_run = "a backend was asked during it"
+        if self.asks_online:
+            repeat_run = ANSWERED
         return found.without_rows(keep, repeat_run)
 
     def _aggregated_result(self, repeat_run: Callable[[], Result] | str) -> Result:

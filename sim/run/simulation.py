@@ -22,7 +22,8 @@ from ..units import PICOSECOND, Bytes, Seconds, ticks_per_second
 from .job import Job
 from .process import Process
 from .result import Result
-from .session import Session
+from .row_window import RowWindow
+from .session import Repeat, Session
 from .single_graph import detail_by_size, run_graph, run_timed, runs_as_spmd
 from .workload import GivenGraphWorkload, Workload
 
@@ -175,8 +176,21 @@ class Simulation:
             session.add_job(job)
         graph = session.only_graph() if not processes and until is None else None
         if graph is None:
-            return session.run_jobs(processes, until, keep)
+            repeat = Repeat(
+                lambda: self.run(work, *processes, replica=replica, until=until, keep="ops"),
+                lambda window: self._run_window(work, processes, replica, window),
+            )
+            return session.run_jobs(processes, until, keep, repeat)
         return run_graph(session, graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
+
+    def _run_window(
+        self, work: Work, processes: Sequence[Process], replica: int | None, window: RowWindow
+    ) -> Result:
+        """Run up to the end of a window, and keep the rows of its ops."""
+        session = Session(self, replica, "none", window)
+        for job in _jobs_of_work(work):
+            session.add_job(job)
+        return session.run_window(processes, window)
 
     def replicas(
         self, work: Work, *processes: Process, count: int, keep: str | None = None
