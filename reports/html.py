@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .blocks import inline_pieces
-from .figure_kind import page_drawing
+from .blocks import Block, inline_pieces
+from .figure_kind import figures_in, page_drawing
 from .page_figures import encode_figures, page_figures
 from .palette import css
 from .paper.write import inline_svg
 from .script import page_script, script_hash
-from .section import ShownSection
+from .section import Failed, ShownSection, note_failed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,6 +36,7 @@ def page_html(
     title: str,
     question: str = "",
     data_id: str = "summary",
+    failed: Failed | None = None,
 ) -> str:
     """HTML of a complete page.
 
@@ -44,7 +46,21 @@ def page_html(
     data : data embedded as JSON, so that pages can be compared without the run folder
     title, question : texts at the top of the page
     data_id : id of the HTML element that holds the data
+    failed : list to which sections with a figure that cannot be drawn are added, to be left out;
+        None to raise the error
     """
+    texts = {"title": title, "question": question, "data_id": data_id}
+    try:
+        return _rendered_page(sections, data, texts)
+    except Exception:
+        if failed is None:
+            raise
+    return _rendered_page([_drawable_section(one, failed) for one in sections], data, texts)
+
+
+def _rendered_page(
+    sections: Sequence[ShownSection], data: Mapping[str, Any], texts: Mapping[str, str]
+) -> str:
     markup: str = (
         template_environment()
         .get_template("page.html")
@@ -52,14 +68,28 @@ def page_html(
             sections=sections,
             figures=encode_figures(page_figures(sections)),
             data=script_safe_json(data),
-            data_id=data_id,
-            title=title,
-            question=question,
+            **texts,
             policy=POLICY,
             script=page_script(),
         )
     )
     return markup
+
+
+def _drawable_section(section: ShownSection, failed: Failed) -> ShownSection:
+    """Section, in which a note replaces each block with a figure that cannot be drawn."""
+    blocks = [_drawable_block(section.name, block, failed) for block in section.blocks]
+    return replace(section, blocks=blocks)
+
+
+def _drawable_block(section: str, block: Block, failed: Failed) -> Block:
+    try:
+        for figure in figures_in(block):
+            figure_html(figure)
+        encode_figures(page_figures([ShownSection(section, "", [block])]))
+    except Exception as error:
+        return note_failed(section, error, failed)
+    return block
 
 
 def figure_html(figure: Any) -> str:

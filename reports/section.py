@@ -7,13 +7,17 @@ register their own with :func:`section`; see docs/extending.md.
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..sim.errors import ForetraceError, NotKeptError
 from .blocks import Block, Paragraph
+
+log = logging.getLogger(__name__)
 
 PAGES = {
     "run": "a run",
@@ -134,7 +138,19 @@ def names_on_page(page: str, wanted: Sequence[str]) -> list[str]:
     return [name for name in wanted if name in known]
 
 
-def shown_sections(page: str, subject: Any, wanted: Sequence[str] = ()) -> list[ShownSection]:
+class FailedSection(NamedTuple):
+    """A section or figure that could not be made, and the error."""
+
+    name: str
+    error: Exception
+
+
+Failed = list[FailedSection]
+
+
+def shown_sections(
+    page: str, subject: Any, wanted: Sequence[str] = (), failed: Failed | None = None
+) -> list[ShownSection]:
     """Sections of a page that have blocks to show.
 
     Parameters
@@ -143,14 +159,50 @@ def shown_sections(page: str, subject: Any, wanted: Sequence[str] = ()) -> list[
     subject : input of the page
     wanted : section names in display order; all sections if empty. A name of another page is
         shown as a note on which page has it.
+    failed : list to which sections that raise an error are added; a sentence takes their place.
+        None to raise the error.
     """
     known = {s.name: s for s in sections(page)}
-    visible = []
+    visible, without_rows = [], dict[str, list[str]]()
     for name in wanted or known:
         one = known.get(name) or _placeholder_section(name, page)
-        if blocks := tuple(one.show(subject)):
+        try:
+            blocks: Sequence[Block] = tuple(one.show(subject))
+        except NotKeptError as error:
+            if failed is None:
+                raise
+            without_rows.setdefault(str(error), []).append(one.title or name)
+            continue
+        except Exception as error:
+            if failed is None:
+                raise
+            blocks = (note_failed(one.name, error, failed),)
+        if blocks:
             visible.append(ShownSection(one.name, one.title, blocks))
+    if without_rows:
+        notes = [Paragraph(_left_out_text(*one)) for one in without_rows.items()]
+        visible.append(ShownSection("left_out", "Left out", notes))
     return visible
+
+
+def note_failed(name: str, error: Exception, failed: Failed) -> Paragraph:
+    """Log the error of a section or figure, add it to a list, and return a note in its place."""
+    failed.append(FailedSection(name, error))
+    if isinstance(error, ForetraceError):
+        return Paragraph(f"Left out, since it cannot be made: {error}.")
+    log.error("section %s of the page failed", name, exc_info=error)
+    return Paragraph(f"Left out, since it failed ({type(error).__name__}: {error}).")
+
+
+def _left_out_text(why: str, titles: Sequence[str]) -> str:
+    """Sentence about the sections that need rows of ops which were not kept.
+
+    >>> _left_out_text("result: rows were not kept", ["Ops", "Timeline"])
+    'Ops and Timeline need one row per op: rows were not kept.'
+    """
+    *others, last = titles
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"{names} need{'s' * (not others)} one row per op: {why.removeprefix('result: ')}."
 
 
 def _placeholder_section(name: str, page: str) -> PageSection:

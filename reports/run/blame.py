@@ -13,6 +13,7 @@ from ..palette import BOXES, series_colour
 from ..section import section
 from ..texts.headline import blame_window_text, metric_value, timed_span
 from ..texts.study import Point, StudyShown
+from ..texts.unexplained import is_unexplained
 
 MOST_PARTS = 12
 Kinds = Mapping[str, Mapping[str, float]]
@@ -21,6 +22,10 @@ Kinds = Mapping[str, Mapping[str, float]]
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
     """Section on blame: the critical path by kind of component, with the variants side by side."""
+    if is_unexplained(study.summary, "blame"):
+        study = study.with_points_that_have("blame")
+        if not study.points:
+            return
     window = blame_window_text(study.base, study.answer)
     period = bool(study.answer.get("period")) and not window
     of = (

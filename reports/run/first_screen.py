@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..blocks import Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
+from ..blocks import BarChart, Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
 from ..figures import schedule
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..section import section
@@ -18,7 +18,7 @@ from ..texts.answer import (
     inputs_sentence,
     jitter_sentence,
     leading_sentences,
-    limit_sentence,
+    limit_sentences,
     token_price_text,
     variant_verdict,
 )
@@ -46,15 +46,22 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
             ("how certain", [(text, "") for text in caveat_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
-        figure=schedule.time_breakdown_bars(
-            schedule.mean_boxes(study.points), f"{timed_span(study.answer)} of the mean rank"
-        ),
+        figure=_time_breakdown(study),
     )
+
+
+def _time_breakdown(study: StudyShown) -> BarChart | None:
+    """Time breakdown of the variants that have one; None if none has."""
+    known = {name: p for name, p in study.points.items() if p["activity"]}
+    if not known:
+        return None
+    axis = f"{timed_span(study.answer)} of the mean rank"
+    return schedule.time_breakdown_bars(schedule.mean_boxes(known), axis)
 
 
 def _limits(study: StudyShown) -> Iterable[str]:
     """Sentences on what limits the base scenario, and on the rank that others wait for, if any."""
-    yield limit_sentence(study.summary)
+    yield from limit_sentences(study.summary)
     if late := last_arriver_sentence(study.base):
         yield late
 

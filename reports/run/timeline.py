@@ -23,7 +23,8 @@ TWO_STEPS = 2
 def timeline(study: StudyShown) -> Iterable[Block]:
     """Section with the timeline of every variant, and where the full timeline is stored."""
     base = study.base
-    chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
+    first = next(iter(study.points))
+    chart, note = timeline_chart(study.rows_of(first), base.get("window"), base.get("late"))
     text: list[Inline] = [
         "All variants over one time axis. They are also in ",
         Code("timeline.pftrace"),
@@ -31,6 +32,8 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     ]
     if study.summary["provenance"]["jitter"]["state"] == "unknown":
         text.append(" Ops have no jitter: no distribution of their times is known.")
+    if study.rows:
+        text.append(f" Of {', '.join(study.rows)} it shows a part that was run again for its ops.")
     if cut := study.run["timeline_cut"]:
         text += [
             f" That file leaves out the last {cut} slices; every op is in ",
@@ -38,7 +41,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
             ".",
         ]
     yield Paragraph(text)
-    results = {name: result.detail for name, result in study.results.items()}
+    results = {name: study.rows_of(name) for name in study.results}
     spotlight = {
         name: [r for r in (late["cause"], _longest_waiting(late)) if r is not None]
         for name, p in study.points.items()
@@ -101,7 +104,9 @@ def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int
     if window is not None:
         first, last = (round(window[end] / result.tick) for end in ("first", "last"))
         length = format_quantity(window["last"] - window["first"], "s")
-        return (first, last), f"The {length} around the worst sample of the answer"
+        of = window.get("repeated")
+        text = f"The {length} around the worst sample of the answer"
+        return (first, last), f"The last {length} of {of}" if of else text
     edges = step_edges(result)
     if period_edges(result) is None:
         return (int(edges[0]), int(edges[-1])), "The whole run"

@@ -14,6 +14,9 @@ from ..texts.study import StudyShown
 @section("where_time_goes", title="Where time goes", order=20)
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Section with the time breakdown of the mean and of the worst rank, in seconds."""
+    study = study.with_points_that_have("activity")
+    if not study.points:
+        return
     period = study.answer.get("period")
     which = "the complete run and add up to the makespan"
     if period:

@@ -20,6 +20,7 @@ from .headline import (
     value_sentence,
 )
 from .robustness import robustness_sentences
+from .unexplained import is_unexplained, unexplained_sentences
 from .waiting import last_arriver_sentence
 from .work_ratio import work_ratio
 
@@ -50,7 +51,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
         *calibration_sentences(summary),
         *ablation_sentences(summary),
         *changed_ops(summary),
-        limit_sentence(summary),
+        *limit_sentences(summary),
         *(
             [late]
             if (late := last_arriver_sentence(next(iter(summary["points"].values()))))
@@ -114,11 +115,19 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def limit_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Sentence on what limits the base scenario; an empty list if that is unknown."""
+    base = next(iter(summary["points"].values()))
+    unknown = not base["blame"] and is_unexplained(summary, "blame")
+    return [] if unknown else [limit_sentence(summary)]
+
+
 def limit_sentence(summary: Mapping[str, Any]) -> str:
     """Sentence on what limits the base scenario."""
     base = next(iter(summary["points"].values()))
     driven = summary["provenance"]["calibration"].startswith(DRIVEN) or is_quick(summary)
-    return _limit_sentence(base, driven, summary["answer"])
+    untested = is_unexplained(summary, "the effect of faster parts")
+    return _limit_sentence(base, driven, summary["answer"], untested)
 
 
 def is_quick(summary: Mapping[str, Any]) -> bool:
@@ -147,7 +156,8 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
         dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
     )
     wide = error_source_sentences(base)
-    return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
+    left_out = unexplained_sentences(summary)
+    return [*late, *left_out, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
 
 
 def tensor_parallel_sentences(point: Point) -> list[str]:
@@ -326,7 +336,9 @@ def _price_change(point: Point, base: Point, answer: Answer, what: str = "a mill
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
+def _limit_sentence(
+    point: Point, without_reruns: bool, answer: Answer, is_untested: bool
+) -> str:
     """Sentence on the component with most of the critical path, and on the largest gain.
 
     Parameters
@@ -334,6 +346,7 @@ def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
     point : summary of the base scenario
     without_reruns : True if no runs with faster components exist, as in a quick run
     answer : the deciding metric
+    is_untested : True if they are missing for another reason
     """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values())
@@ -344,7 +357,7 @@ def _limit_sentence(point: Point, without_reruns: bool, answer: Answer) -> str:
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
     text += _window_text(point)
-    if without_reruns:
+    if without_reruns or (best is None and is_untested):
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
         return f"{text}; making any kind of part 10 % faster gains at most 0.5 %."
@@ -361,6 +374,8 @@ def _window_text(point: Point) -> str:
     if window is None:
         return ""
     length = format_quantity(window["length"], "s")
+    if "repeated" in window:
+        return f", in {window['repeated']} ({length}, run again for its ops)"
     return f", around the worst percent of the answer ({length} in total)"
 
 

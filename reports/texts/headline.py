@@ -137,6 +137,12 @@ def blame_window_text(point: Mapping[str, Any], answer: Answer) -> str:
     window = point.get("window")
     if window is None:
         return ""
+    if "repeated" in window:
+        length = format_quantity(window["length"], "s")
+        return (
+            f"Of {window['repeated']}: {length}, which were run again for their ops; the path ends "
+            "with the last op in it. "
+        )
     name = metric_in_words(answer["metric"].rpartition(".")[0])
     end = "lowest" if better_sign(answer) < 0 else "highest"
     many = f"{window['samples']} sample{'s' * (window['samples'] != 1)}"

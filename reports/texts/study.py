@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +24,13 @@ class StudyShown:
     results : the result of each variant
     run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``,
         ``timeline_cut`` (number of slices left out of the timeline file, or "")
+    rows : result of each variant of which only a window has one row per op
     """
 
     summary: Mapping[str, Any]
     results: Mapping[str, Result]
     run: Mapping[str, str]
+    rows: Mapping[str, Result] = field(default_factory=dict)
 
     @property
     def points(self) -> Mapping[str, Point]:
@@ -47,11 +49,20 @@ class StudyShown:
         """Summary of the base scenario."""
         return next(iter(self.points.values()))
 
+    def with_points_that_have(self, key: str) -> StudyShown:
+        """The same input without the variants whose summary has nothing under a key."""
+        points = {name: point for name, point in self.points.items() if point[key]}
+        return replace(self, summary={**self.summary, "points": points})
+
     @cached_property
     def passes(self) -> Mapping[str, Pipeline]:
         """Pipeline passes of each variant that is a described training step."""
         found = {name: pipeline_passes(result) for name, result in self.results.items()}
         return {name: one for name, one in found.items() if one is not None and one.passes}
+
+    def rows_of(self, name: str) -> Result:
+        """Result of a variant with one row per op, of a window if only its rows could be had."""
+        return self.rows[name] if name in self.rows else self.results[name].detail
 
     @property
     def base_result(self) -> Result:

@@ -15,10 +15,10 @@ from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
 from .terminal.discovery import import_commands
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
+BUG, WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 EXIT_CODES = {
     0: "done, every expectation met",
-    1: "unexpected error: a bug in foretrace",
+    BUG: "unexpected error: a bug in foretrace",
     WRONG: "error in the request: usage, scenario, trace, plug-in, or too little memory",
     UNFINISHED: "the simulation did not finish: deadlock or time limit; or sweep points failed",
     NO_HARDWARE: "hardware or a driver is missing, busy or not permitted",
@@ -127,7 +127,7 @@ def main() -> NoReturn:
             sys.exit(WRONG)
         traceback.print_exc()
         typer.echo("error this is a bug in foretrace; please report the text above", err=True)
-        sys.exit(1)
+        sys.exit(BUG)
     sys.exit(0)
 
 

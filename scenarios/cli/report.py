@@ -83,6 +83,18 @@ def report(
     except OSError as error:
         raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
+    for sentence in _missing_parts(folder):
+        typer.echo(sentence, err=True)
+
+
+def _missing_parts(folder: Path) -> list[str]:
+    """Sentences on what a saved run does not explain."""
+    import json
+
+    from ...reports.texts.unexplained import unexplained_sentences
+
+    file = folder / "summary.json"
+    return unexplained_sentences(json.loads(file.read_text())) if file.is_file() else []
 
 
 def _write_system_page(folder: Path, output: Path | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .app import MISSED, UNFINISHED, app
+from .app import BUG, MISSED, UNFINISHED, WRONG, app
 from .terminal.common import (
     Catalogs,
     File,
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from ..config.problems import Problem
     from ..config.scenario import Scenario
     from ..studies.folders.partial_answers import PartialAnswers
+
+FAILED = {
+    "bug": "error a part of the explanation failed: this is a bug in foretrace; the answer is "
+    "saved; please report the log above, or run again with --no-cache to see it",
+    "plug-in": "error a part of the explanation failed in a plug-in; the answer is saved",
+}
 
 
 @app.command()
@@ -110,10 +116,17 @@ def run(
             )
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
             typer.echo(f"its devices were not used; run: foretrace hil check {file}", err=True)
-    if left := summary.get("unfinished"):
+    left = summary.get("unfinished", ())
+    kinds = {one["kind"] for one in summary.get("unexplained", ())}
+    if left or "stopped" in kinds:
         late = TimeLimitExceeded(scenario.run.time_limit or 0.0)
-        typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)
+        names = ", ".join(left) or "the explanation"
+        typer.echo(f"error {late}; not finished: {names}", err=True)
         raise typer.Exit(UNFINISHED)
+    for kind, code in (("bug", BUG), ("plug-in", WRONG)):
+        if kind in kinds:
+            typer.echo(FAILED[kind], err=True)
+            raise typer.Exit(code)
     if any_expectation_failed(summary):
         raise typer.Exit(MISSED)
 
@@ -123,8 +136,8 @@ def _simulate_and_save(
 ) -> Path:
     """Simulate a scenario and save the run; returns its folder."""
     from ..studies.folders.output_folder import require_writable
-    from ..studies.run.run import study
-    from ..studies.run.run_folder import save_run
+    from ..studies.run.run import Study, study
+    from ..studies.run.run_folder import save_answer, save_run
     from ..studies.variants.executor import load_engine_in_background
     from .checks.checks import require_valid
     from .terminal.progress import RunProgress
@@ -135,8 +148,13 @@ def _simulate_and_save(
         with _answers_kept(scenario, out) as partial:
             with RunProgress(quiet) as progress:
                 shown = sys.stderr if prints else None
-                done = study(scenario, progress.tell, None, partial, progress.count, shown)
-            return save_run(done, out, started, command_line())
+                answer: list[Path] = []
+
+                def save(answered: Study) -> None:
+                    answer.append(save_answer(answered, out, started, command_line()))
+
+                done = study(scenario, progress.tell, None, partial, progress.count, shown, save)
+            return save_run(done, out, started, command_line(), *answer)
 
 
 def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:

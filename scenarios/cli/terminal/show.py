@@ -55,6 +55,8 @@ def print_run_answer(summary: dict[str, Any], quiet: bool, console: Console | No
     print_table(console, metrics_table(base, summary["answer"]))
     means = {box.replace("_", " "): t["mean"] for box, t in base["activity"].items()}
     for name, seconds in (("time", means), ("limit", base["blame"])):
+        if not seconds:
+            continue
         console.print()
         for line in share_bars(name, seconds):
             console.print(line, soft_wrap=True)

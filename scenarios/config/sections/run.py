@@ -50,6 +50,9 @@ class RunSection(Section):
     many more runs."""
     quick: bool = False
     """Skip the runs that explain the answer: sensitivity and model errors."""
+    explain: Annotated[float, Field(ge=1, le=1e6)] = 4.0
+    """Most simulations that explain the answer, as a multiple of its own, if processes submit so
+    many ops that these would take more than 2 million ops."""
     engine: Literal["core", "reference"] = "core"
     """``core``: compiled; ``reference``: the plain SimPy engine that defines the semantics."""
     workers: Annotated[str, AfterValidator(check_workers_text)] = "local"

@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ....models.compute.recorded import Recorded
-from ....sim.rerun.sensitivity import SpeedupEffect, speedup_effects
 from ....sim.run.result import Result
-from ....sim.units import seconds
 from ...config.condition import Condition
 from ...config.hil_settings import devices_drive_run
 from ...config.scenario import BASE, Scenario
@@ -24,17 +23,12 @@ from ..confidence.uncertainty import (
     ErrorSources,
     VariantWithErrors,
     change_against_base,
-    components_by_kind,
     error_sources,
-    run_with_model_errors,
 )
 from ..summaries.ablations import judged_ablations
 from ..summaries.fabric_facts import fabric_facts
 from ..summaries.gpu_roofs import gpu_roofs
-from ..summaries.headline_breakdown import headline_time_breakdown
-from ..summaries.late_ranks import waiting_by_rank
 from ..summaries.peak_check import require_flops_below_peak
-from ..summaries.profiled_steps import as_profiled
 from ..summaries.provenance import REPLAY, is_pure_replay, provenance
 from ..summaries.summary import (
     MetricValue,
@@ -44,15 +38,13 @@ from ..summaries.summary import (
     values_with_conditions,
 )
 from ..variants.answers import StudyAnswer, answer_of
-from ..variants.blame_window import blame_window
 from ..variants.executor import Executor, point_map_function
 from ..variants.map_function import Counted, MapFunction, SimulationCounter
-from ..variants.preflight import chain_shares_of_point
 from ..variants.prints import capture_prints
-from ..variants.samples import answer_of_run, headline_value
-from ..variants.step_calibration import calibration_facts
 from ..variants.variant import Variant
 from ..variants.variants import VariantResults, build_variants, run_with_replicas
+from .attempts import EVERYTHING, STOPPED, UNDER_WAY, Attempts, Unexplained
+from .explanations import Explainer, without_repeats, workload_facts
 from .plan import count_simulations, runs_processes
 
 if TYPE_CHECKING:
@@ -64,6 +56,9 @@ log = logging.getLogger(__name__)
 
 MOST_VALUES = 8  # longest list that is shown in full
 CHECKED = "hil."  # prefix of metrics that `hil check` judges
+EXPLAINED = "explained"  # key of a variant in progress
+EXPLANATIONS = ("late", "as_profiled", "window", "jobs", "errors", "chains", "calibration")
+NOT_YET = Unexplained("", EVERYTHING, UNDER_WAY, STOPPED)
 Progress = Callable[[str], None]
 
 
@@ -75,12 +70,14 @@ class Study:
     ----------
     measured : results of each finished variant
     prints : text printed by processes in the first simulation of each variant
+    rows : result of each variant that was repeated for the rows of a window
     """
 
     scenario: Scenario
     measured: tuple[VariantResults, ...]
     summary: Summary
     prints: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, Result] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The answer as text."""
@@ -116,7 +113,7 @@ class Study:
         from ....reports.texts.study import StudyShown
 
         texts = dict.fromkeys(("resolved", "command", "run", "title", "timeline_cut"), "")
-        return Plots("run", StudyShown(self.summary.to_dict(), self.results, texts))
+        return Plots("run", StudyShown(self.summary.to_dict(), self.results, texts, self.rows))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
@@ -128,6 +125,14 @@ class Study:
         """Result of each variant, with recorded durations."""
         return {m.name: m.result for m in self.measured}
 
+    @property
+    def drawn(self) -> dict[str, Result]:
+        """Result of each variant for timelines: of a window if only its rows could be had."""
+        return {**self.results, **self.rows}
+
+
+Answered = Callable[[Study], None]
+
 
 def study(
     scenario: Scenario | str | os.PathLike[str],
@@ -136,6 +141,7 @@ def study(
     partial: PartialAnswers | None = None,
     counted: Counted = lambda done, of: None,
     shown: TextIO | None = None,
+    answered: Answered = lambda _: None,
 ) -> Study:
     """Run every variant of a scenario and summarize the results.
 
@@ -146,57 +152,35 @@ def study(
     threads : number of concurrent runs; by default one per core
     partial : stores measurements of devices even if the run fails
     counted : called after each simulation with the number done and the expected total
+    answered : called with the study when all variants have their answer, before any is explained
     shown : also receives the text that processes print, in every simulation
     """
     if not isinstance(scenario, Scenario):
         from ...config.loader import load
 
         scenario = load(scenario)
-    where = provenance(scenario) | ({"quick": True} if scenario.run.quick else {})
-    under_way = _StudyInProgress()
-    try:
-        with (
-            point_map_function(threads) as given,
-            time_limit(scenario.run.time_limit),
-            capture_prints(shown) as prints,
-        ):
-            with _devices_in_points(scenario) as drive:
+    under_way = _StudyInProgress(scenario)
+    limit, started = scenario.run.time_limit, monotonic()
+    with point_map_function(threads) as given, capture_prints(shown) as prints:
+        try:
+            with time_limit(limit), _devices_in_points(scenario) as drive:
                 points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
-                expected = sum(count_simulations(v, errors) for v in scenario.variants())
-                if scenario.run.defend and not devices_drive_run(scenario):
-                    expected += sum(runs_that_defend(points, where["values"]))
-                counter = SimulationCounter(expected, counted)
+                counter = SimulationCounter(under_way.expected(points, errors), counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
                         partial.record_driving_devices(one.name, one.coupled)
-                    each = counter.over(given(one))
-                    under_way.run_and_explain(one, errors, each, progress)
-            every = [m.point for m in under_way.results]
-            if _may_be_defended(scenario, every):
-                from ..confidence.robustness import values_with_effects
-
-                progress(_defence_text(*runs_that_defend(every, where["values"])))
-                each = counter.over(_map_function_of_all(given, every))
-                where |= values_with_effects(every, where["values"], each, counter.expect)
-    except TimeLimitExceeded:
-        if not under_way.points:
-            raise
-    sources = under_way.points.get(BASE, {}).get("sources", {})
-    if where["calibration"].startswith("blind") and is_pure_replay(scenario, sources):
-        where["calibration"] = REPLAY
-    if under_way.results and not replicas_may_differ(under_way.results):
-        where["jitter"] = {"state": "unknown"}
-    left = under_way.unfinished_variants(scenario, where)
-    if under_way.results and (found := under_way.results[0].point.calibration) is not None:
-        where["calibration"] = found.text()
-    answer = answer_of(scenario)
-    judged = judged_ablations(scenario, under_way.points, answer)
-    summary = Summary(
-        scenario.name, scenario.question, under_way.points, where, answer, left, judged
-    )
-    done = tuple(under_way.results[: len(under_way.points)])
-    return Study(scenario, done, summary, prints.texts)
+                    under_way.run(one, errors, counter.over(given(one)), progress)
+            answered(under_way.study(prints.texts))
+            left = None if limit is None else max(limit - (monotonic() - started), 1e-3)
+            with time_limit(left):
+                under_way.explain(errors, progress)
+                under_way.defend(given, counter, progress)
+        except TimeLimitExceeded:
+            if not under_way.points:
+                raise
+            under_way.note_time_limit()
+        return under_way.study(prints.texts, explained=True)
 
 
 def _defence_text(values: int, errors: int) -> str:
@@ -222,40 +206,110 @@ def _map_function_of_all(executor: Executor, points: Sequence[Variant]) -> MapFu
     return next((own for own in map(executor, points) if own is map), executor(points[0]))
 
 
-@dataclass
 class _StudyInProgress:
-    """Study in progress; a variant counts once it is measured and explained."""
+    """Study in progress: its variants are run, and then explained; each step may be the last.
 
-    results: list[VariantResults] = field(default_factory=list)
-    points: dict[str, dict[str, Any]] = field(default_factory=dict)
-    base: VariantWithErrors | None = None
-    reference: VariantWithErrors | None = None
+    Parameters
+    ----------
+    scenario : scenario of the study
+    """
 
-    def run_and_explain(
+    def __init__(self, scenario: Scenario):
+        self.scenario = scenario
+        self.facts = provenance(scenario) | ({"quick": True} if scenario.run.quick else {})
+        self.results: list[VariantResults] = []
+        self.maps: list[MapFunction] = []
+        self.points: dict[str, dict[str, Any]] = {}
+        self.rows: dict[str, Result] = {}
+        self.attempts = Attempts()
+
+    def expected(self, points: Sequence[Variant], errors: ErrorSources) -> int:
+        """Approximate number of simulations of the study."""
+        expected = sum(count_simulations(v, errors) for v in self.scenario.variants())
+        if self.scenario.run.defend and not devices_drive_run(self.scenario):
+            expected += sum(runs_that_defend(points, self.facts["values"]))
+        return expected
+
+    def run(
         self, variant: Variant, errors: ErrorSources, map_runs: MapFunction, progress: Progress
     ) -> None:
-        """Run one variant, and run it again for its model errors."""
+        """Run one variant, and summarize its answer without explaining it."""
         progress(
             f"running {variant.name}: {_size_text(variant)}{_process_runs_text(variant, errors)}"
         )
-        self.results.append(run_with_replicas(variant, map_runs))
-        require_flops_below_peak(self.results[-1])
-        also = "" if variant.scenario.run.quick else ", and runs with parts faster or wrong"
-        progress(f"explaining {variant.name}: blame{also}")
-        tried = run_with_model_errors(self.results[-1], errors, map_runs)
-        if variant.calibration is not None:
-            if self.reference is None:
-                measured = run_with_replicas(variant.calibration.reference, map_runs)
-                self.reference = run_with_model_errors(measured, errors, map_runs)
-            tried = tried.relative_to_measured_step(self.reference)
-        self.base = self.base or tried
-        self.points[variant.name] = _summarise_variant(tried, self.base, map_runs)
+        found = run_with_replicas(variant, map_runs)
+        require_flops_below_peak(found)
+        self.results.append(without_repeats(found))
+        self.maps.append(map_runs)
+        base = VariantWithErrors(self.results[0])
+        self.points[variant.name] = _summarise_variant(VariantWithErrors(self.results[-1]), base)
 
-    def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of the variants that did not finish, and ``--defend`` if that did not."""
-        names = [v.variant for v in scenario.variants() if v.variant not in self.points]
-        asked = _may_be_defended(scenario, [m.point for m in self.results])
-        return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
+    def explain(self, errors: ErrorSources, progress: Progress) -> None:
+        """Explain every variant, which may run it again."""
+        explainer, base = Explainer(errors, self.attempts), None
+        for of, map_runs in zip(self.results, self.maps, strict=True):
+            also = "" if self.scenario.run.quick else ", and runs with parts faster or wrong"
+            progress(f"explaining {of.name}: blame{also}")
+            found = explainer.explain(of, map_runs)
+            base = base or found
+            if found.rows is not None:
+                self.rows[of.name] = found.rows
+            doubted = base.doubted and found.doubted
+            self.points[of.name] = _summarise_variant(
+                found.tried, base.tried, found.facts, change_with_errors=doubted
+            )
+
+    def defend(self, given: Executor, counter: SimulationCounter, progress: Progress) -> None:
+        """Test which values matter and what flips the answer, if ``run.defend`` is on."""
+        every = [of.point for of in self.results]
+        if not _may_be_defended(self.scenario, every):
+            return
+        from ..confidence.robustness import values_with_effects
+
+        progress(_defence_text(*runs_that_defend(every, self.facts["values"])))
+        each = counter.over(_map_function_of_all(given, every))
+        self.facts |= self.attempts.make(
+            "", "what flips the answer",
+            lambda: values_with_effects(every, self.facts["values"], each, counter.expect), {},
+        )  # fmt: skip
+
+    def note_time_limit(self) -> None:
+        """Note the variants that were not explained before the time limit."""
+        why = f"the time limit of {self.scenario.run.time_limit:g} s was reached; raise run.time_limit"
+        for name, point in self.points.items():
+            if EXPLAINED not in point:
+                self.attempts.note(name, EVERYTHING, why, STOPPED)
+
+    def study(self, prints: Mapping[str, str], explained: bool = False) -> Study:
+        """Study of the variants that have an answer so far."""
+        where = dict(self.facts)
+        sources = self.points.get(BASE, {}).get("sources", {})
+        if where["calibration"].startswith("blind") and is_pure_replay(self.scenario, sources):
+            where["calibration"] = REPLAY
+        if self.results and not replicas_may_differ(self.results):
+            where["jitter"] = {"state": "unknown"}
+        if self.results and (found := self.results[0].point.calibration) is not None:
+            where["calibration"] = found.text()
+        answer, points = answer_of(self.scenario), self._plain_points()
+        summary = Summary(
+            self.scenario.name, self.scenario.question, points, where, answer,
+            self._unfinished_variants(),
+            judged_ablations(self.scenario, points, answer),
+            self.attempts.to_list() if explained else [asdict(NOT_YET)],
+        )  # fmt: skip
+        return Study(self.scenario, tuple(self.results), summary, dict(prints), dict(self.rows))
+
+    def _plain_points(self) -> dict[str, dict[str, Any]]:
+        return {
+            name: {k: v for k, v in point.items() if k != EXPLAINED}
+            for name, point in self.points.items()
+        }
+
+    def _unfinished_variants(self) -> tuple[str, ...]:
+        """Names of the variants without an answer, and ``--defend`` if that did not finish."""
+        names = [v.variant for v in self.scenario.variants() if v.variant not in self.points]
+        asked = _may_be_defended(self.scenario, [m.point for m in self.results])
+        return (*names, *(("--defend",) if asked and "break_even" not in self.facts else ()))
 
 
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
@@ -268,64 +322,55 @@ def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[V
 
 
 def _summarise_variant(
-    tried: VariantWithErrors, base: VariantWithErrors, map_runs: MapFunction
+    tried: VariantWithErrors,
+    base: VariantWithErrors,
+    explained: Mapping[str, Any] | None = None,
+    *,
+    change_with_errors: bool = True,
 ) -> dict[str, Any]:
-    """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
+    """Summary of one variant: its answer, and what explains it as far as that is known.
+
+    Parameters
+    ----------
+    explained : explanation by key; None if the variant is not explained yet
+    change_with_errors : False to leave model errors out of the change, as one variant lacks them
+    """
     of = tried.of
-    changes = effect_of_faster_components(of, map_runs=map_runs)
     metrics = values_with_conditions(metric_values(of), [e.that for e in of.point.scenario.expect])
     answer = of.point.answer
     if answer.metric in metrics:
         metrics[answer.metric] = tried.with_model_error(metrics[answer.metric])
     if COST in metrics and answer.period:
         metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
-    window = blame_window(of.point, of.result)
-    boxes = headline_time_breakdown(
-        of, metrics[answer.metric].value if answer.period else 0.0, map_runs
-    )
+    pair = (base, tried)
+    if not change_with_errors:
+        pair = VariantWithErrors(base.of), VariantWithErrors(of)
+    why = explained or {}
+    optional = {key: why[key] for key in EXPLANATIONS if why.get(key)}
+    rules, roofs = changed_ops_by_rule(of.point.built.graphs), gpu_roofs(of.point.scenario)
+    fabric = fabric_facts(of.point)
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
-        "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
-        **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
-        **_as_profiled(of),
-        **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
-        **({"window": window.to_dict(of.result.tick)} if window else {}),
-        **blame_by_job(of),
-        "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
-                     for box, t in boxes.items()},
-        "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
-        **({"errors": found} if (found := tried.deviations()) else {}),
+        "blame": why.get("blame", {}),
+        **optional,
+        **({"rules": rules} if rules else {}),
+        "activity": why.get("activity", {}),
+        "faster": why.get("faster", []),
         "sources": _sources_of_op_times(of),
-        **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
-        **({"roofs": roofs} if (roofs := gpu_roofs(of.point.scenario)) else {}),
-        **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
+        **({"roofs": roofs} if roofs else {}),
+        **({"fabric": fabric} if fabric else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
             "gpus": len(of.point.simulation.system.gpus),
             **reason_without_op_table(of.result),
-            **{k: v for k, v in _workload_facts(of.point).items() if _is_plain_value(v)},
+            **{k: v for k, v in workload_facts(of.point).items() if _is_plain_value(v)},
         },
         "settings": setting_differences(base.of.point.scenario, of.point.scenario),
-        "change": change_against_base(base, tried),
-        **({"calibration": told} if (told := _calibration_facts(of.point, map_runs)) else {}),
+        "change": change_against_base(*pair),
+        **({} if explained is None else {EXPLAINED: True}),
     }  # fmt: skip
-
-
-def _as_profiled(results: VariantResults) -> dict[str, Any]:
-    """Step time and exposed communication as a profiler reports them; {} if nothing differs."""
-    told = as_profiled(results.result, _workload_facts(results.point))
-    return {} if told is None else {"as_profiled": told}
-
-
-def _calibration_facts(point: Variant, map_runs: MapFunction) -> Mapping[str, Any]:
-    """Facts about the measured step, and the answer without calibration; {} for none."""
-    if point.uncalibrated is None:
-        return {}
-    blind = point.with_simulation(point.uncalibrated)
-    (value,) = map_runs(answer_of_run, (blind,))
-    return calibration_facts(point, value)
 
 
 def _size_text(variant: Variant) -> str:
@@ -345,7 +390,7 @@ def _process_runs_text(variant: Variant, errors: ErrorSources) -> str:
 
 def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
     """Seconds of ops by the source of their time; recorded times note their untraced steps."""
-    facts = _workload_facts(results.point)
+    facts = workload_facts(results.point)
     if "untraced_steps" not in facts:
         return results.result.sources
     more = f", times {facts['times_multiplied_by']}: untraced steps of {facts['untraced_steps']}"
@@ -353,30 +398,6 @@ def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
         name + more if name.startswith(Recorded().source) else name: seconds
         for name, seconds in results.result.sources.items()
     }
-
-
-def _workload_facts(point: Variant) -> Mapping[str, object]:
-    """Facts of the only workload's graph, as far as known before the run."""
-    (graph, *others) = point.built.graphs.values()
-    return {} if graph is None or others else graph.facts
-
-
-def blame_by_job(results: VariantResults) -> dict[str, Any]:
-    """Blame of each of several jobs, and the jobs that slowed it down."""
-    if len(results.result.jobs) < 2:
-        return {}
-    jobs = {}
-    for name in results.result.jobs:
-        own = results.result.of(name)
-        if own.count:
-            blame = own.blame()
-            slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
-            at = [
-                {"job": job, "part": part, "seconds": float(seconds(t, own.tick))}
-                for (job, part), t in sorted(blame.slowed_at.items(), key=lambda one: -one[1])
-            ]
-            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed, "slowed_at": at}
-    return {"jobs": jobs}
 
 
 def reason_without_op_table(result: Result) -> dict[str, str]:
@@ -416,29 +437,6 @@ def _shortfall(
         return None
     value = metrics[that.name].value
     return that.limit / value - 1 if value else None
-
-
-def effect_of_faster_components(
-    results: VariantResults, factor: float = 1.1, map_runs: MapFunction = map
-) -> list[SpeedupEffect]:
-    """Effect of each kind of component being 10 % faster, or taking no time, by running again.
-
-    Empty if devices drive the run, and for a quick run. For a job with periods it is the effect on
-    the makespan, else on the answer.
-    """
-    point = results.point
-    periodic = bool(point.answer.period)
-    if point.coupled is not None or point.scenario.run.quick:
-        return []
-    return speedup_effects(
-        point.simulation,
-        lambda s: point.with_simulation(s).run_for_answer(),
-        components_by_kind(point.simulation),
-        factor,
-        map_runs,
-        results.result.makespan if periodic else point.answer.of(results.samples),
-        (lambda r: r.makespan) if periodic else (lambda r: headline_value(point, r)),
-    )
 
 
 def setting_differences(base: Scenario, other: Scenario) -> dict[str, tuple[str, str]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....reports.export.perfetto import write_perfetto_timeline
 from ....reports.export.tables import write_ops, write_places
-from ....reports.run.run_page import run_page
+from ....reports.run.run_page import plain_page, run_page
+from ....reports.section import FailedSection
 from ....sim.engine_api.lowering import scale_exponents_by_unit
 from ....sim.errors import ScenarioError
 from ...config.hil_settings import journal_file_name
@@ -34,11 +37,14 @@ from ..folders.output_folder import (
     write_scenario,
 )
 from ..variants.answers import usual_trace_answer
+from .attempts import CANNOT, STOPPED, Attempts
 
 if TYPE_CHECKING:
     from .run import Study
 
 SCHEMA = 1
+ANSWERING = ("answer", "compare", "metrics", "assumptions", "reproduce")
+"""Sections of the page of a run that is not explained yet."""
 PROVENANCE: tuple[str, ...] = ("inputs", "values", "calibration", "jitter")
 POINT: tuple[str, ...] = (
     "metrics",
@@ -68,42 +74,126 @@ def existing_run(out: Path, scenario: Scenario) -> Path | None:
     folder = out / scenario.name / run_key(scenario)
     if not (folder / "manifest.json").is_file():
         return None
-    return None if "unfinished" in load_summary(folder) else folder
+    summary = load_summary(folder)
+    stopped = any(one["kind"] == STOPPED for one in summary.get("unexplained", ()))
+    return None if stopped or "unfinished" in summary else folder
 
 
-def save_run(study: Study, out: Path, started: float, command: str) -> Path:
+def save_run(
+    study: Study, out: Path, started: float, command: str, answered: Path | None = None
+) -> Path:
     """Write all files of a run; returns its folder.
+
+    Parameters
+    ----------
+    answered : folder of this run with its answer only, whose tables are taken over; None for none
 
     Raises
     ------
     ScenarioError
         The folder cannot be written.
     """
+    return _save(study, out, lambda folder, name: _fill_folder(
+        folder, study, name, started, command, answered
+    ))  # fmt: skip
+
+
+def save_answer(study: Study, out: Path, started: float, command: str) -> Path:
+    """Write the answer of a run that is not explained yet; returns its folder.
+
+    It has every file of a run but the timeline, and a short page. So the answer remains if the
+    command ends before it has explained the run.
+
+    Raises
+    ------
+    ScenarioError
+        The folder cannot be written.
+    """
+    return _save(study, out, lambda folder, name: _fill_answer(
+        folder, study, name, started, command
+    ))  # fmt: skip
+
+
+def _save(study: Study, out: Path, fill: Callable[[Path, str], None]) -> Path:
     name = run_key(study.scenario)
     target = out / study.scenario.name / name
     with replaced_folder(target) as whole:
-        _fill_folder(whole, study, name, started, command)
+        fill(whole, name)
     return target
 
 
-def _fill_folder(folder: Path, study: Study, name: str, started: float, command: str) -> None:
-    scenario = study.scenario
-    summary = study.summary.to_dict()
-    resolved = write_scenario(folder, scenario)
-    write_json(folder / "summary.json", summary)
-    with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
-        tables = beside.submit(_write_tables, folder, study)
-        cut = write_perfetto_timeline(folder / "timeline.pftrace", study.results)
-        title = scenario.report.title
-        files = {"resolved": resolved, "command": command, "run": name, "title": title,
-                 "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
-        page = run_page(summary, study.results, files, scenario.report.sections)
-        (folder / "report.html").write_text(page, encoding="utf-8")
+def _fill_answer(folder: Path, study: Study, name: str, started: float, command: str) -> None:
+    files = _page_texts(study, write_scenario(folder, study.scenario), command, name)
+    wanted = [s for s in study.scenario.report.sections or ANSWERING if s in ANSWERING]
+    _write_page(folder, study, files, wanted or ANSWERING[:1], Attempts())
+    write_json(folder / "summary.json", study.summary.to_dict())
     _write_journals(folder, study)
+    _write_prints(folder, study)
+    left_out = _write_tables(folder, study, None)
+    write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
+
+
+def _fill_folder(
+    folder: Path, study: Study, name: str, started: float, command: str, answered: Path | None
+) -> None:
+    resolved, failed = write_scenario(folder, study.scenario), Attempts()
+    with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
+        tables = beside.submit(_write_tables, folder, study, answered)
+        timeline = folder / "timeline.pftrace"
+        cut = failed.make(
+            "", "the timeline file", lambda: write_perfetto_timeline(timeline, study.drawn), 0
+        )
+        if failed.missing:
+            timeline.unlink(missing_ok=True)
+        files = _page_texts(study, resolved, command, name)
+        files |= {"timeline_cut": f"{cut:,}" if cut else ""}
+        _write_page(folder, study, files, study.scenario.report.sections, failed)
+    write_json(folder / "summary.json", _summary_with(study, failed))
+    _write_journals(folder, study)
+    _write_prints(folder, study)
+    left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
+    left_out += [f"{one.what}: {one.why}" for one in failed.missing if one.kind == CANNOT]
+    write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
+
+
+def _page_texts(study: Study, resolved: str, command: str, name: str) -> dict[str, str]:
+    title = study.scenario.report.title
+    return {
+        "resolved": resolved, "command": command, "run": name, "title": title, "timeline_cut": ""
+    }  # fmt: skip
+
+
+def _write_page(
+    folder: Path,
+    study: Study,
+    files: Mapping[str, str],
+    wanted: Sequence[str],
+    failed: Attempts,
+) -> None:
+    """Write the page; sections that cannot be made are noted, and a failed page is a short one."""
+    summary, sections = study.summary.to_dict(), list[FailedSection]()
+    try:
+        page = run_page(summary, study.results, files, wanted, sections, study.rows)
+    except OSError:
+        raise
+    except Exception as error:
+        failed.note_error("", "the page", error)
+        page = plain_page(summary)
+    for one in sections:
+        failed.note_error("", f"section {one.name} of the page", one.error)
+    (folder / "report.html").write_text(page, encoding="utf-8")
+
+
+def _summary_with(study: Study, failed: Attempts) -> dict[str, Any]:
+    """Summary, with those parts of the page and the timeline that failed by a bug."""
+    summary, own = study.summary.to_dict(), study.summary.unexplained
+    faults = [one for one in failed.to_list() if one["kind"] != CANNOT]
+    return {**summary, **({"unexplained": [*own, *faults]} if faults else {})}
+
+
+def _write_prints(folder: Path, study: Study) -> None:
     for variant, text in study.prints.items():
         (folder / f"prints.{variant}.txt").write_text(text, encoding="utf-8")
-    left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
-    write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
 
 
 def _write_journals(folder: Path, study: Study) -> None:
@@ -114,18 +204,35 @@ def _write_journals(folder: Path, study: Study) -> None:
         write_journal(folder / journal_file_name(variant), entries)
 
 
-def _write_tables(folder: Path, study: Study) -> list[str]:
-    """Write ``ops.parquet`` of every variant; returns notes about those that were left out."""
+def _write_tables(folder: Path, study: Study, answered: Path | None) -> list[str]:
+    """Write ``ops.parquet`` of every variant; returns notes about those that were left out.
+
+    Parameters
+    ----------
+    answered : folder that has these tables; None for none
+    """
     left_out = []
     for measured in study.measured:
         variant, result = measured.name, measured.result
         if result.keep != "ops":
             left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
             continue
+        if answered is not None:
+            for table in ("ops", "places"):
+                _take_over(answered / f"{table}.{variant}.parquet", folder)
+            continue
         factors = op_interval_factors(measured.point, result)
         write_ops(folder / f"ops.{variant}.parquet", result, factors)
         write_places(folder / f"places.{variant}.parquet", result)
     return left_out
+
+
+def _take_over(file: Path, folder: Path) -> None:
+    """Put a file of another folder into this one, without a copy if the file system can."""
+    try:
+        os.link(file, folder / file.name)
+    except OSError:
+        shutil.copyfile(file, folder / file.name)
 
 
 def run_manifest(

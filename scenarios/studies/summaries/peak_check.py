@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....sim.errors import BackendError
+from ....sim.errors import BackendError, NotKeptError
 from ....sim.facts.ops import Kind
 from ....sim.units import seconds
 from ..building.op_rules import changed_ops_by_rule
@@ -24,13 +24,16 @@ def require_flops_below_peak(results: VariantResults) -> None:
     reached = float(np.median(results.samples.get(SHARE, 0.0)))
     if reached <= 1 or changed_ops_by_rule(results.point.built.graphs):
         return
-    detail = results.result.detail
+    head = f"{SHARE} of {results.name}: {reached:.3g} times the peak of all GPUs"
+    cure = "correct the table, recording or measured step that gives this time"
+    try:
+        detail = results.result.detail
+    except NotKeptError:
+        raise BackendError(f"{head}: run with run.keep: ops to see which op; {cure}") from None
     took = seconds(detail.columns.end - detail.columns.start, detail.tick)
     computed = np.flatnonzero((detail.ops.kind == Kind.COMPUTE) & (detail.ops.flop > 0))
     row = computed[np.argmax(detail.ops.flop[computed] / np.maximum(took[computed], detail.tick))]
     raise BackendError(
-        f"{SHARE} of {results.name}: {reached:.3g} times the peak of all GPUs: "
-        f"'{detail.ops.signature_text(row)}' takes {took[row]:.3g} s for "
-        f"{detail.ops.flop[row]:.3g} flop; correct the table, recording or measured step that "
-        "gives this time"
+        f"{head}: '{detail.ops.signature_text(row)}' takes {took[row]:.3g} s for "
+        f"{detail.ops.flop[row]:.3g} flop; {cure}"
     )

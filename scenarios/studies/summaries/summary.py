@@ -144,6 +144,7 @@ class Summary:
     answer : deciding metric
     unfinished : variants that did not finish in time; left out if empty
     ablations : verdicts on the ablations; left out if empty
+    unexplained : parts of the explanation that are missing, and why; left out if empty
     """
 
     name: str
@@ -153,13 +154,15 @@ class Summary:
     answer: StudyAnswer | None = None
     unfinished: tuple[str, ...] = ()
     ablations: dict[str, Any] = field(default_factory=dict)
+    unexplained: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionary, as in ``summary.json``."""
         plain = {"schema": SCHEMA, **asdict(self)}
         if self.answer is not None:
             plain["answer"] = self.answer.to_dict()
-        empty = [key for key in ("unfinished", "ablations") if not plain[key]]
+        optional = ("unfinished", "ablations", "unexplained")
+        empty = [key for key in optional if not plain[key]]
         return {k: v for k, v in plain.items() if k not in empty}
 
     def value(self, variant: str, metric: str) -> MetricValue:

@@ -6,13 +6,18 @@ for a time is its value before the moment it was emitted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....sim.analysis.blame import Blame
+from ....sim.analysis.periods import period_edges
+from ....sim.run.held_graphs import GRAPH_AS_OPS
 from ....sim.run.result import Result
+from ....sim.run.row_window import MOST_ROWS
+from ....sim.run.workload import Samples
 from ....sim.units import Seconds, seconds
 from .variant import Variant
 
@@ -86,3 +91,42 @@ def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             found.append((a, b))
     return tuple(found)
+
+
+def repeated_window(
+    point: Variant, result: Result, samples: Mapping[str, Samples]
+) -> tuple[Seconds, Seconds, str]:
+    """First and last time of the part of a run that is repeated for its rows, and what it is.
+
+    It is the slowest sample of an emitted answer, the period nearest to the answer, or else the
+    end of the run; and so short that few enough ops are expected in it.
+    """
+    first, last = result.first_release, result.first_release + result.makespan_ticks
+    begin, end, what = _part_of_answer(point, result, samples) or (first, last, "the end of the run")
+    share = MOST_ROWS / 2 / max(result.count * (1 + GRAPH_AS_OPS), 1)
+    begin = max(begin, end - round(share * (last - first)), first)
+    return float(seconds(begin, result.tick)), float(seconds(end, result.tick)), what
+
+
+def _part_of_answer(
+    point: Variant, result: Result, samples: Mapping[str, Samples]
+) -> tuple[int, int, str] | None:
+    """First and last tick of the slowest sample, or of the period nearest to the answer."""
+    answer = point.answer
+    own = result.of(answer.job) if answer.job in result.jobs else result
+    name = answer.sample.removeprefix(f"{answer.job}.")
+    if answer.period and (edges := period_edges(own)) is not None:
+        took = np.abs(seconds(np.diff(edges), own.tick) - answer.of(samples))
+        k = int(np.argmin(took))
+        return int(edges[k]), int(edges[k + 1]), f"the {answer.period} nearest to the answer"
+    if name not in own.emitted.names:
+        return None
+    of_name = own.emitted.name == own.emitted.names.index(name)
+    time, value = own.emitted.time[of_name], own.emitted.value[of_name]
+    k = int(np.argmax(answer.sign * value))
+    length = value[k] if answer.unit == "s" else 0.0
+    return (
+        round((time[k] - length) / own.tick) if length else 0,
+        round(time[k] / own.tick),
+        f"the part of the run before the worst sample of {name.replace('_', ' ')}",
+    )

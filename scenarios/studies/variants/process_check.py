@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from ....sim.errors import ForetraceError, SimulationError
 from ....sim.facts.system import System
 from ....sim.run.process import Process
-from ...config.hil_settings import devices_drive_run
 from ...config.problems import Problem, did_you_mean_text
 from ...config.sections.processes import make_process
-from ..building.system import components_down_at_start
 
 if TYPE_CHECKING:
     from .variant import Variant
@@ -20,14 +18,6 @@ if TYPE_CHECKING:
 
 def impossible_process_problems(point: Variant) -> Iterator[Problem]:
     """Problems of processes: invalid settings, and unknown or unchangeable components."""
-    keep = point.scenario.run.keep
-    if keep in ("ranks", "none") and _is_steered(point):
-        message = (
-            f"run.keep '{keep}' stores no rows to explain the answer, and this run cannot be "
-            "repeated for them (it has several jobs, a job that holds memory, a process, a device "
-            "or a failed component); write keep: ops"
-        )
-        yield Problem("not-kept", message, point.scenario.spot("run.keep"))
     if point.graph is None:
         return  # made by its job, while it runs
     for number, named in enumerate(point.scenario.processes):
@@ -37,13 +27,6 @@ def impossible_process_problems(point: Variant) -> Iterator[Problem]:
             text = error.message if isinstance(error, SimulationError) else str(error)
             where = point.scenario.spot(f"processes.{number}")
             yield Problem("impossible-process", text, where)
-
-
-def _is_steered(point: Variant) -> bool:
-    scenario = point.scenario
-    if point.graph is None or scenario.processes or devices_drive_run(scenario):
-        return True
-    return bool(components_down_at_start(scenario, point.simulation.system))
 
 
 def _check_process(use: str, process: Process, system: System) -> None:
