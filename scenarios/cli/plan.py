@@ -87,6 +87,8 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     defends = f"about {plan_facts.defending} that defend the answer, fewer where it flips"
     clauses = (runs, *[also] * bool(plan_facts.explaining), *[defends] * bool(plan_facts.defending))
     yield "runs", ", ".join(clauses)
+    if plan_facts.explaining_limit:
+        yield "explaining", plan_facts.explaining_limit
     if plan_facts.too_quick:
         yield "too quick", TOO_QUICK
     if plan_facts.process_runs:

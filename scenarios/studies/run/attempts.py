@@ -14,6 +14,7 @@ from ..building.limits import TimeLimitExceeded
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 EVERYTHING = "anything"
+IN_PYTHON, IN_SCENARIO = "run it with keep='ops'", "set run.keep: ops"
 CANNOT, STOPPED, BUG, PLUGIN = "cannot", "stopped", "bug", "plug-in"
 UNDER_WAY = "the command ended before it explained the answer; run it again"
 
@@ -65,7 +66,8 @@ class Attempts:
     def note_error(self, variant: str, what: str, error: Exception) -> None:
         """Note a missing part and the error that caused it; an unexpected error is logged."""
         if isinstance(error, ForetraceError):
-            self.note(variant, what, str(error).removeprefix("result: "))
+            why = str(error).removeprefix("result: ").replace(IN_PYTHON, IN_SCENARIO)
+            self.note(variant, what, why)
             return
         log.error("explaining %s: %s failed", variant or "the answer", what, exc_info=error)
         if told := message_naming_plugin(error):

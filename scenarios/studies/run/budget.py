@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ....sim.run.result import Result
 from ..variants.variants import VariantResults
-
-SMALL = 2_000_000  # submitted ops of all explaining simulations that are always allowed
+from . import plan
 
 
 def submitted_ops(of: VariantResults) -> int:
@@ -26,16 +25,22 @@ def allowed_simulations(of: VariantResults) -> float:
     submitted = submitted_ops(of)
     if not submitted:
         return float("inf")
-    return max(of.point.scenario.run.explain * (1 + len(of.replicas)), SMALL // submitted)
+    return max(of.point.scenario.run.explain * (1 + len(of.replicas)), plan.SMALL // submitted)
 
 
-def over_budget_text(of: VariantResults, simulations: int) -> str:
-    """Cause and cure for simulations that the budget does not allow."""
+def over_budget_text(of: VariantResults, simulations: int, every: int) -> str:
+    """Cause and cure for simulations that the budget does not allow.
+
+    Parameters
+    ----------
+    simulations : number that was not allowed
+    every : number of all simulations that explain the variant
+    """
     many, own = f"{submitted_ops(of):,}", 1 + len(of.replicas)
     return (
-        f"it takes {simulations} simulations of {many} submitted ops each, more than "
-        f"{of.point.scenario.run.explain:g} times the run's own; set run.explain to "
-        f"{-(-simulations // own) + 1}, or make the run shorter"
+        f"it takes {simulations} simulations of {many} submitted ops each, and all that explain "
+        f"the answer may be {of.point.scenario.run.explain:g} times the run's own; set run.explain "
+        f"to {-(-every // own)}, or make the run shorter"
     )
 
 

@@ -35,7 +35,7 @@ from .budget import allowed_simulations, is_steered_without_rows, over_budget_te
 from .plan import ERRORS, SENSITIVITY
 
 SENSITIVE, DOUBTS = "the effect of faster parts", "the effect of model errors"
-QUICK = "a quick run is not repeated for them; leave out --quick to explain a part of the run"
+QUICK = "it is a quick run (leave out --quick to explain a part of it)"
 MEASURED = "a device or another online backend answered, and would be measured again"
 
 
@@ -138,7 +138,9 @@ class Explainer:
             self.attempts.note(of.name, what, MEASURED)
             return False
         if needed > left:
-            self.attempts.note(of.name, what, over_budget_text(of, needed))
+            every = SENSITIVITY * len(components_by_kind(simulation)) + ERRORS * self.errors.count
+            every += is_steered_without_rows(of.result)
+            self.attempts.note(of.name, what, over_budget_text(of, needed, every))
             return False
         return True
 

@@ -5,7 +5,7 @@ Builds what a run builds and asks its models, but simulates nothing and opens no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ....models.compute.families import Families
@@ -48,6 +48,7 @@ ERRORS = 2  # simulations for each source of error: at both ends of its error in
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
 ROOFLINE = Roofline.registered_name  # reports an error interval if its GPU has fitted kernels
 GRAPHS = "known graphs"  # key in Scenario.build_cache
+SMALL = 2_000_000  # submitted ops of all explaining simulations that are always allowed
 SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}
 """Backends that report no error interval."""
 
@@ -76,6 +77,8 @@ class Plan:
     assumed : dotted paths of settings whose values nobody measured
     chains : fraction of time per backend of a chain, by variant: see ``chain_shares``
     media : components of each medium, by variant: see ``components_by_medium``
+    explaining_limit : text about the limit of the simulations that explain the answer, if processes
+        submit ops; "" for no limit
     too_quick : True if recorded times vary but no replicas are drawn, so that the prediction
         lacks waiting for slow ranks
     """
@@ -99,6 +102,7 @@ class Plan:
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
     media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     defending: int = 0
+    explaining_limit: str = ""
     too_quick: bool = False
 
 
@@ -143,6 +147,7 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
         defending=defending,
+        explaining_limit=_explaining_limit(scenario, sizes),
         too_quick=_is_too_quick(scenario, built, sizes[BASE]),
     )
     if held is not None:
@@ -179,6 +184,20 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
         return False
     varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
     return varies and not is_pure_replay(scenario, {"recorded": 1.0})
+
+
+def _explaining_limit(scenario: Scenario, sizes: Mapping[str, Size | None]) -> str:
+    """Text about the limit of explaining simulations; "" if no process submits ops, or quick."""
+    if None not in sizes.values():
+        return ""
+    if scenario.run.quick:
+        return "none but of what is kept, since the run is quick"
+    most, own = scenario.run.explain, drawn_simulations(scenario)
+    return (
+        f"at most {most:g} times the {own} simulation{'s' * (own != 1)} of the answer of each "
+        f"variant (run.explain), or what submits at most {SMALL:,} ops; a simulation that is too "
+        f"large to keep is run again once for the ops of a part of it"
+    )
 
 
 def _asks_models(scenario: Scenario) -> bool:
