@@ -9,6 +9,7 @@ from typing import Any
 
 from ..numbers import format_change, format_quantity, three_digits
 from ..texts.headline import metric_in_words
+from ..texts.unexplained import unexplained_sentences
 from .cost_ladder import cost_sentences
 from .feasible_range import feasible_range_text
 from .ranking_sentences import ranking_sentences
@@ -38,6 +39,7 @@ def lead_sentences(summary: Summary) -> list[str]:
     lines = [
         _front_sentence(summary, front),
         *ranking_sentences(summary),
+        *unexplained_sentences(summary),
         *feasible_range_text(summary),
     ]
     if len(sweep_goals(summary)) > 1 and len(front) > 1:

@@ -157,7 +157,8 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
     )
     wide = error_source_sentences(base)
     left_out = unexplained_sentences(summary)
-    return [*late, *left_out, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
+    links = link_sentences(base.get("chains", {}))
+    return [*late, *left_out, *quick, *unsure, *shared, *wide, *links]
 
 
 def tensor_parallel_sentences(point: Point) -> list[str]:
@@ -336,9 +337,7 @@ def _price_change(point: Point, base: Point, answer: Answer, what: str = "a mill
     return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
 
 
-def _limit_sentence(
-    point: Point, without_reruns: bool, answer: Answer, is_untested: bool
-) -> str:
+def _limit_sentence(point: Point, without_reruns: bool, answer: Answer, is_untested: bool) -> str:
     """Sentence on the component with most of the critical path, and on the largest gain.
 
     Parameters

@@ -36,7 +36,7 @@ def save_check(scenario: Scenario, check: DeviceCheck, out: Path, command: str) 
     folder = out / scenario.name / f"check-{key}"
     with replaced_folder(folder) as whole:
         write_json(whole / ACCURACY, told)
-        page = accuracy_page(told, command, scenario.report.sections)
+        page = accuracy_page(told, command, scenario.report.sections, [])
         (whole / "accuracy.html").write_text(page, encoding="utf-8")
         write_scenario(whole, scenario)
         for name, recording in check.recordings.items():

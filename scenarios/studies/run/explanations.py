@@ -20,6 +20,7 @@ from ..confidence.uncertainty import (
     components_by_kind,
     run_with_model_errors,
 )
+from ..summaries.attempts import Attempts
 from ..summaries.headline_breakdown import headline_time_breakdown
 from ..summaries.late_ranks import waiting_by_rank
 from ..summaries.profiled_steps import as_profiled
@@ -30,11 +31,12 @@ from ..variants.samples import answer_of_run, headline_value
 from ..variants.step_calibration import calibration_facts
 from ..variants.variant import Variant
 from ..variants.variants import VariantResults, run_with_replicas
-from .attempts import Attempts
 from .budget import allowed_simulations, is_steered_without_rows, over_budget_text
 from .plan import ERRORS, SENSITIVITY
 
 SENSITIVE, DOUBTS = "the effect of faster parts", "the effect of model errors"
+NOTHING: dict[str, Any] = {}
+NO_BLAME: tuple[dict[str, Any], Result | None] = ({}, None)
 QUICK = "it is a quick run (leave out --quick to explain a part of it)"
 MEASURED = "a device or another online backend answered, and would be measured again"
 
@@ -84,14 +86,15 @@ class Explainer:
         changes = self._sensitivity(of, map_runs, left)
         left -= 2 * len(changes)
         tried = self._with_errors(of, map_runs, left)
-        blamed, rows = attempt(name, "blame", lambda: _blame(of), ({}, None))
-        boxes = attempt(name, "the time breakdown", lambda: _breakdown(of, map_runs), {})
+        blamed, rows = attempt(name, "blame", lambda: _blame(of), NO_BLAME)
+        boxes = attempt(name, "the time breakdown", lambda: _breakdown(of, map_runs), NOTHING)
         late = attempt(name, "late ranks", lambda: waiting_by_rank(of.result), None)
-        profiled = attempt(name, "profiled steps", lambda: _as_profiled(of), {})
-        chains = attempt(name, "chains", lambda: chain_shares_of_point(of.point), {})
+        profiled = attempt(name, "profiled steps", lambda: _as_profiled(of), NOTHING)
+        chains = attempt(name, "chains", lambda: chain_shares_of_point(of.point), NOTHING)
         calibrated = attempt(
-            name, "the answer without calibration", lambda: _calibration(of.point, map_runs), {}
-        )
+            name, "the answer without calibration", lambda: _calibration(of.point, map_runs),
+            NOTHING,
+        )  # fmt: skip
         deviations = [] if tried is None else tried.deviations()
         facts = {
             **blamed, **profiled, "activity": boxes,
@@ -193,13 +196,13 @@ def _as_profiled(of: VariantResults) -> dict[str, Any]:
     return {} if told is None else {"as_profiled": told}
 
 
-def _calibration(point: Variant, map_runs: MapFunction) -> Mapping[str, Any]:
+def _calibration(point: Variant, map_runs: MapFunction) -> dict[str, Any]:
     """Facts about the measured step, and the answer without calibration; {} for none."""
     if point.uncalibrated is None:
         return {}
     blind = point.with_simulation(point.uncalibrated)
     (value,) = map_runs(answer_of_run, (blind,))
-    return calibration_facts(point, value)
+    return dict(calibration_facts(point, value))
 
 
 def workload_facts(point: Variant) -> Mapping[str, object]:

@@ -26,6 +26,7 @@ from ..confidence.uncertainty import (
     error_sources,
 )
 from ..summaries.ablations import judged_ablations
+from ..summaries.attempts import EVERYTHING, STOPPED, UNDER_WAY, Attempts, Unexplained
 from ..summaries.fabric_facts import fabric_facts
 from ..summaries.gpu_roofs import gpu_roofs
 from ..summaries.peak_check import require_flops_below_peak
@@ -43,7 +44,6 @@ from ..variants.map_function import Counted, MapFunction, SimulationCounter
 from ..variants.prints import capture_prints
 from ..variants.variant import Variant
 from ..variants.variants import VariantResults, build_variants, run_with_replicas
-from .attempts import EVERYTHING, STOPPED, UNDER_WAY, Attempts, Unexplained
 from .explanations import Explainer, without_repeats, workload_facts
 from .plan import count_simulations, runs_processes
 
@@ -268,14 +268,16 @@ class _StudyInProgress:
 
         progress(_defence_text(*runs_that_defend(every, self.facts["values"])))
         each = counter.over(_map_function_of_all(given, every))
+        nothing: dict[str, Any] = {}
         self.facts |= self.attempts.make(
             "", "what flips the answer",
-            lambda: values_with_effects(every, self.facts["values"], each, counter.expect), {},
+            lambda: values_with_effects(every, self.facts["values"], each, counter.expect), nothing,
         )  # fmt: skip
 
     def note_time_limit(self) -> None:
         """Note the variants that were not explained before the time limit."""
-        why = f"the time limit of {self.scenario.run.time_limit:g} s was reached; raise run.time_limit"
+        limit = self.scenario.run.time_limit
+        why = f"the time limit of {limit:g} s was reached; raise run.time_limit"
         for name, point in self.points.items():
             if EXPLAINED not in point:
                 self.attempts.note(name, EVERYTHING, why, STOPPED)

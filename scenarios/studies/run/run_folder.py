@@ -36,8 +36,8 @@ from ..folders.output_folder import (
     write_json,
     write_scenario,
 )
+from ..summaries.attempts import CANNOT, STOPPED, Attempts
 from ..variants.answers import usual_trace_answer
-from .attempts import CANNOT, STOPPED, Attempts
 
 if TYPE_CHECKING:
     from .run import Study

@@ -77,7 +77,7 @@ def _fill_folder(folder: Path, swept: Swept, store: OutcomeStore, facts: Mapping
         "title": scenario.report.title,
         "file": scenario.file,
     }
-    page = sweep_page(summary, run, scenario.report.sections)
+    page = sweep_page(summary, run, scenario.report.sections, [])
     (folder / "report.html").write_text(page, encoding="utf-8")
     write_json(folder / "manifest.json", _manifest_of_sweep(swept, facts))
 

@@ -37,6 +37,7 @@ class Swept:
     trials : outcome of each distinct point, in the order in which the method chose them
     asked : number of points that the method returned, including repeated ones
     ranking : best points in order, if they are to be ranked
+    unexplained : what could not be computed about the points, and why
     """
 
     scenario: Scenario
@@ -45,6 +46,7 @@ class Swept:
     trials: tuple[SweepTrial, ...]
     asked: int
     ranking: Ranking = ()
+    unexplained: tuple[dict[str, Any], ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """Summary as plain data, as ``foretrace sweep --json`` prints it."""
@@ -121,6 +123,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         "points": rows,
         "no_effect": settings_without_effect(swept.trials, wanted),
         **({"ranking": _ranking_rows(swept)} if swept.ranking else {}),
+        **({"unexplained": list(swept.unexplained)} if swept.unexplained else {}),
         **({"quick": True} if swept.ranking and scenario.run.quick else {}),
     }  # fmt: skip
 

@@ -10,6 +10,7 @@ from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Sweep, settings_of_value
+from ..summaries.attempts import Attempts
 from ..variants.answers import answer_of
 from ..workers.worker_pool import Outcome, Task, WorkerPool
 from .method import FixedPoints, Method, make_method
@@ -103,7 +104,14 @@ class SweepInProgress:
             for trial in found:
                 tried.setdefault(trial.key, trial)
         done = Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
-        return replace(done, ranking=self._ranking(done)) if self.shard.count == 1 else done
+        if self.shard.count > 1:
+            return done
+        attempts = Attempts()
+        unranked: Ranking = ()
+        ranking = attempts.make(
+            "", "the certainty of the ranking", lambda: self._ranking(done), unranked
+        )
+        return replace(done, ranking=ranking, unexplained=tuple(attempts.to_list()))
 
     def _method(self) -> Method:
         if self.section.method == "plans":

@@ -102,7 +102,8 @@ def repeated_window(
     end of the run; and so short that few enough ops are expected in it.
     """
     first, last = result.first_release, result.first_release + result.makespan_ticks
-    begin, end, what = _part_of_answer(point, result, samples) or (first, last, "the end of the run")
+    part = _part_of_answer(point, result, samples)
+    begin, end, what = part or (first, last, "the end of the run")
     share = MOST_ROWS / 2 / max(result.count * (1 + GRAPH_AS_OPS), 1)
     begin = max(begin, end - round(share * (last - first)), first)
     return float(seconds(begin, result.tick)), float(seconds(end, result.tick)), what

@@ -17,7 +17,6 @@ from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.run import held_graphs, session
 
 BY_DAY, NIGHTLY = 8, 200
-UNREPEATED = "an?other online backend answered"
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def test_a_page_that_cannot_be_made_is_a_plain_one(server, cli, tmp_path, monkey
 
 
 def test_what_a_device_answered_is_not_run_again(server, cli, tmp_path, monkeypatch):
-    asked = "backends={\"node*.gpu*\": {use: answer-online}}"
+    asked = 'backends={"node*.gpu*": {use: answer-online}}'
     code, out, _ = cli("run", "s.yaml", "--set", asked, "--keep", "ranks")
     assert code == 0
     said = " ".join(out.split())
