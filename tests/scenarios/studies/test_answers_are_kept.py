@@ -303,7 +303,6 @@ def test_random_programs_end_with_their_answer_at_every_detail(
 @pytest.mark.nightly
 def test_two_hundred_random_programs_end_with_their_answer(server, few_rows, cli, tmp_path):
     first = random.Random().randrange(10**9)
-    print("seeds from", first)
     for seed in range(first, first + NIGHTLY):
         answers_of_every_detail(seed, tmp_path, cli)
 
