@@ -28,7 +28,8 @@ class OpTotal(NamedTuple):
 
     Parameters
     ----------
-    path : job (if there are several), kind, phase, modules and name
+    path : names from the root of the tree to the op: job (if there are several), kind, phase,
+        modules, op name
     kind : kind of timeline bar, such as ``compute``
     value : time of the mean rank in s, per period if there are periods
     ops : number of ops over all ranks and periods

@@ -320,7 +320,10 @@ def is_input_sum(pair: LinearPair, operator: Operator) -> bool:
 def backward_operators(
     operators: Sequence[Operator], pair: LinearPair
 ) -> Iterator[tuple[int, Operator]]:
-    """Yield operators after a column layer's first gradient, except those of weights."""
+    """Yield (index, operator) after the first gradient GEMM of a pair's column layers.
+
+    GEMMs, sums and operators on weight gradients are left out.
+    """
     first = min(c.backward[0] for c in pair.columns)
     for at, operator in enumerate(operators[first + 1 :], first + 1):
         weights = operator.gradient or operator.on_gradient

@@ -194,7 +194,7 @@ class SwitchGraph:
         Raises
         ------
         GraphError
-            Names the NICs, and what to change.
+            A NIC is not connected; the message names the NICs, and what to change.
         """
         if (self.home < 0).any():
             lost = self.adapters[int(np.argmax(self.home < 0))]
@@ -229,7 +229,7 @@ class SwitchGraph:
         return GraphError("cluster.fabric", f"no route leads from {here} to {there}; {why}")
 
     def names_at(self, switch: int) -> str:
-        """Name of a NIC on a switch, or of the switch if it has no NIC."""
+        """Name of the first NIC on a switch, or of the switch if it has no NIC."""
         there = np.flatnonzero(self.home == switch)
         return self.adapters[int(there[0])].name if len(there) else self.names[switch]
 

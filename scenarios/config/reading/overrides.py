@@ -139,7 +139,7 @@ def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
 
 
 def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> TreeNode:
-    """Replace prices by those of a variant."""
+    """Tree in which a variant's prices replace those of the scenario."""
     items = find_node(tree, ("cost", "items"))
     told = enumerate(items.items if items else ())
     kinds = {n["what"].text_value: i for i, n in told if n.has("what")}

@@ -1,6 +1,6 @@
-"""Ops to record on a GPU: a grid of shapes per kernel family, and shapes drawn with a fixed seed.
+"""Ops to record on a GPU: a grid of shapes per kernel family, and random shapes from a fixed seed.
 
-The sizes cover the layers of language and image models. ``aside`` marks the drawn shapes that are
+The sizes cover the layers of language and image models. ``aside`` says which random shapes are
 held out from every fit; this was fixed before any of them was measured.
 """
 
@@ -26,7 +26,7 @@ POINTWISE = {
 
 
 def aside(signature: str) -> bool:
-    """True if the op with this signature, drawn at random, is held out from every fit.
+    """True if the op with this signature, of random shape, is held out from every fit.
 
     >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
