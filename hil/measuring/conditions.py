@@ -134,8 +134,7 @@ def _busy_ticks() -> int:
 
 
 def _throttling_events() -> int:
-    """Number of thermal throttling events of core 0 since boot; 0 if the CPU does not report them.
-    """
+    """Number of thermal throttling events of core 0 since boot; 0 if they are not reported."""
     return int(_read_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
 
 

@@ -49,8 +49,7 @@ class HeldOutErrors:
 
     @classmethod
     def pooled(cls, parts: Sequence[HeldOutErrors]) -> HeldOutErrors:
-        """Errors of several parts together; groups stay separate, the spread is averaged by rows.
-        """
+        """Errors of several parts joined: groups stay separate, spreads are averaged by rows."""
         errors = np.concatenate([*(p.errors for p in parts), np.empty(0)])
         groups = tuple(f"{i}:{g}" for i, p in enumerate(parts) for g in p.groups)
         each = np.repeat([p.spread for p in parts], [len(p.errors) for p in parts])

@@ -98,8 +98,7 @@ def _short(name: str) -> str:
 
 
 def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
-    """Total op time of each variant as a tree (job, kind, phase, module, op), for
-    ``reports/script/tree.js``.
+    """Total op time of each variant as a tree of job, kind, phase, module and op.
 
     >>> one = OpTotal(("compute", "gemm"), "compute", 2.0, 4)
     >>> tree = time_tree({"base": [one]})

@@ -118,7 +118,10 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants."""
+        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants.
+
+        True if any was woken.
+        """
         online_times = self._ends()
         if self.news:
             online_times, self.news = self.news + online_times, []

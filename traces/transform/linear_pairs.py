@@ -55,9 +55,7 @@ class LinearPair(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the input of the pair, which is the number of rows of each layer's
-        input.
-        """
+        """Number of tokens in the input of the pair: the rows of each layer's input."""
         return self.row.rows
 
     @property
@@ -67,9 +65,7 @@ class LinearPair(NamedTuple):
 
     @property
     def split_widths(self) -> set[int]:
-        """Column counts of split tensors between the layers, without those of unsplit tensors around
-        them.
-        """
+        """Column counts of split tensors between the layers, without those of unsplit tensors."""
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
         return wide - {self.columns[0].inputs, self.row.outputs}

@@ -29,8 +29,7 @@ Op = Callable[[], list[int]]
 
 
 class RankPlace(Protocol):
-    """Interface of the environment in which ranks run, and of the communication library they use.
-    """
+    """Interface of the environment in which ranks run, and of their communication library."""
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
         """Context manager in which the code of a rank runs, such as a network namespace."""

@@ -200,8 +200,7 @@ class MessageLoop:
         )  # fmt: skip
 
     def run(self, count: int) -> LoopOutcome:
-        """Post ``count`` messages and poll until all have completed; 0 posts none and polls once.
-        """
+        """Post ``count`` messages and poll until all have completed; for 0, only poll once."""
         loop = self.loop
         loop.count = count
         loop.posted = loop.failed = loop.status = loop.refused = 0

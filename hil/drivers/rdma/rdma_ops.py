@@ -138,8 +138,7 @@ class MessageStream:
                 return
 
     def _complete(self, completions: Sequence[Completion]) -> None:
-        """Count completed sends, and receives completed by now; post more batches if there is room.
-        """
+        """Count completed sends and receives; post more batches if there is room."""
         for completion in completions:
             lane = self.one.lane_by_number[completion.number]
             self.sent[lane] += 1

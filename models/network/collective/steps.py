@@ -201,8 +201,7 @@ class Algorithm:
         return float(np.bincount(last.target, parts).max() / last.of)
 
     def is_symmetric(self, *n: int) -> bool:
-        """True if every member sends the same amount to every other one, in any order of members.
-        """
+        """True if every member sends the same amount to every other one."""
         if self.nested or self.is_exchange:
             return self.is_exchange
         share = self.flows(*n).share

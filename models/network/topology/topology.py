@@ -234,7 +234,7 @@ class _SystemBuilder:
         return np.cumsum(counts) - counts
 
     def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
-        """Indices over all machines, concatenated, from the indices within one machine of each kind.
+        """Indices over all machines, concatenated, from indices within one machine of each kind.
 
         Parameters
         ----------

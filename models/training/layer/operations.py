@@ -132,9 +132,7 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of a micro-batch on this rank; context parallelism divides the
-        sequences.
-        """
+        """Number of tokens of a micro-batch on this rank, which has a part of each sequence."""
         return self.batch * self.sequence // self.context
 
     @property

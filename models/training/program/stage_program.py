@@ -390,9 +390,7 @@ class StageProgram:
         return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, peer_family: int) -> int:
-        """Index in the op table of a send or receive of activations (forward) or gradients
-        (backward).
-        """
+        """Op table index of a send or receive of activations (forward) or gradients (backward)."""
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
         forward = peer_family % 2 == 0

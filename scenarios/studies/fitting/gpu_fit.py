@@ -61,7 +61,7 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 @dataclass
 class GpuConstants:
-    """Constants of a GPU that are known at one stage of a fit: roofline settings and kernel families.
+    """GPU constants that are known at one stage of a fit: roofline settings, kernel families.
 
     Parameters
     ----------

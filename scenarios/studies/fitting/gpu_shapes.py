@@ -45,9 +45,7 @@ Drawn = tuple[list[str], list[str]]
 
 
 def products() -> Drawn:
-    """Signatures of bf16 GEMMs to record: grid and random shapes; square, batched, and of layer
-    sizes.
-    """
+    """Signatures of bf16 GEMMs to record: grid, random, square, batched, and of layer sizes."""
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -103,9 +101,7 @@ def rows() -> Drawn:
 
 
 def pointwise() -> Drawn:
-    """Signatures of elementwise ops and casts to record, from launch-bound to larger than all
-    caches.
-    """
+    """Signatures of elementwise ops and casts to record, from launch-bound to beyond all caches."""
     grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
     return grid, [s for _ in range(6) for s in _pointwise_ops(size())]

@@ -55,7 +55,7 @@ class PartialAnswers:
 
         Parameters
         ----------
-        recording_so_far : function that takes the reason why measuring ended and returns the recording
+        recording_so_far : function from the reason why measuring ended to the recording
         """
         self.measured[component] = recording_so_far
 

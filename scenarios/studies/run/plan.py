@@ -202,9 +202,7 @@ def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Sh
 
 
 def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
-    """Approximate number of simulations for ``run.defend``; 0 if it is off or devices drive the
-    run.
-    """
+    """Approximate number of simulations for ``run.defend``; 0 if off or driven by devices."""
     if not scenario.run.defend or devices_drive_run(scenario) or not built:
         return 0
     return sum(runs_that_defend(built, provenance(scenario)["values"]))

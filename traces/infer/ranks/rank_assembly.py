@@ -264,8 +264,7 @@ class _RankAssembly:
         return int(np.median(lag)) if len(lag) else 0
 
     def _inference_counts(self) -> dict[str, int]:
-        """Numbers of recorded, inferred and unresolved launches and waits; and ticks of host time.
-        """
+        """Numbers of recorded, inferred and unresolved launches and waits; ticks of host time."""
         analysis = self.analysis
         host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.occupancy.work
         kept = self.work_step != LEFT_OUT
