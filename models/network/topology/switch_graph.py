@@ -140,7 +140,8 @@ class SwitchGraph:
                 f"{self.names[x]}.{self.names[y]}" + (f".{k}" if many > 1 else "")
                 for x, y, k, many in np.stack([source, target, place, among]).T.tolist()
             ]
-            made = self.add_components(port.renamed(name, role=role) for name in names)
+            like = port.renamed(port.name, role=role)
+            made = self.add_components(like.renamed(name) for name in names)
             self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
         return range(first, self._count)
 
