@@ -97,7 +97,7 @@ def fit(
     if component == NETWORK_KIND and machine is not None:
         told = (logs or [], collective, ranks, nodes)
         report, text = _fit_network(told, machine, stated, asked, catalog)
-        _give(report, text, out, json)
+        _write_and_print_fit(report, text, out, json)
         return
     data = measured_rows(recording, only)
     if component in curves:
@@ -109,7 +109,7 @@ def fit(
             report, text = _fit_families(bench, data, holdout, stated, caches)
         else:
             report, text = _fit_part(bench, data, holdout, stated, asked)
-    _give(report, text, out, json)
+    _write_and_print_fit(report, text, out, json)
 
 
 def _require_source(
@@ -129,7 +129,7 @@ def _require_source(
         raise ScenarioError(f"fit {component}: needs recordings; give them with --recording")
 
 
-def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
+def _write_and_print_fit(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
     """Write the catalog entry if ``out`` is given, and print the report of the fit."""
     if out is not None:
         _write_catalog_entry(out, text)
@@ -156,7 +156,7 @@ def _fit_families(
     text = jsonlib.dumps(file, indent=1) + "\n"
     back = families_round_trip(bench, ops, text, parts, data.medians(ops))
     if back is not None:
-        back.require_return()
+        back.require_simulation_equals_fit()
     return families_to_dict(parts, data, holdout, bar) | _told(back), text
 
 
@@ -206,7 +206,7 @@ def _fit_part(
     back = part_round_trip(
         bench, ops, text, name, model(found.values, table), data.medians(ops), found.held.median
     )
-    back.require_return()
+    back.require_simulation_equals_fit()
     return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
 
 

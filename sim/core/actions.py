@@ -245,7 +245,7 @@ class Actions(StateView):
         if isinstance(there, Answer):
             cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
-            cell["left"], work = left.of(there.fixed, there.work)
+            cell["left"], work = left.apply_to(there.fixed, there.work)
             self._use(c, work, dict(there.usage), there.limit)
         else:
             cell["flags"] |= lay.ASK

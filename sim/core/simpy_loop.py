@@ -198,7 +198,7 @@ class SimpyLoop(Actions):
             check_answer(self.parts, self.op_id(c), answer)
         graph.set_online_times(c - graph.base, fixed, work)
         if graph.share:
-            fixed, work = graph.share.pop(c - graph.base, ALL).of(fixed, work)
+            fixed, work = graph.share.pop(c - graph.base, ALL).apply_to(fixed, work)
         store.left[c] = fixed
         store.flags[c] = store.flags.item(c) & ~lay.ASK
         if not plain or store.flow(c) != NONE:
@@ -231,7 +231,7 @@ class SimpyLoop(Actions):
         last, fresh = self._now, self._graphs_to_join()
         self.to_join = []
         for graph in fresh:
-            end = graph.ends_ahead()
+            end = graph.last_scheduled_end()
             graph.over, last = True, max(last, end)
             self._wake_in(end - self._now, graph.done, None)
         if last > self._now:

@@ -26,7 +26,7 @@ from .part_names import NameSubset, PartsByRole
 FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
-    "machine",
+    "machine_numbers",
     "_matches",
     "_components_by_role",
     "_route_cache",
@@ -383,7 +383,7 @@ class System:
         return self.components.names.node(component)
 
     @cached_property
-    def machine(self) -> NDArray[np.int64]:
+    def machine_numbers(self) -> NDArray[np.int64]:
         """Machine number of each component, shape (components,); -1 between machines."""
         return self.components.names.machines()
 

@@ -194,7 +194,7 @@ def _checked_pair(
     between = [
         o
         for o in operators[first.forward + 1 : row.forward]
-        if not o.gradient and o.name not in PRODUCTS and not is_cast(o, parameters)
+        if not o.gradient and o.name not in PRODUCTS and not is_weight_cast(o, parameters)
     ]
     attention = [o for o in between if _is_attention(o)]
     heads = _heads(attention, columns, row) if attention else None
@@ -327,7 +327,7 @@ def backward_operators(
             yield at, operator
 
 
-def is_cast(operator: Operator, parameters: set[Shape]) -> bool:
+def is_weight_cast(operator: Operator, parameters: set[Shape]) -> bool:
     """True if an operator of the forward pass copies a weight, as autocast does."""
     return operator.name == "copy" and all(s in parameters for s in operator.tensors)
 

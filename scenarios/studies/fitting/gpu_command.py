@@ -85,7 +85,7 @@ def fitted_gpu(
         return gpu_entry_text(called, before, told, rows, found, file, date)
 
     back, lines = gpu_round_trip(bench, rows, found, entry)
-    back.require_return()
+    back.require_simulation_equals_fit()
     report = gpu_report(rows, found, {**back.to_dict(), "lines": lines})
     kernels = kernels_text(found.model.families)
     return FittedGpu(entry(str(beside), name), kernels, beside, report)

@@ -192,12 +192,12 @@ class _FitStages:
     def run(self) -> GpuFit:
         self._products()
         self._peaks()
-        self._scaled()
+        self._fp8_gemms()
         self._unaligned()
         for name in CONSTANTS:
             self._family(name)
         self.model.families.setdefault(PRODUCT, KernelFamily())
-        self._starts_in_place()
+        self._cold_start_penalties()
         self._assumed()
         return GpuFit(self.model, self.constants, self._errors(), tuple(self._all_left()))
 
@@ -247,7 +247,7 @@ class _FitStages:
         table = ops_table([self.rows.texts[i] for i in at.tolist()])
         return float((table.flop / self.rows.seconds[at]).max())
 
-    def _scaled(self) -> None:
+    def _fp8_gemms(self) -> None:
         """Fit fp8 GEMMs with and without complete tiles; keep the fit with the smaller error."""
         mask = self._of_type(SCALED)
         if not mask.any():
@@ -283,7 +283,7 @@ class _FitStages:
         start = {k: (getattr(told, k) if told else 0.0) or usual[k] for k in CONSTANTS[name]}
 
         def predict_of(at: NDArray[np.int_]) -> Any:
-            work, peak = self._works(at)
+            work, peak = self._kernel_works(at)
 
             def predict(values: Mapping[str, float]) -> Floats:
                 one = _family_of(values)
@@ -298,7 +298,7 @@ class _FitStages:
                 _family_of(found), evidence=Evidence(self.rows.where)
             )
 
-    def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
+    def _kernel_works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
         """Work terms of some rows, shape (n, 7), and peak flop rate of their types, shape (n,)."""
         work, peak = [], []
         for i in at.tolist():
@@ -308,7 +308,7 @@ class _FitStages:
             peak.append(float(self.model.settings.get(f"peaks.{self.dtype[i]}") or 1.0))
         return np.array(work, float).reshape(-1, 7), np.array(peak)
 
-    def _starts_in_place(self) -> None:
+    def _cold_start_penalties(self) -> None:
         """Fit cold-start penalties after other kernels, for GEMMs and for each kernel family."""
         product = np.asarray(self.rows.after & (self.family == PRODUCT) & self.aligned)
         known = float(self.before.get(COLD_START) or COLD[""])
@@ -324,7 +324,7 @@ class _FitStages:
                 continue
 
             def predict_of(at: NDArray[np.int_], family: KernelFamily = family) -> Any:
-                work, peak = self._works(at)
+                work, peak = self._kernel_works(at)
                 return lambda v: (
                     replace(family, **v).time_parts(work, self.model.chip, peak, "step").sum(axis=0)
                 )

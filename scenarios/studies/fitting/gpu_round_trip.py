@@ -55,8 +55,8 @@ def gpu_round_trip(
     moved = np.array([float(parse_signature(t).bytes) for t in texts])
     back = RoundTrip(tuple(texts), moved, fitted, simulated, rows.seconds[at], own)
     return back, [
-        f"{len(at)} ops run with the entry: {three_digits(100 * back.apart)} % from the fit at "
-        "most; from the recording, by family:",
+        f"{len(at)} ops run with the entry: {three_digits(100 * back.simulation_error)} % from the "
+        "fit at most; from the recording, by family:",
         *_lines_of_families(rows, at, simulated),
     ]
 

@@ -217,10 +217,10 @@ IN_PLACE = ("products", "norms", "pointwise", "tables", "rows")
 EVERY = 5  # of these lists, each so many ops is timed after others too
 
 
-def listed(name: str) -> Drawn:
+def signatures_of_list(name: str) -> Drawn:
     """Signatures of one family's ops: those to fit to, and those held out; each op once.
 
-    >>> shown, kept = listed("experts")
+    >>> shown, kept = signatures_of_list("experts")
     >>> len(shown), set(shown) & set(kept)
     (43, set())
     """
@@ -233,13 +233,13 @@ def listed(name: str) -> Drawn:
 @cache
 def set_aside() -> frozenset[str]:
     """Signatures of all ops that are held out from every fit."""
-    shown = {s for name in LISTS for s in listed(name)[0]}
-    return frozenset(s for name in LISTS for s in listed(name)[1]) - shown
+    shown = {s for name in LISTS for s in signatures_of_list(name)[0]}
+    return frozenset(s for name in LISTS for s in signatures_of_list(name)[1]) - shown
 
 
 def ops_timed_after_others() -> list[str]:
     """Signatures of ops that are measured twice: alone, and after other kernels as in a step."""
-    every = [s for name in IN_PLACE for s in listed(name)[0][::EVERY]]
+    every = [s for name in IN_PLACE for s in signatures_of_list(name)[0][::EVERY]]
     return [s for s in dict.fromkeys(every) if s not in NEIGHBOURS]
 
 

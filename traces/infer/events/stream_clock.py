@@ -48,7 +48,7 @@ def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
     if not len(row) or not events.trace.timed:
         return ""
     start, took = events.start[row], events.dur[row]
-    grain = clock_grain(start, took)
+    grain = clock_resolution(start, took)
     second = float(events.trace.resolution)
     none = int((took == 0).sum())
     if none and grain < SHORTEST * second:
@@ -64,7 +64,7 @@ def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
 
 def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
     lane, start, took = events.lane_of_event[row], events.start[row], events.dur[row]
-    over = overlaps(lane, start, start + took)
+    over = overlap_ticks(lane, start, start + took)
     over[over <= grain] = 0
     for each in np.unique(lane[over > 0]):
         own = lane == each
@@ -80,16 +80,16 @@ def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
     return ""
 
 
-def clock_grain(start: Ints, took: Ints) -> int:
+def clock_resolution(start: Ints, took: Ints) -> int:
     """Largest number of ticks that divides all starts and durations: the resolution of the clock.
 
-    >>> clock_grain(np.array([1000, 3000, 8000]), np.array([1000, 0, 2000]))
+    >>> clock_resolution(np.array([1000, 3000, 8000]), np.array([1000, 0, 2000]))
     1000
     """
     return int(np.gcd.reduce(np.concatenate([took, start - start[:1]]))) or 1
 
 
-def overlaps(lane: Ints, start: Ints, end: Ints) -> Ints:
+def overlap_ticks(lane: Ints, start: Ints, end: Ints) -> Ints:
     """Ticks by which each event starts before the end of all earlier ones on its lane, shape (n,).
 
     Parameters
@@ -99,7 +99,7 @@ def overlaps(lane: Ints, start: Ints, end: Ints) -> Ints:
     Examples
     --------
     >>> lane = np.array([0, 0, 0, 1])
-    >>> overlaps(lane, np.array([0, 4, 6, 0]), np.array([10, 5, 20, 9])).tolist()
+    >>> overlap_ticks(lane, np.array([0, 4, 6, 0]), np.array([10, 5, 20, 9])).tolist()
     [0, 6, 4, 0]
     """
     found: NDArray[np.int64] = np.zeros(len(lane), np.int64)
