@@ -128,7 +128,9 @@ def parse_lanes(text: str) -> list[int]:
             raise ValueError(f"lanes: {part!r} is not a lane; write them like 0-2,7")
         low, high = int(ends[1]), int(ends[2] or ends[1])
         if high - low > 10**6:
-            raise ValueError(f"lanes: {part} are too many")
+            raise ValueError(
+                f"lanes: {part} are too many; write a range of at most 1,000,000 lanes"
+            )
         found += range(low, high + 1)
     return found
 
@@ -166,7 +168,9 @@ def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
             found = one.table.ops_at(lane - one.first_lane, at)
             told = [_op_json(op, runs.tick) for op in found]
             return json_reply({"ops": told, "members": _members_json(runs, one, found)})
-    raise ValueError(f"lane: there is no lane {lane}")
+    raise ValueError(
+        f"lane: there is no lane {lane}; write the number of a lane of the shown variants"
+    )
 
 
 def _members_json(

@@ -177,7 +177,7 @@ def _starved_reason(engine: StateView, c: int) -> str:
     for p in places:
         slot = int(store.rows[p]["slot"])
         if store.rows[p]["at"] == lay.QUEUED and engine.failed(slot):
-            return f"queues on failed {names[slot]}"
+            return f"queues for a slot of {names[slot]}, which failed"
     if row["flags"] & lay.HOLDS:
         for claim in engine.store.claims_of(c):
             if claim[lay.STANDS] == lay.IN_LINE and engine.failed(int(claim[lay.OF])):

@@ -89,7 +89,7 @@ class SimpyLoop(Actions):
                 usage = {op: self.usage(op) for op in self.rates()}
                 usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
-                    "too heavy"
+                    "the kernels report too large weights in flight, but no component has them"
                 )
             elif code != lay.PAUSES and (
                 code != lay.TELLS or self._wake_processes(world.item(lay.NOW), began)

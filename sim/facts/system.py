@@ -631,7 +631,8 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
     if not all(r.weight > 0 for r in routes):
         raise GraphError(
             "routes",
-            f"weights are {[r.weight for r in routes]}; give each route a weight above 0",
+            f"the weights of the routes of a pair are {[r.weight for r in routes]}; give each a "
+            "weight above 0",
         )
     total = math.fsum(r.weight for r in routes)
     return tuple(Route(tuple(r.components), r.weight / total) for r in routes)

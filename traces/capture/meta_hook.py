@@ -492,8 +492,8 @@ def _reason(error: BaseException) -> str:
         ]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the script"
         return (
-            f"{place}: what {error.args[0]} gives depends on values, and nothing is computed; give "
-            "it a fixed size (a capacity, a padded batch), or record a real step"
+            f"{place}: the result of {error.args[0]} depends on values, which are not computed; "
+            "give it a fixed size (a capacity, a padded batch), or record a real step"
         )
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 

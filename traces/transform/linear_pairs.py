@@ -189,7 +189,7 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise _SizeMismatchError(f"the next, {row}, has another number of rows")
+        raise _SizeMismatchError(f"the next layer, {row}, has another number of rows (tokens)")
     parameters = parameter_shapes(operators)
     between = [
         o
@@ -215,7 +215,10 @@ def _heads(
 ) -> AttentionHeads:
     """Heads of the single attention between the layers; it must use all their columns."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
-        raise ValueError(f"{len(attention)} attentions lie between it and the next")
+        raise ValueError(
+            f"there are {len(attention)} attentions between it and the next layer; only one, with "
+            "recorded query, key and value, can be split"
+        )
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
         raise ValueError(
@@ -258,7 +261,7 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     """
     known = operator.name in POINTWISE | JOINS or operator.name.startswith(ATTENTION)
     if not known:
-        raise ValueError(f"{operator} {where} may mix what would be split")
+        raise ValueError(f"{operator} {where} may mix columns that would be on different ranks")
     if not operator.shapes:
         raise ValueError(f"{operator} {where} has no recorded shapes")
     tensors = list(operator.tensors)

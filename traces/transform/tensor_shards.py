@@ -209,7 +209,10 @@ class _Sharder:
         (shape,) = operator.tensors
         wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}
         if shape[-1] not in wide or prod(shape[:-1]) != pair.tokens:
-            raise ValueError(f"{operator} in the backward pass of {pair} may mix what is split")
+            raise ValueError(
+                f"{operator} in the backward pass of {pair} may mix columns that would be on "
+                "different ranks"
+            )
         if behind:
             self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
 

@@ -53,9 +53,8 @@ def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
     none = int((took == 0).sum())
     if none and grain < SHORTEST * second:
         return (
-            f"{none} of {len(row)} pieces of GPU work take no time, and its clock tells "
-            f"{grain / second * 1e9:.3g} ns apart, so that none was too short for it; record it "
-            "again"
+            f"{none} of {len(row)} pieces of GPU work take no time, although the clock has a "
+            f"resolution of {grain / second * 1e9:.3g} ns; record it again"
         )
     if overlapping:
         return ""
@@ -73,9 +72,9 @@ def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
             at = row[own][np.argmax(over[own])]
             return (
                 f"{int((over[own] > 0).sum())} of {int(own.sum())} pieces of work on stream "
-                f"{int(events.table['stream'][at])} begin before the one before them has ended, "
-                f"{share:.2g} of its time, the worst {events.text(at)!r}; record one stream by its "
-                f"own clock, or, where launches overlap on purpose, {CURE}"
+                f"{int(events.table['stream'][at])} begin before the previous one has ended, "
+                f"for a fraction {share:.2g} of the stream's time (longest: {events.text(at)!r}); "
+                f"record it again, or, if kernels overlap on purpose, {CURE}"
             )
     return ""
 
