@@ -264,8 +264,9 @@ def _write_catalog_entry(out: Path, text: str) -> None:
 def _print_fit_report(report: dict[str, Any]) -> None:
     """Print each fit in a few lines."""
     for one in report["fits"]:
-        typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted on, "
-                   f"{one['groups'][1]} held out, {one['groups'][2]} scored once")  # fmt: skip
+        typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted, "
+                   f"{one['groups'][1]} held out, {one['groups'][2]} used for the final score "
+                   "only")  # fmt: skip
         for p in one["parameters"]:
             typer.echo(f"  {p['text']}")
         for label, key in (("blind", "blind"), ("held out", "held"), ("scored once", "final"),

@@ -23,11 +23,11 @@ from .settings import known_backends, known_processes, known_workloads
 
 Schema = dict[str, Any]
 LISTS = {
-    "backends": ("backend", "Who can answer for components."),
-    "processes": ("process", "What can steer a run while it goes on."),
-    "workloads": ("workload", "What can be run."),
+    "backends": ("backend", "Backends that can time the ops of components."),
+    "processes": ("process", "Processes that can act during a run."),
+    "workloads": ("workload", "Workloads that a scenario can run."),
 }
-"""Lists that can be asked for: the kind of what is in each, and what it is."""
+"""Lists that ``explain`` can print, by name: kind of the entries, and title of the list."""
 
 
 @dataclass(frozen=True)

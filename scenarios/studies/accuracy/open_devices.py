@@ -56,7 +56,9 @@ class OpenDevice:
     def replayed_recording(self) -> Recording:
         """Recording that the driver replays."""
         if self.recording is None:
-            raise ValueError(f"{self.name}: is a live device without a recording")
+            raise ValueError(
+                f"{self.name}: is a live device without a recording; use it only after a replay"
+            )
         return self.recording
 
     @property

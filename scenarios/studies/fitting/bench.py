@@ -54,7 +54,7 @@ MACHINE: dict[str, Any] = {
         "fabric": {"switch": {"ports": 4, **NO_TIME}},
     },
 }
-"""Every part of two machines; none takes time."""
+"""Cluster of two machines with every kind of part, of which none takes time."""
 
 
 @dataclass(frozen=True)

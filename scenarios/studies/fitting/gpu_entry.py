@@ -16,8 +16,8 @@ from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
 STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
-"""Resident grids by compute capability (CUDA C++ Programming Guide 12, table of technical
-specifications)."""
+"""Largest number of kernels that run at the same time, by compute capability (resident grids, CUDA
+C++ Programming Guide 12)."""
 CLOSE = 0.02  # half of an interval: what a recording tells well
 TOLD_BY = "told by the GPU (libcuda, NVML)"
 
@@ -157,7 +157,7 @@ def _constant_facts(stage: str, c: FittedConstant) -> dict[str, Any]:
     sure = (
         f"+-{three_digits(100 * c.width)} %"
         if c.is_determined
-        else "kept; the recording cannot tell it"
+        else "not fitted; the recording cannot determine it"
     )
     return {
         "name": name,

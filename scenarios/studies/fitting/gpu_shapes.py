@@ -41,7 +41,7 @@ def drawn(name: str, low: float, high: float, multiple: int = 1) -> Callable[[],
 
 
 Drawn = tuple[list[str], list[str]]
-"""Signatures of a grid, and those that were drawn."""
+"""Signatures of the grid, and signatures of random shapes."""
 
 
 def products() -> Drawn:
@@ -204,7 +204,8 @@ LISTS: dict[str, Callable[[], Drawn]] = {
     "experts": experts, "memory": memory, "types": types, "scaled": scaled, "unaligned": unaligned,
     "images": images,
 }  # fmt: skip
-"""What matters to most steps first."""
+"""Function that lists the ops of a kernel family, by name; families that take most time in a step
+are first."""
 NEIGHBOURS = (
     "compute:aten::mm bf16[256x1024] bf16[1024x1024]",
     "compute:aten::native_layer_norm bf16[256x1024] bf16[1024] bf16[1024]",
@@ -212,7 +213,7 @@ NEIGHBOURS = (
     "compute:aten::_softmax bf16[1024x1024]",
     "compute:aten::index_select bf16[8192x1024] int64[256]",
 )
-"""Kernels of other programs, small enough to leave the cache to what is timed after them."""
+"""Kernels that run before each timed op; small, so that they leave part of the cache to it."""
 IN_PLACE = ("products", "norms", "pointwise", "tables", "rows")
 EVERY = 5  # of these lists, each so many ops is timed after others too
 

@@ -96,7 +96,8 @@ def _path_model(
     for one, moved in zip(ops, passing.tolist(), strict=True):
         if not moved > 0:
             raise ScenarioError(
-                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; exclude it with --only"
+                f"fit {bench.kind}: '{one.text}' does not cross a {bench.kind}; exclude it with "
+                "--only"
             )
     start = slow - passing / SLOW
     beside = asked(bandwidth=FAST) - start
