@@ -52,7 +52,7 @@ def _kernel_options(cmdline: str | None) -> list[str]:
     return cmdline.split()
 
 
-def require_same_seconds(clock: str, peer: str, there: str) -> None:
+def require_same_clock(clock: str, peer: str, peer_clock: str) -> None:
     """Raise an error if a peer's clock is of another kind than this machine's.
 
     Clocks of different kinds, such as ``wall`` and ``icount``, run at different speeds.
@@ -64,13 +64,14 @@ def require_same_seconds(clock: str, peer: str, there: str) -> None:
 
     Examples
     --------
-    >>> require_same_seconds("wall", "guest", "icount")
+    >>> require_same_clock("wall", "guest", "icount")
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
     """
-    if clock != there:
-        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
-                          "their seconds are not the same; take machines of one kind")  # fmt: skip
+    if clock != peer_clock:
+        raise DriverFault("unsupported", f"peer {peer} counts by {peer_clock}, this host by "
+                          f"{clock}: their seconds are not the same; take machines of one "
+                          "kind")  # fmt: skip
 
 
 def refuse_under_timetravel(what: str, clock: str) -> None:

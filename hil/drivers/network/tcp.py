@@ -94,7 +94,7 @@ class TcpDriver(Driver):
         try:
             for link, peer in zip(links, peers, strict=True):
                 self.ends.append(NearEnd(link, _address(peer["device"]), settings["device"]))
-                clock_source.require_same_seconds(
+                clock_source.require_same_clock(
                     self.clock, link.name, str(self.ends[-1].there["clock"])
                 )
             self.offsets = [end.offset() for end in self.ends]

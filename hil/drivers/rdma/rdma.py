@@ -147,7 +147,7 @@ class VerbsDriver(Driver):
             self.far = rdma_peer.FarEndpoints(settings["device"])
         self.hosts = [rdma_peer.PeerHost(k, settings["device"], settings["gid"]) for k in links]
         for host in self.hosts:
-            clock_source.require_same_seconds(self.clock, host.link.name, str(host.there["clock"]))
+            clock_source.require_same_clock(self.clock, host.link.name, str(host.there["clock"]))
         self.settings, self.metric = settings, settings["metric"]
         self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
