@@ -69,9 +69,11 @@ def require_same_clock(clock: str, peer: str, peer_clock: str) -> None:
     foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
     """
     if clock != peer_clock:
-        raise DriverFault("unsupported", f"peer {peer} counts by {peer_clock}, this host by "
-                          f"{clock}: their seconds are not the same; take machines of one "
-                          "kind")  # fmt: skip
+        raise DriverFault(
+            "unsupported",
+            f"peer {peer} counts by {peer_clock}, this host by {clock}: their seconds are not the "
+            "same; take machines of one kind",
+        )
 
 
 def refuse_under_timetravel(what: str, clock: str) -> None:
@@ -91,5 +93,6 @@ def refuse_under_timetravel(what: str, clock: str) -> None:
     if clock == TIMETRAVEL:
         raise DriverFault(
             "unsupported",
-            f"{what} takes no time where the processor costs nothing; measure it under icount",
+            f"{what} takes no time under the clock timetravel, which ignores CPU work; measure it "
+            "under icount",
         )

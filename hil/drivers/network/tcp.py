@@ -265,7 +265,9 @@ def parse_op(signature: str, metric: str) -> tuple[dict[str, int], int]:
             f"{', '.join(known) or 'none'}"
         )  # fmt: skip
     if not 0 < parts.bytes <= LARGEST:
-        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B")
+        raise DriverFault(
+            "unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B are allowed"
+        )
     return {key: int(value) for key, value in told.items()}, parts.bytes
 
 
