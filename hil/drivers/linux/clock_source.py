@@ -66,11 +66,12 @@ def require_same_seconds(clock: str, peer: str, there: str) -> None:
     --------
     >>> require_same_seconds("wall", "guest", "icount")
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
+    foretrace.sim.errors.DriverFault: unsupported: peer guest has clock icount, this host has ...
     """
     if clock != there:
-        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
-                          "their seconds are not the same; take machines of one kind")  # fmt: skip
+        raise DriverFault("unsupported", f"peer {peer} has clock {there}, this host has {clock}, "
+                          "and they run at different speeds; use two machines with the same "
+                          "clock")  # fmt: skip
 
 
 def refuse_under_timetravel(what: str, clock: str) -> None:
