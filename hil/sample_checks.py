@@ -64,8 +64,8 @@ def _check_request(request: Request, sample: Sample, who: str) -> None:
         raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is not one of {METRICS}")
     if sample.metric == ONE_WAY and not {OFFSET, OFFSET_ERROR} <= set(sample.facts):
         raise DriverFault(
-            "clock", f"{who}: {request.signature} one way, without the offset of the two clocks; "
-            f"tell {OFFSET} and {OFFSET_ERROR} among its facts"
+            "clock", f"{who}: a one-way time of {request.signature} without the offset of the two "
+            f"clocks; return {OFFSET} and {OFFSET_ERROR} in the facts of the sample"
         )  # fmt: skip
     count = len(sample.ns)
     if not count or count > request.n or (count < request.n and "partial" not in sample.facts):

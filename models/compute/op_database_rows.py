@@ -53,8 +53,8 @@ def measured_rows(file: Path) -> Iterator[OpRow]:
         yield from reader(table)
     except KeyError as error:
         raise BackendError(
-            f"{file}: has no column {error}, only {', '.join(table)}; it is another version of the "
-            "database than 0.12 of AIConfigurator"
+            f"{file}: has no column {error}, only {', '.join(table)}; give a database of "
+            "AIConfigurator 0.12, since other versions have other columns"
         ) from error
 
 

@@ -124,7 +124,8 @@ class MeasuredTable(Backend):
         if len(used) and used[0] < 0:
             row = int(np.argmin(ops.signature))
             raise BackendError(
-                f"op {row} ({ops.kind_names[row]}): has no signature to look up; bind 'recorded'"
+                f"op {row} ({ops.kind_names[row]}) has no signature to look up in the table; bind "
+                "a backend for such ops ({use: [table, recorded]})"
             )
         texts = [ops.signatures[s] for s in used.tolist()]
         seconds, far = self._lookup(texts)

@@ -47,7 +47,8 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         ],
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(
-            schedule.mean_boxes(study.points), f"{timed_span(study.answer)} of the mean rank"
+            schedule.mean_rank_breakdown(study.points),
+            f"{timed_span(study.answer)} of the mean rank",
         ),
     )
 

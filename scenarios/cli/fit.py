@@ -157,7 +157,7 @@ def _fit_families(
     back = families_round_trip(bench, ops, text, parts, data.medians(ops))
     if back is not None:
         back.require_return()
-    return families_to_dict(parts, data, holdout, bar) | _told(back), text
+    return families_to_dict(parts, data, holdout, bar) | _round_trip_facts(back), text
 
 
 def _has_kernel_families(recording: list[str], only: str) -> bool:
@@ -207,7 +207,7 @@ def _fit_part(
         bench, ops, text, name, model(found.values, table), data.medians(ops), found.held.median
     )
     back.require_return()
-    return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
+    return fit_to_dict(bench.kind, found, data, holdout, bar) | _round_trip_facts(back), text
 
 
 def _fit_curve(
@@ -220,7 +220,7 @@ def _fit_curve(
     start, know, parameter, name = options
     before = settings_before_fit(curve.part, start, know, catalogs)
     found, still = curve.fit(data, before.settings, parameter, holdout)
-    report = fit_to_dict(curve.kind, found, data, holdout, bar) | _told(None)
+    report = fit_to_dict(curve.kind, found, data, holdout, bar) | _round_trip_facts(None)
     file = curve.file(name, found, still, report, _today())
     return report, jsonlib.dumps(file, indent=1) + "\n"
 
@@ -244,11 +244,11 @@ def _fit_network(
     text = catalog_entry_text(
         "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
     )
-    report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
+    report = fit_to_dict("library", fit.found, data, "sizes", bar) | _round_trip_facts(None)
     return {**report, "together": network_lines(fit, data.rows)}, text
 
 
-def _told(round_trip: RoundTrip | None) -> dict[str, Any]:
+def _round_trip_facts(round_trip: RoundTrip | None) -> dict[str, Any]:
     return {"round_trip": round_trip.to_dict() if round_trip is not None else None}
 
 

@@ -114,7 +114,9 @@ def explain(name: str) -> Explanation:
             told_now = explain(f"{owner}.{now}")
             return replace(told_now, facts={**told_now.facts, "was": name})
     if release := planned_release("metric", name):
-        raise ScenarioError(f"explain: '{name}' is planned for release {release}")
+        raise ScenarioError(
+            f"explain: '{name}' is planned for release {release}; see: foretrace explain metrics"
+        )
     near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"

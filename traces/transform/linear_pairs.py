@@ -150,7 +150,8 @@ def _refuse_use_outside(
             for s in operator.tensors:
                 if s[-1] in p.split_widths - known and len(s) > 1 and prod(s[:-1]) == p.tokens:
                     raise ValueError(
-                        f"{operator}, outside of the pair {p}, works on what would be split"
+                        f"{operator} is outside of the pair {p}, but uses a tensor that would be "
+                        "split"
                     )
 
 

@@ -125,7 +125,11 @@ class CxlDriver(Driver):
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
         if not 0 < size <= self.settings["cap"]:
-            raise DriverFault("unsupported", f"{size} B; 1 to {self.settings['cap']} B are allowed")
+            raise DriverFault(
+                "unsupported",
+                f"{request.signature}: {size} B of memory; 1 to {self.settings['cap']} B are "
+                "allowed (setting cap)",
+            )
         if request.context != WARM:
             raise DriverFault(
                 "unsupported",

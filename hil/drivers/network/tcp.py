@@ -94,7 +94,7 @@ class TcpDriver(Driver):
         try:
             for link, peer in zip(links, peers, strict=True):
                 self.ends.append(NearEnd(link, _address(peer["device"]), settings["device"]))
-                clock_source.require_same_seconds(
+                clock_source.require_same_clock(
                     self.clock, link.name, str(self.ends[-1].there["clock"])
                 )
             self.offsets = [end.measure_offset() for end in self.ends]
@@ -265,7 +265,9 @@ def parse_op(signature: str, metric: str) -> tuple[dict[str, int], int]:
             f"number; metric {metric} takes {', '.join(known) or 'none'}"
         )  # fmt: skip
     if not 0 < parts.bytes <= LARGEST:
-        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B")
+        raise DriverFault(
+            "unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B are allowed"
+        )
     return {key: int(value) for key, value in told.items()}, parts.bytes
 
 

@@ -147,7 +147,7 @@ class VerbsDriver(Driver):
             self.far = rdma_peer.FarEndpoints(settings["device"])
         self.hosts = [rdma_peer.PeerHost(k, settings["device"], settings["gid"]) for k in links]
         for host in self.hosts:
-            clock_source.require_same_seconds(self.clock, host.link.name, str(host.there["clock"]))
+            clock_source.require_same_clock(self.clock, host.link.name, str(host.there["clock"]))
         self.settings, self.metric = settings, settings["metric"]
         self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
@@ -252,9 +252,12 @@ class VerbsDriver(Driver):
             )
             return Sample(request.signature, took, self.clock, "completion", request.key[1])
         if name not in SENDS[self.settings["transport"]]:
-            raise DriverFault("unsupported", f"{name} over {self.settings['transport']}; take rc")
+            raise DriverFault("unsupported", f"{name} is not possible over transport "
+                              f"{self.settings['transport']}; set transport: rc")  # fmt: skip
         if request.context not in (WARM, COLD):
-            raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
+            raise DriverFault(
+                "unsupported", f"context {request.context} is not supported; use warm or cold"
+            )
         about: dict[str, Any] = {}
         if self.metric == ONE_WAY:
             ns, about = self._one_way(name, size, request.n)
@@ -294,7 +297,8 @@ class VerbsDriver(Driver):
     def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
         """Half the round-trip time of a message in ns, shape (n,); perftest calls this latency."""
         if name != "rdma-send":
-            raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
+            raise DriverFault("unsupported", f"half_rtt cannot be measured with {name}; use "
+                              "rdma-send, or driver perftest")  # fmt: skip
         if self.hosts:
             exchanges = rdma_peer.echo(self._far_pair(size), size, request.n + WARMING)[0]
             return [(back - left) / 2 for left, back in exchanges[WARMING:]]
@@ -307,8 +311,8 @@ class VerbsDriver(Driver):
         It is read on two clocks.
         """
         if name != "rdma-send":
-            raise DriverFault("unsupported", f"one_way of {name}, of which the other end sees "
-                              "nothing; take rdma-send")  # fmt: skip
+            raise DriverFault("unsupported", f"one_way of {name} cannot be measured: the other end "
+                              "gets no completion; use rdma-send")  # fmt: skip
         small = self._far_pair(rdma_peer.SMALL)
         before = rdma_peer.measure_offset(small)
         here, there = rdma_peer.echo(self._far_pair(size), size, n + WARMING)
@@ -356,8 +360,10 @@ class VerbsDriver(Driver):
     def _refuse_sends(self, name: str) -> None:
         """Refuse sends to another host that would need new receives there while being timed."""
         if self.hosts and name == "rdma-send":
-            raise DriverFault("unsupported", "rates and first uses of rdma-send between hosts; "
-                              "take rdma-write or rdma-read")  # fmt: skip
+            raise DriverFault(
+                "unsupported", "message rates and first uses of rdma-send cannot be measured "
+                "between hosts; use rdma-write or rdma-read"
+            )  # fmt: skip
 
     def _connected_pair(self, name: str, size: int, qps: int, depth: int, batch: int = 1) -> Ends:
         """Two connected, warmed-up ends for an op; created once."""
@@ -375,7 +381,7 @@ class VerbsDriver(Driver):
         from .rdma_end import EndpointSettings, connected_pair
 
         if not 0 < size <= LARGEST:
-            raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B")
+            raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B are allowed")
         settings = self.settings
         made = EndpointSettings(
             settings["transport"], size, qps, depth,
@@ -437,10 +443,11 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
             raise DriverFault("unsupported", "timed: machine-code needs completions: poll and a "
                               "transport other than ud; set timed: python")  # fmt: skip
         if settings["metric"] == "half_rtt":
-            raise DriverFault("unsupported", "half_rtt by machine code; take perftest")
+            raise DriverFault("unsupported", "half_rtt by machine code is not supported; use "
+                              "driver perftest")  # fmt: skip
     if settings["completions"] == POLL and counted == clock_source.TIMETRAVEL:
-        raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
-                          "set completions to sleep")  # fmt: skip
+        raise DriverFault("unsupported", "polling never ends under the clock timetravel, where "
+                          "computing takes no time; set completions to sleep")  # fmt: skip
 
 
 def _default_timing(settings: dict[str, Any], counted: str) -> str:

@@ -356,7 +356,7 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
     --------
     >>> check_algorithm(Algorithm("all-gather", "short", lambda n: [shift(n, 1)]), [3])
     Traceback (most recent call last):
-    ValueError: all-gather short, 3 members: member 0 never hears of member 1; add steps
+    ValueError: all-gather short, 3 members: member 0 never gets the data of member 1; add steps
     """
     for n in sizes:
         if one.usable(n):
@@ -381,14 +381,19 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
                 "use split_step"
             )
     if one.is_exchange and not _is_exchange(one, *n):
-        raise ValueError(f"{where}: no such exchange between all in one step; leave out exchange")
+        raise ValueError(
+            f"{where}: its steps are not the exchange that it declares; correct them, or leave out "
+            "exchange"
+        )
     everyone = np.arange(n[0])
     hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
     speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
     lost = np.argwhere(~known[np.ix_(hears, speaks)])
     if len(lost):
         member, other = lost[0].tolist()
-        raise ValueError(f"{where}: member {member} never hears of member {other}; add steps")
+        raise ValueError(
+            f"{where}: member {member} never gets the data of member {other}; add steps"
+        )
 
 
 def _is_exchange(one: Algorithm, n: int) -> bool:
@@ -406,7 +411,9 @@ def _is_exchange(one: Algorithm, n: int) -> bool:
 def _check_step(step: Step, n: int, least: int, where: str) -> None:
     """Raise an error for unknown members, messages to oneself, or invalid sizes."""
     if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
-        raise ValueError(f"{where}: parts, of and times must be counts; of and times at least 1")
+        raise ValueError(
+            f"{where}: parts, of or times is out of range; give parts >= 0, of >= 1 and times >= 1"
+        )
     for end in (step.source, step.target):
         if not len(end) or end.min() < least or end.max() >= n:
             raise ValueError(

@@ -246,6 +246,7 @@ def _port(line: LinkLine, switch: Switch | None) -> Component:
         key = "bandwidth" if rate is None else "latency"
         raise GraphError(
             line.where,
-            f"nobody says its {key}; write it, or cluster.fabric.switch, whose ports it has",
+            f"its {key} is missing; write it here, or set cluster.fabric.switch, whose value is "
+            "then used",
         )
     return Component("", "switch", rate=rate, latency=latency)

@@ -51,7 +51,10 @@ class Torus(GraphTopology):
         self, *, shape: Sequence[int], routing: Literal["spray", "ecmp"] = "spray", seed: int = 0
     ):
         if not shape or min(shape) < 1:
-            raise ValueError(f"shape is {list(shape)}; give machines along each dimension")
+            raise ValueError(
+                f"shape is {list(shape)}; give the number of machines along each dimension, "
+                "1 or more"
+            )
         self.shape, self.routing = tuple(shape), Routing(routing, 0, seed)
         self.routing.check()
 

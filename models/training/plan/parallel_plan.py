@@ -287,39 +287,38 @@ layers evenly; take 3
             )
         if self.whole_layers and model.adapters:
             raise PlanError(
-                "workload.execution.detail: layers timed whole train all their weights; leave "
+                "workload.execution.detail: is layers, which does not support adapters; leave "
                 "optimizer.adapters out, or take execution.detail: ops"
             )
         if self.stages and (self.chunks > 1 or self.is_folded):
             chunks = self.chunks if self.chunks > 1 else 2
             cure = "schedule.chunks: 1" if self.chunks > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                f"workload.parallel.layers: {chunks} chunks a stage are blocks of equal size; "
-                f"take {cure}, or leave parallel.layers out"
+                f"workload.parallel.layers: with {chunks} chunks per stage, all chunks have the "
+                f"same number of layers; take {cure}, or leave parallel.layers out"
             )
         if self.whole_layers and (self.schedule not in WHOLE_PASSES or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                "workload.execution.detail: layers timed whole are neither in parts of a sequence "
-                f"nor in halves of a backward pass; take {setting}, or execution.detail: ops"
+                "workload.execution.detail: is layers, which supports neither context parallelism "
+                f"nor split backward passes; take {setting}, or execution.detail: ops"
             )
         if self.whole_layers and self.host_threads:
             raise PlanError(
-                "workload.execution.hosts: layers timed whole have their host in them; take "
-                "execution.hosts: ahead, or "
-                "execution.detail: ops"
+                "workload.execution.hosts: with execution.detail: layers, the time of a layer "
+                "already includes its host; take execution.hosts: ahead, or execution.detail: ops"
             )
         if self.whole_layers and self.recompute_layers:
             raise PlanError(
-                "workload.execution.detail: layers timed whole are all computed again or none; "
-                "leave memory.recompute_layers out, or take execution.detail: ops"
+                "workload.execution.detail: is layers, which recomputes all layers or none; leave "
+                "memory.recompute_layers out, or take execution.detail: ops"
             )
         if self.whole_layers and (self.recompute == "selective" or self.zero or self.offload):
             setting = "parallel.zero: 0" if self.zero else "memory.recompute: none, or full"
             setting = "memory.offload: none" if self.offload else setting
             raise PlanError(
-                "workload.execution.detail: layers timed whole hold neither attention computed "
-                f"again nor updates in shares; take {setting}, or execution.detail: ops"
+                "workload.execution.detail: is layers, which supports no selective recomputation, "
+                f"ZeRO or offload; take {setting}, or execution.detail: ops"
             )
 
 

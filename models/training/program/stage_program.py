@@ -275,13 +275,13 @@ class StageProgram:
         """Write the messages received before passes."""
         for each in passes:
             if self._receives_input(each):
-                build.op(self._message(Kind.RECV, self._way(each)))
+                build.op(self._message(Kind.RECV, self._peer_family(each)))
 
     def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
         """Write the messages sent after passes."""
         for each in passes:
             if self._sends_output(each):
-                peer_family = self._way(each)
+                peer_family = self._peer_family(each)
                 build.add_parallel_op(self._message(Kind.SEND, peer_family), MESSAGES + peer_family)
 
     @cached_property
@@ -386,7 +386,7 @@ class StageProgram:
         """For each chunk of the stage, index of the model part that it contains."""
         return model_parts_of_stage(self.plan, self.stage)
 
-    def _way(self, each: ChunkPass) -> int:
+    def _peer_family(self, each: ChunkPass) -> int:
         """Number of the peer family over which the messages of a pass are sent."""
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)

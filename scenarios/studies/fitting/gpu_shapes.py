@@ -1,7 +1,7 @@
 """Ops to record on a GPU: a grid of shapes per kernel family, and random shapes from a fixed seed.
 
-The sizes cover the layers of language and image models. ``aside`` says which random shapes are
-held out from every fit; this was fixed before any of them was measured.
+The sizes cover the layers of language and image models. ``is_held_out`` is true for the
+random shapes that no fit uses; this was fixed before any of them was measured.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ POINTWISE = {
 }  # fmt: skip
 
 
-def aside(signature: str) -> bool:
+def is_held_out(signature: str) -> bool:
     """True if the op with this signature, of random shape, is held out from every fit.
 
-    >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
+    >>> is_held_out("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
     """
     return bool(held_out_mask([signature], share=SHARE, seed=SEED)[0])
@@ -227,11 +227,11 @@ def listed(name: str) -> Drawn:
     grid, some = (list(dict.fromkeys(s)) for s in LISTS[name]())
     known = set(grid)
     rest = [s for s in some if s not in known]
-    return grid + [s for s in rest if not aside(s)], [s for s in rest if aside(s)]
+    return grid + [s for s in rest if not is_held_out(s)], [s for s in rest if is_held_out(s)]
 
 
 @cache
-def set_aside() -> frozenset[str]:
+def held_out_signatures() -> frozenset[str]:
     """Signatures of all ops that are held out from every fit."""
     shown = {s for name in LISTS for s in listed(name)[0]}
     return frozenset(s for name in LISTS for s in listed(name)[1]) - shown

@@ -20,7 +20,7 @@ from ....models.compute.demand import family
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
 from ....sim.facts.signature import parse_signature
-from .bench import Bench, BenchOp
+from .bench import Bench, RecordedOp
 from .families import FittedFamily, family_model
 
 Floats = NDArray[np.float64]
@@ -115,8 +115,8 @@ class RoundTrip:
 
 
 def part_round_trip(
-    bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
-    held_out_error: float,
+    bench: Bench, ops: Sequence[RecordedOp], entry: str, name: str, fitted: Floats,
+    measured: Floats, held_out_error: float,
 ) -> RoundTrip:  # fmt: skip
     """Simulate recorded ops with a fitted catalog entry, next to their fitted and measured times.
 
@@ -134,7 +134,7 @@ def part_round_trip(
 
 
 def families_round_trip(
-    bench: Bench, ops: Sequence[BenchOp], file: str, parts: Mapping[str, FittedFamily | str],
+    bench: Bench, ops: Sequence[RecordedOp], file: str, parts: Mapping[str, FittedFamily | str],
     measured: Floats,
 ) -> RoundTrip | None:  # fmt: skip
     """Round trip of a file of op families, for the ops of fitted families; None if there are none.
@@ -165,9 +165,9 @@ def families_round_trip(
     return RoundTrip(_texts(some), _operand_bytes(some), fitted, simulated, measured[kept], own)
 
 
-def _texts(ops: Sequence[BenchOp]) -> tuple[str, ...]:
+def _texts(ops: Sequence[RecordedOp]) -> tuple[str, ...]:
     return tuple(o.text for o in ops)
 
 
-def _operand_bytes(ops: Sequence[BenchOp]) -> Floats:
+def _operand_bytes(ops: Sequence[RecordedOp]) -> Floats:
     return np.array([float(parse_signature(o.text).bytes) for o in ops])

@@ -209,8 +209,8 @@ class SpmdGraph:
             sends = np.flatnonzero(to >= 0)
             found[f, to[sends]] = sends
             if np.bincount(to[sends], minlength=1).max() > 1:
-                raise GraphError("message", f"two ranks send to one over family {f} of peers; "
-                                 "give each its own family")  # fmt: skip
+                raise GraphError("message", f"two ranks send to the same rank in peer family {f}; "
+                                 "give each sender its own family")  # fmt: skip
         return found
 
     def check(self) -> None:
@@ -223,17 +223,21 @@ class SpmdGraph:
         """
         _ = self.bases
         for f, senders in enumerate(self.senders):
-            hears = self.recvs[f][self.program]
+            received = self.recvs[f][self.program]
             sent = np.where(senders >= 0, self.sends[f][self.program[senders]], 0)
-            wrong = np.flatnonzero((hears > 0) & (sent != hears))
+            wrong = np.flatnonzero((received > 0) & (sent != received))
             if len(wrong):
                 r = int(wrong[0])
                 if senders[r] < 0:
-                    raise GraphError("message", f"rank {r} hears from nobody over family {f}")
+                    raise GraphError(
+                        "message",
+                        f"rank {r} receives messages of peer family {f}, but no rank sends to it; "
+                        "set its sender in peers",
+                    )
                 raise GraphError(
                     "message",
-                    f"rank {r} hears {hears[r]} times from rank {senders[r]} over family {f}, "
-                    f"which sends {sent[r]} times",
+                    f"rank {r} receives {received[r]} messages of peer family {f}, but rank "
+                    f"{senders[r]} sends {sent[r]}; make them equal",
                 )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:

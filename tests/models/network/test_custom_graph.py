@@ -123,7 +123,7 @@ def test_links_beside_each_other_are_each_their_own(write):
         ("to: slow, bandwidth: 1 GB/s", "to: slow, bandwidth: -1 GB/s",
          r"links.4.bandwidth: is -1 GB/s; give more than 0"),
         ("latency: 1 us", "latency: 5", r"links.0.latency: .*unit"),
-        ("to: slow, bandwidth: 1 GB/s", "to: slow", r"links.4: nobody says its bandwidth"),
+        ("to: slow, bandwidth: 1 GB/s", "to: slow", r"links.4: its bandwidth is missing; write it"),
         ("to: slow,", "to: slow, speed: 3,", "links.4: 'speed' is not a setting of a link; write"),
         ("to: slow,", "to: leaf0,", r"links.4: joins 'leaf0' to itself"),
         ("to: slow,", "to: slow, count: 0,", r"links.4.count: is 0; give a whole number"),

@@ -100,5 +100,5 @@ def test_a_direct_network_without_links_is_refused():
 
 @pytest.mark.parametrize("shape", [[], [0, 4], [-1]])
 def test_a_shape_of_nothing_is_refused(shape):
-    with pytest.raises(ValueError, match="give machines along each dimension"):
+    with pytest.raises(ValueError, match="give the number of machines along each dimension"):
         Torus(shape=shape)
