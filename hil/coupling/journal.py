@@ -103,7 +103,8 @@ class JournalReader:
         self._entries = [e for e in entries if e.component == component]
         if not self._entries:
             raise RecordingError(
-                f"journal: has no entries for {component}; it belongs to another scenario"
+                f"journal: it has no entries for {component} and belongs to another scenario; give "
+                "the journal of this one"
             )
         self.clock, self.source = self._entries[0].clock, source
         self._next = 0

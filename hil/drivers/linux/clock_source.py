@@ -66,13 +66,13 @@ def require_same_clock(clock: str, peer: str, peer_clock: str) -> None:
     --------
     >>> require_same_clock("wall", "guest", "icount")
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
+    foretrace.sim.errors.DriverFault: unsupported: peer guest has clock icount, this host has ...
     """
     if clock != peer_clock:
         raise DriverFault(
             "unsupported",
-            f"peer {peer} counts by {peer_clock}, this host by {clock}: their seconds are not the "
-            "same; take machines of one kind",
+            f"peer {peer} has clock {peer_clock}, this host has {clock}, and they run at different "
+            "speeds; use two machines with the same clock",
         )
 
 

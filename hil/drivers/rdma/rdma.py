@@ -24,7 +24,7 @@ from ...sample import COLD, ONE_WAY, WARM, Request, Sample
 from ..linux import clock_source
 from ..linux.clock_offset import combine_offsets, require_measured_offset
 from . import rdma_control, rdma_loop, rdma_peer, rdma_ports
-from .rdma_ops import Ends, polling_overhead, round_trip, stream_messages, time_op
+from .rdma_ops import Ends, message_stream_time, polling_overhead, round_trip_time, time_op
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
@@ -244,8 +244,8 @@ class VerbsDriver(Driver):
             )
         if request.signature.startswith("host:"):
             if self.hosts:
-                raise DriverFault("unsupported", f"{name} is a call of one host; take no peer "
-                                  "of another")  # fmt: skip
+                raise DriverFault("unsupported", f"{name} is a call of one host; set peer to a "
+                                  "device of this host")  # fmt: skip
             clock_source.refuse_under_timetravel(name, self.clock)
             took = rdma_control.call_times(
                 name, self.settings["device"], self.settings["peer"], size, request.n
@@ -303,7 +303,7 @@ class VerbsDriver(Driver):
             exchanges = rdma_peer.echo(self._far_pair(size), size, request.n + WARMING)[0]
             return [(back - left) / 2 for left, back in exchanges[WARMING:]]
         pair = self._connected_pair(name, size, 1, 2)
-        return [round_trip(pair, size) / 2 for _ in range(request.n)]
+        return [round_trip_time(pair, size) / 2 for _ in range(request.n)]
 
     def _one_way(self, name: str, size: int, n: int) -> tuple[Any, dict[str, Any]]:
         """Time in ns from posting a send here to its completion at the peer, shape (n,).
@@ -314,9 +314,9 @@ class VerbsDriver(Driver):
             raise DriverFault("unsupported", f"one_way of {name} cannot be measured: the other end "
                               "gets no completion; use rdma-send")  # fmt: skip
         small = self._far_pair(rdma_peer.SMALL)
-        before = rdma_peer.measured_offset(small)
+        before = rdma_peer.measure_offset(small)
         here, there = rdma_peer.echo(self._far_pair(size), size, n + WARMING)
-        offset = combine_offsets(before, rdma_peer.measured_offset(small))
+        offset = combine_offsets(before, rdma_peer.measure_offset(small))
         ns = [(t[0] - h[0]) - offset.ns for h, t in zip(here, there, strict=True)]
         return ns[WARMING:], offset.facts()
 
@@ -338,12 +338,14 @@ class VerbsDriver(Driver):
         """
         qps, depth, batch = facts.get("qps", 1), facts.get("depth", DEPTH), facts.get("batch", 1)
         if depth % batch:
-            raise DriverFault("unsupported", f"{request.signature}: {depth} outstanding in batches "
-                              f"of {batch}; give a depth that is a multiple")  # fmt: skip
+            raise DriverFault("unsupported", f"{request.signature}: depth {depth} is not a "
+                              f"multiple of batch {batch}; give a depth that is")  # fmt: skip
         self._refuse_sends(name)
         pair = self._connected_pair(name, size, qps, depth, batch)
         count = -(-max(BATCH, 2 * depth) // batch) * batch * qps
-        return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]
+        return [
+            message_stream_time(pair, name, size, depth, count) / count for _ in range(request.n)
+        ]
 
     def _first_use(self, name: str, size: int) -> int:
         """Time of the first op of a new pair of endpoints, in ns."""
@@ -370,7 +372,7 @@ class VerbsDriver(Driver):
             made = self._connect_pair(self.settings["device"], size, qps, depth, batch)
             self.pairs[key] = made
             for _ in range(2):
-                stream_messages(made, name, size, depth, batch)
+                message_stream_time(made, name, size, depth, batch)
         return self.pairs[key]
 
     def _connect_pair(
@@ -438,8 +440,8 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
     if settings["timed"] == MACHINE_CODE:
         rdma_loop.refuse_other_processors()
         if settings["completions"] != POLL or settings["transport"] == "ud":
-            raise DriverFault("unsupported", "machine code polls, and has no address handles of "
-                              "datagrams; set timed to python")  # fmt: skip
+            raise DriverFault("unsupported", "timed: machine-code needs completions: poll and a "
+                              "transport other than ud; set timed: python")  # fmt: skip
         if settings["metric"] == "half_rtt":
             raise DriverFault("unsupported", "half_rtt by machine code is not supported; use "
                               "driver perftest")  # fmt: skip
@@ -466,6 +468,7 @@ def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
     settings = parts.attributes
     if lost := [key for key in settings if key not in ATTRIBUTES or not settings[key].isdigit()]:
         raise DriverFault(
-            "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
-        )
+            "unsupported", f"{signature}: attribute {lost[0]!r} is unknown or not a number; use "
+            f"{', '.join(ATTRIBUTES)}"
+        )  # fmt: skip
     return parts.op, {key: int(value) for key, value in settings.items()}, parts.bytes

@@ -281,7 +281,7 @@ class Fabric(Backend):
             what = f"no algorithm of {list(self.algorithms)} supports"
             if pinned:
                 what = f"the pinned algorithm {pinned!r} does not support"
-            parts = "" if splits is None else " in unequal parts"
+            parts = "" if splits is None else " with unequal splits"
             raise BackendError(
                 f"fabric: {what} {collective}{parts} for {len(members)} members; "
                 f"{'pin' if pinned else 'add'} one of {there}"

@@ -148,7 +148,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     bounded = loaded[bounds < np.inf].tolist()
     most = {}
     if bounded:
-        most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
+        most = _largest_flow_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
     limit = sender_rate_limit(most, system)
     machine = system.machine_numbers
     across = int(np.count_nonzero(machine[ends[:, 0]] != machine[ends[:, 1]]))
@@ -389,7 +389,7 @@ def _through_the_switch(sends: _Sends) -> Iterator[tuple[int, int, float]]:
     return zip(*columns, strict=True)
 
 
-def _most_of_a_sender(
+def _largest_flow_of_a_sender(
     sends: Sequence[_Sends], bounded: Sequence[int], system: System
 ) -> dict[int, float]:
     """Largest amount from one sender to one receiver, for each component that limits senders.

@@ -304,7 +304,9 @@ def algorithm(
         )
         taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
         if taken.make.__qualname__ != make.__qualname__:
-            raise ValueError(f"two algorithms of {collective} are named {name!r}")
+            raise ValueError(
+                f"two algorithms of {collective} are named {name!r}; give one of them another name"
+            )
         ALGORITHMS[collective][name] = made
         return make
 
@@ -374,7 +376,10 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
     if one.uneven:
         equal = replace(one, splits=Splits(np.ones((n[0], n[0]), np.int64)))
         if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
-            raise ValueError(f"{where}: equal splits change its flows; use split_step")
+            raise ValueError(
+                f"{where}: with equal splits its flows differ from those without splits; "
+                "use split_step"
+            )
     if one.is_exchange and not _is_exchange(one, *n):
         raise ValueError(
             f"{where}: its steps are not the exchange that it declares; correct them, or leave out "
@@ -412,7 +417,8 @@ def _check_step(step: Step, n: int, least: int, where: str) -> None:
     for end in (step.source, step.target):
         if not len(end) or end.min() < least or end.max() >= n:
             raise ValueError(
-                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}"
+                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}; "
+                "correct source or target"
             )
     if np.any(step.source == step.target):
         raise ValueError(f"{where}: a member sends to itself; leave that message out")

@@ -123,7 +123,7 @@ def check_adapters(model: Transformer, where: str) -> None:
             )
         if name.startswith("feed-forward") and model.experts:
             raise ScenarioError(
-                f"{where}.of[{number}]: experts have no adapters here; leave it out"
+                f"{where}.of[{number}]: adapters of experts are not supported; remove {name} here"
             )
 
 

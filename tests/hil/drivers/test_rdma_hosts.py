@@ -121,7 +121,7 @@ def test_what_two_hosts_cannot_do_is_refused_by_name(hosts, op):
 def test_a_host_that_counts_other_seconds_is_refused(hosts):
     hosts.monkeypatch.setattr("foretrace.hil.drivers.linux.clock_source.clock_of_this_machine",
                               iter(["wall", "wall", "icount"]).__next__)  # fmt: skip
-    with pytest.raises(DriverFault, match=r"peer host2 counts by icount, this host by wall"):
+    with pytest.raises(DriverFault, match=r"peer host2 has clock icount, this host has wall"):
         hosts.open()
 
 
