@@ -43,7 +43,7 @@ WRONG = [
         11,
         "model.layrs: is not known; did you",
     ),
-    ("heads: 4", "heads: 5", 8, "model.heads: 5 heads do not share a width of 64 evenly; take 4"),
+    ("heads: 4", "heads: 5", 8, "model.heads: width 64 is not divisible by 5 heads; use 4"),
     ("      chosen: 2", "      chosen: 5", 13, "experts.chosen: a token chooses 5 of 4 .* take 4"),
     ("    hidden: 64\n", "", 6, "workload.model: has no hidden; add it"),
     ("tensor: 1", "pipeline: 4", 18, "parallel.pipeline: 4 stages do not share 6 .* take 2"),
