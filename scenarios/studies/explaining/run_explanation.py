@@ -121,6 +121,8 @@ def _blame_text(names: list[str], point: Mapping[str, Any]) -> str:
     """Time of the critical path that components take in a variant, and its fraction, as text."""
     blame: Mapping[str, float] = point["blame"]
     took, whole = sum(blame.get(name, 0.0) for name in names), sum(blame.values())
+    if not blame:
+        return "unknown (the run does not explain it)"
     if not took:
         return "not on it"
     return f"{format_quantity(took, 's')}, {format_share(took / whole)} of it"
