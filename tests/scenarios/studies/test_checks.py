@@ -65,12 +65,6 @@ REFUSED = {
         "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
         "hot-spare: no component is named 'node9.gpu0'",
     ),
-    "rows that nothing can bring back": (
-        "run={keep: ranks}",
-        "run.keep 'ranks' stores no rows to explain the answer, and this run cannot be repeated "
-        "for them (it has several jobs, a job that holds memory, a process, a device or a failed "
-        "component)",
-    ),
     "an answer that nobody knows": (
         "answer={maximize: tokens_per_second.p50}",
         "answer: 'tokens_per_second.p50': no metric",
@@ -89,8 +83,7 @@ REFUSED = {
 def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb, what):
     monkeypatch.chdir(tmp_path)
     setting, said = REFUSED[what]
-    steered = "processes: [{use: degrade, component: node0.nic0.tx, at: 1 us}]\n"
-    (tmp_path / "send.yaml").write_text(SEND + steered * ("keep" in setting))
+    (tmp_path / "send.yaml").write_text(SEND)
     code, _, err = cli(verb, "send.yaml", "--set", setting)
     assert code == 2
     assert said in " ".join(err.split())
@@ -98,18 +91,23 @@ def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb,
 
 
 STEERED = {
-    "a part is down": ("cluster.nodes=3", "cluster.override={node2.gpu0: {down: true}}"),
-    "a device answers": ("hil={mode: coupled, swap: [{component: node0.gpu0, driver: memory}]}",),
+    "a process": ("processes=[{use: degrade, component: node0.nic0.tx, at: 1 us}]",),
+    "a part that is down": ("cluster.nodes=3", "cluster.override={node2.gpu0: {down: true}}"),
 }
 
 
-@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+@pytest.mark.parametrize("keep", ["ranks", "none"])
 @pytest.mark.parametrize("what", STEERED)
-def test_what_steers_a_run_leaves_nothing_to_explain_it_by(cli, tmp_path, monkeypatch, verb, what):
+def test_what_steers_a_run_is_explained_by_running_it_again(cli, tmp_path, monkeypatch, what, keep):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "send.yaml").write_text(SEND)
-    settings = (*STEERED[what], "run={keep: none}")
-    code, _, err = cli(verb, "send.yaml", *(word for one in settings for word in ("--set", one)))
-    assert code == 2
-    assert "this run cannot be repeated" in " ".join(err.split())
-    assert not (tmp_path / "runs").exists()
+    words = [word for one in STEERED[what] for word in ("--set", one)]
+    found = []
+    for asked in (keep, "ops"):
+        code, out, err = cli("run", "send.yaml", "--json", "--keep", asked, *words)
+        assert code == 0, err
+        found.append(json.loads(out))
+    kept, whole = (told["points"]["base"] for told in found)
+    assert "unexplained" not in found[0]
+    assert kept["blame"] == whole["blame"]
+    assert kept["metrics"]["makespan"] == whole["metrics"]["makespan"]
