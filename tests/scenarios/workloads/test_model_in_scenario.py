@@ -88,7 +88,10 @@ def test_explain_and_schema_know_every_key_of_a_description():
     assert explain("workload.model.block.gated").what.startswith(
         "True if the feed-forward network has a gate"
     )
-    assert explain("workload.model.experts.chosen").what == "Experts per token."
+    assert (
+        explain("workload.model.experts.chosen").what
+        == "Number of experts that process each token."
+    )
     assert explain("workload.model.block.norm").facts["values"] == "rms, layer"
     known = json_schema()["$defs"]
     assert known["training_workload"]["properties"]["model"]["anyOf"][0] == {"type": "string"}
