@@ -54,7 +54,12 @@ WRONG = [
         "not a multiple of tensor 3 x pipeline 1; use parallel.tensor: 2",
     ),
     ("tensor: 1", "expert: 3", 18, "parallel.expert: 3 ranks do not share 4 experts .* take 2"),
-    ("tensor: 1", "expert: 4\n    tensor: 2", 18, "parallel.expert: 2 data-parallel ranks .* take 2"),
+    (
+        "tensor: 1",
+        "expert: 4\n    tensor: 2",
+        18,
+        "parallel.expert: 2 data-parallel ranks .* take 2",
+    ),
     ("batch: 16", "batch: 6", 15, "batch: 6 sequences are no multiple of 4 .* take 4"),
     ("batch: 16", "batch: 2\n  schedule: {use: gpipe}", 15, "batch: 2 sequences are no .* take 4"),
 ]
