@@ -107,7 +107,7 @@ def test_a_token_that_others_may_read_is_refused(tmp_path):
     path.chmod(0o600)
     assert read_token(path) == TOKEN
     path.write_text("short")
-    with pytest.raises(DriverFault, match="at least 16 characters"):
+    with pytest.raises(DriverFault, match="write at least 16"):
         read_token(path)
 
 

@@ -188,7 +188,7 @@ def test_a_journal_of_another_run_is_refused(tmp_path):
         coupled(
             Wire(), transfers([2 * MB]), asked=JournalReader("node0.nic0", live.entries, "journal")
         )
-    with pytest.raises(RecordingError, match="one more now"):
+    with pytest.raises(RecordingError, match="this run makes one more"):
         coupled(
             Wire(), transfers([MB] * 2), asked=JournalReader("node0.nic0", live.entries, "journal")
         )

@@ -135,6 +135,6 @@ def test_the_command_writes_what_the_model_takes(recorded, cli, tmp_path):
         "--know", "bandwidth=20 GB/s", "--out", out,
     )  # fmt: skip
     assert (code, error) == (0, "")
-    assert "groups of depths fitted on" in told
+    assert "groups of depths fitted," in told
     fitted = MessageRate(**json.loads(out.read_text())["parameters"])
     assert float(fitted.seconds(64, 128, 8)) == pytest.approx(TRUE.service, rel=0.02)
