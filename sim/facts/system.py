@@ -481,6 +481,27 @@ class System:
         return np.where(np.array(joined, bool) | (here == there), np.array(found), np.nan)
 
     @cached_property
+    def has_slots(self) -> NDArray[np.bool_]:
+        """True for each component that has slots, shape (components,)."""
+        return self.components.column(lambda part: part.slots is not None, bool)
+
+    @cached_property
+    def rate_units(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Index of each component's rate unit, shape (components,), and the units; "" for no rate.
+
+        >>> parts = Component("gpu", "gpu", slots=1), Component("wire", "link", rate=1e9)
+        >>> index, units = System(parts).rate_units
+        >>> [units[i] for i in index.tolist()]
+        ['', 'B']
+        """
+        units: dict[str, int] = {}
+
+        def number_of(part: Component) -> int:
+            return units.setdefault(part.unit if part.rate is not None else "", len(units))
+
+        return self.components.column(number_of, np.int64), tuple(units)
+
+    @cached_property
     def _delay_of_each(self) -> NDArray[np.float64]:
         return self.components.column(lambda part: part.latency + part.overhead, np.float64)
 
