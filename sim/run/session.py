@@ -185,6 +185,7 @@ class Session:
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
         on = [self._check_way(way, graph) for way in ways]
+        self.held.note_ways(len(ways))
         return self._prepare_once(
             graph,
             job,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...engine_api.interface import MAX_TICK, NO_LIMIT, ComponentTable, EngineGraph, Numbers
-from ...kernel.jit import Int, compiled_for_argument_types, jit_without_refcounts
+from ...kernel.jit import Int, compiled_for_arrays, jit_without_refcounts
 from ...media.max_min.table_layout import COMPONENT, LIMIT, START, TAG_HI, TAG_LO
 from ...media.max_min.table_layout import OPEN as UNLIMITED
 from . import state_layout as lay
@@ -73,7 +73,7 @@ class GraphBlock:
             at,
         )
         if self._put is None:
-            self._put = compiled_for_argument_types(copy_block, *what)
+            self._put = compiled_for_arrays(copy_block, *what)
         self._put(*what)
 
 
