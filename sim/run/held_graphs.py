@@ -50,9 +50,9 @@ class HeldGraphs:
         self._ways = 0
         self._fold_at = AT_ONCE
 
-    def note_ways(self, count: int) -> None:
-        """Record that a graph was prepared for some ways."""
-        self._ways += count
+    def note_way(self) -> None:
+        """Record that a graph was prepared for another way."""
+        self._ways += 1
         self._fold_at = max(self._fold_at, self._at_once)
 
     @property

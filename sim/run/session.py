@@ -185,14 +185,13 @@ class Session:
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
         on = [self._check_way(way, graph) for way in ways]
-        self.held.note_ways(len(ways))
         return self._prepare_once(
             graph,
             job,
             gpus,
             rank,
             ways=[
-                partial(self._prepare_once, graph, job, way.gpus or gpus, rank, pins)
+                partial(self._prepare_way, graph, job, way.gpus or gpus, rank, pins)
                 for way, pins in zip(ways, on, strict=True)
             ],
         )
@@ -209,6 +208,11 @@ class Session:
             for name in way.gpus:
                 self.system.number(name)
         return Pins(self.system.pinned_routes(way.routes)) if way.routes else None
+
+    def _prepare_way(self, *graph_and_place: Any) -> Prepared:
+        """Prepare a graph for one of its ways."""
+        self.held.note_way()
+        return self._prepare_once(*graph_and_place)
 
     def _prepare_once(
         self,

@@ -62,7 +62,9 @@ class Random(Backend):
         routed = ops.at.system.routes(0, 1)[0].components
 
         def column(*usual):
-            return [r.choice(STRANGE) if r.random() < self.odd else r.choice(usual) for _ in ops.flop]
+            return [
+                r.choice(STRANGE) if r.random() < self.odd else r.choice(usual) for _ in ops.flop
+            ]
 
         fixed = np.array(column(0.0, 1e-6, 2.5e-12, 1 / 3)) + np.nan_to_num(ops.flop) * 1e-12
         work = np.array(column(0.0, 1e6, 1 / 3)) + np.nan_to_num(ops.bytes)
