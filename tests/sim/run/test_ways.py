@@ -93,7 +93,7 @@ def test_a_way_with_a_route_sends_over_that_route_only(engine):
     def process(sim):
         prepared = sim.prepare(chunk(), [FIRST, LAST], ways=by_index + by_name)
         for way in (None, 0, 1, 2, 3):
-            yield sim.submit(prepared, way=way).done
+            yield sim.submit(prepared, way=way, bytes={0: 1e6 + (way or 0)}).done
 
     result = simulate(process, engine)
     own = [set(names(route)) for route in routes()]
