@@ -89,11 +89,13 @@ class PreparationCallbacks(NamedTuple):
     rows : times some rows with other flop and bytes
     lower : converts the graph and its op timings to an engine graph
     variant : creates the variant of the graph with these op timings
+    routes : returns the system with the current routes
     """
 
     rows: Callable[[Sequence[int], Sequence[float], Sequence[float]], list[RowTiming]]
     lower: Callable[[Graph, OpTimings], EngineGraph]
     variant: Callable[[Graph, OpTimings, EngineGraph], PreparedVariant]
+    routes: Callable[[], System]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +172,7 @@ class Prepared:
     ):
         self.run, self.variant, self._callbacks, self.routed = run, variant, callbacks, routed
         self._ways, self._chosen = ways, dict[int, Prepared]()
+        self._known_on = routed  # routes for which the timings in the caches are valid
         self._known: dict[tuple[int, float | None, float | None], KeptTiming] = {}
         self._variants: dict[tuple[tuple[int, int], ...], PreparedVariant] = {}
         self._whole: dict[tuple[tuple[int, str], ...], dict[int, KeptTiming]] = {}
@@ -330,6 +333,10 @@ class Prepared:
 
     def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, KeptTiming]:
         """Timings of rows; backends are called only for new combinations of flop and bytes."""
+        routes = self._callbacks.routes()
+        if routes is not self._known_on:
+            self._known_on = routes
+            self._forget_timings()
         if self._tied:
             return self._time_all_rows(changed)
         known, classes, seen = self._known, self._row_classes, {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ class GraphTiming:
         self.system, self.tick, self.scale = machine.system, machine.tick, machine.scale
         self.bound, self.parts = machine.bound, machine.parts
         self.routed, self.down = machine.system, frozenset[int]()
-        self._pinned: dict[Pins, tuple[System, System]] = {}
+        self._pinned = WeakKeyDictionary[Pins, tuple[System, System]]()
 
     @cached_property
     def row_lowering(self) -> RowLowering:

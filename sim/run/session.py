@@ -245,7 +245,7 @@ class Session:
         return Prepared(
             job,
             variant(graph, timings, timed_graph.lowered),
-            PreparationCallbacks(timer.times, lower, variant),
+            PreparationCallbacks(timer.times, lower, variant, lambda: self.timing.routed),
             self.timing.routed,
             ways,
         )

@@ -218,6 +218,24 @@ def test_a_chosen_route_is_left_only_while_it_is_avoided(engine):
     assert result.makespan == pytest.approx(5e-3, abs=1e-9)
 
 
+@ENGINES
+def test_new_numbers_use_the_routes_of_their_submission(engine):
+    """Also those that were timed before routes changed back."""
+    both = set().union(*map(names, routes()))
+    gone = next(name for name in names(routes()[0]) if name.startswith("leaf0"))
+
+    def process(sim):
+        prepared = sim.prepare(chunk(), [FIRST, LAST])
+        sim.route_around([gone])
+        yield sim.submit(prepared, bytes={0: 2e6}).done
+        sim.route_over_again([gone])
+        yield sim.submit(prepared, bytes={0: 2e6}).done
+
+    result = simulate(process, engine)
+    assert [gone in used(result, k) for k in range(2)] == [False, True]
+    assert used(result, 1) == both
+
+
 def program(seed, keep_ways=True):
     """Random process that submits on ways, waits, changes routes, fails and moves things."""
 
