@@ -30,7 +30,7 @@ from ..facts.system import System
 from ..facts.way import Pins
 from ..record.binding import OpTimings, communication_endpoints, time_graph, time_ops
 from ..record.bound_system import BoundSystem
-from ..record.one_way import check_one_way
+from ..record.one_way import refuse_ops_without_single_path
 from ..units import seconds
 
 
@@ -118,7 +118,9 @@ class GraphTiming:
         timings = time_graph(graph, self.bound, system)
         if self.parts.medium is not None:
             members = communication_endpoints(graph)
-            check_one_way(self.parts, graph.ops, timings.timing, members, system)
+            refuse_ops_without_single_path(
+                self.parts, graph.ops, timings.timing, members, system
+            )
         return TimedGraph(graph, timings, self.lower(graph, timings, pins))
 
     def lower(self, graph: Graph, timings: OpTimings, pins: Pins | None = None) -> EngineGraph:
@@ -167,7 +169,7 @@ class GraphTiming:
         times = None if graph.times is None else graph.times.take(at)
         system = self.routes(pins)
         timings = time_ops(table, component, members, system, self.bound, at, times, answered)
-        check_one_way(self.parts, table, timings.timing, members, system)
+        refuse_ops_without_single_path(self.parts, table, timings.timing, members, system)
         shared = lower_flows(timings.timing, self.system, self.scale, self.tick, rows=at)
         fixed = ticks_from_seconds(timings.timing.fixed, self.tick, at)
         found = EngineGraph.of_independent_ops(
