@@ -36,7 +36,7 @@ WITHOUT_FACTS = (
 
 WITHOUT_ROUTES = (
     "numbers",
-    "machine",
+    "machine_numbers",
     "has_slots",
     "rate_units",
     "_matches",

@@ -118,9 +118,7 @@ class GraphTiming:
         timings = time_graph(graph, self.bound, system)
         if self.parts.medium is not None:
             members = communication_endpoints(graph)
-            refuse_ops_without_single_path(
-                self.parts, graph.ops, timings.timing, members, system
-            )
+            refuse_ops_without_single_path(self.parts, graph.ops, timings.timing, members, system)
         return TimedGraph(graph, timings, self.lower(graph, timings, pins))
 
     def lower(self, graph: Graph, timings: OpTimings, pins: Pins | None = None) -> EngineGraph:
