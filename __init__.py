@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
     from .sim.facts.system import Component, Location, System
+    from .sim.facts.way import Way
     from .sim.run.allocator import Allocator
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
@@ -102,6 +103,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "Usage",
+    "Way",
     "Workload",
     "backend",
     "compare",
@@ -156,6 +158,7 @@ _HOME = {
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
     "Usage": "sim.facts.backend",
+    "Way": "sim.facts.way",
     "Workload": "sim.run.workload",
     "backend": "sim.facts.backend",
     "compare": "scenarios.studies.explaining.comparison",

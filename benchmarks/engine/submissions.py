@@ -1,4 +1,6 @@
-"""Cost of submitting a small graph many times, and the memory that remains.
+"""Cost of preparing a small graph, of submitting it many times, and the memory that remains.
+
+Numbers of a submission are unchanged, recur, or are new each time; a way is chosen or not.
 
 Usage: python -m foretrace.benchmarks.engine.submissions [submissions]
 """
@@ -8,10 +10,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import simpy
-from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.way import Way
 from foretrace.sim.run.process import Running
 from foretrace.sim.run.simulation import Simulation
 
@@ -20,6 +23,10 @@ from .._measure import cpu, report
 OPS, DISTINCT = 5, 200  # ops of the graph; numbers that its rows take in turn
 EVENTS = 5  # SimPy events of a submission that somebody awaits: the floor
 GPU = "node0.gpu0"
+WAYS = 256  # routes of a chunk
+IN_FLIGHT = 8  # chunks under way at a time
+MACHINES = (100, 100_000)  # components
+PREPARED = 50  # graphs prepared on each
 
 
 class PerFlop(Backend):
@@ -65,6 +72,70 @@ def change(i: int) -> dict[int, float]:
     return {row: 1e6 * (1 + (i + row) % DISTINCT) for row in range(OPS)}
 
 
+def change_anew(i: int) -> dict[int, float]:
+    """New flop values for every row, none of which was submitted before."""
+    return {row: 1e6 + OPS * i + row for row in range(OPS)}
+
+
+def gpus(count: int) -> System:
+    """Machine of so many GPUs."""
+    names = tuple(f"node{i}.gpu0" for i in range(count))
+    return System(tuple(Component(name, "gpu", slots=1) for name in names), names)
+
+
+def prepare_steps(components: int) -> float:
+    """CPU seconds to prepare the step, on a machine with so many components."""
+    spent: list[float] = []
+
+    def preparing(sim: Running) -> Iterator[simpy.Event]:
+        graphs = [step() for _ in range(PREPARED + 1)]
+        sim.prepare(graphs[0])  # what belongs to the machine is computed once
+        spent.append(cpu(lambda: [sim.prepare(graph) for graph in graphs[1:]]) / PREPARED)
+        yield sim.wait(0.0)
+
+    Simulation(gpus(components), {"*": PerFlop()}).run(None, preparing, replica=0, keep="none")
+    return spent[0]
+
+
+class Crossing(Backend):
+    """Fabric whose messages share the links of their routes."""
+
+    source = "benchmark"
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        assert ops.at is not None
+        system, ends = ops.at.system, ops.at.members
+        rows = [
+            dict(system.crossing_fractions(*ends[i][[0, -1]].tolist())) for i in range(len(ops))
+        ]
+        return Timing.of(np.full(len(ops), 1e-6), ops.bytes, Usage.of(rows))
+
+
+def submit_chunks(count: int, way: Callable[[int], int | None]) -> None:
+    """Send chunks from one GPU to another, some at a time, each on a way of its own choice."""
+    ends = (Component("node0.gpu0", "gpu", slots=1), Component("node1.gpu0", "gpu", slots=1))
+    paths = (Component(f"path{i}", "link", rate=1e9) for i in range(WAYS))
+    names = (ends[0].name, ends[1].name)
+    system = System(
+        (*ends, *paths, Component("fabric", "fabric")),
+        names,
+        router=lambda a, b: (2,),
+        fabric="fabric",
+    )
+    build = Builder("chunk")
+    build.op(Kind.SEND, rank=0, peer=1, bytes=1e6)
+
+    def sending(sim: Running) -> Iterator[simpy.Event]:
+        ways = [Way(routes={names: [f"path{i}"]}) for i in range(WAYS)]
+        chunk, under_way = sim.prepare(build.graph(), ways=ways), []
+        for i in range(count):
+            if len(under_way) == IN_FLIGHT:
+                yield under_way.pop(0).done
+            under_way.append(sim.submit(chunk, way=way(i)))
+
+    Simulation(system, {"*": Crossing()}).run(None, sending, keep="none")
+
+
 def simpy_baseline(count: int) -> None:
     """Process in plain SimPy that waits as many times, for comparison."""
     env = simpy.Environment()
@@ -86,18 +157,24 @@ def resident_bytes() -> float:
 def main(count: int = 1_000_000) -> None:
     """Time some submissions against the SimPy baseline, then measure memory over all of them."""
     part, spent = min(count, 50_000), {}
-    for work in (lambda n: submit_steps(n, None), lambda n: submit_steps(n, change)):
-        work(2000)  # compile
+    for work in (None, change):
+        submit_steps(2000, work)  # compile
+    submit_chunks(2000, lambda i: i % WAYS)
     works = {
         "floor": lambda: simpy_baseline(part),
         "unchanged": lambda: submit_steps(part, None),
         "changed": lambda: submit_steps(part, change),
+        "new": lambda: submit_steps(part, change_anew),
+        "as prepared": lambda: submit_chunks(part, lambda i: None),
+        "one way": lambda: submit_chunks(part, lambda i: 7),
+        "all ways": lambda: submit_chunks(part, lambda i: i % WAYS),
     }
     rounds = {name: [] for name in works}
     for _ in range(3):
         for name, work in works.items():
             rounds[name].append(cpu(work) / part * 1e6)
     spent = {name: float(np.median(each)) for name, each in rounds.items()}
+    prepared = {n: prepare_steps(n) * 1e6 for n in MACHINES}
     memory_samples: list[float] = []
     submit_steps(count, change, memory_samples)
     report(
@@ -105,6 +182,17 @@ def main(count: int = 1_000_000) -> None:
         {
             "us a submission, unchanged numbers, new draws": (spent["unchanged"], "<=", 60),
             "us a submission, changed numbers": (spent["changed"], "<=", 150),
+            "us a submission, new numbers each time": (spent["new"], "<=", 150),
+            "times a submission as prepared, on a way": (
+                spent["one way"] / spent["as prepared"],
+                "<=",
+                1.2,
+            ),
+            f"chunks a second over {WAYS} ways": (1e6 / spent["all ways"], ">=", 5000),
+            **{
+                f"us to prepare on {n:,} components": (took, "<=", 1000)
+                for n, took in prepared.items()
+            },
             "times the floor, unchanged": (spent["unchanged"] / spent["floor"], "<=", 25),
             "times the floor, changed": (spent["changed"] / spent["floor"], "<=", 60),
             "MB that the rest of the run leaves behind": (
@@ -115,7 +203,9 @@ def main(count: int = 1_000_000) -> None:
         },
         submissions=count,
         ops=OPS,
+        ways=WAYS,
         microseconds=spent,
+        microseconds_to_prepare=prepared,
     )
 
 

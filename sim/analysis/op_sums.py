@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,10 +133,13 @@ class _OpRowSums:
         row = np.repeat(np.arange(len(timing)), np.diff(timing.usage.indptr))
         done = np.where(self.ended[run.first : run.first + len(timing)], timing.work, 0.0)
         work = done[row] * timing.usage.weight
-        components = self.result.system.components
-        rate = np.array([c.rate or np.inf for c in components], np.float64)
         at: Any = timing.usage.component, run.graph.ops.kind[row]
-        np.add.at(moved, at, work / rate[timing.usage.component])
+        np.add.at(moved, at, work / self._rate[timing.usage.component])
+
+    @cached_property
+    def _rate(self) -> NDArray[np.float64]:
+        """Rate of each component, shape (components,); infinite for none."""
+        return self.result.system.components.column(lambda c: c.rate or np.inf, np.float64)
 
     def _holds(self, moved: NDArray[np.float64]) -> None:
         held, kind = (

@@ -493,9 +493,10 @@ def _work_of_ended_ops(
         return None
     found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
     for k, run in enumerate(runs):
-        for row, answer in run.submission.by_row.items() if isinstance(run, PreparedRun) else ():
+        made = run.submission if isinstance(run, PreparedRun) else None
+        for row, other in zip(made.timed, made.work, strict=True) if made else ():
             if fresh[k, row]:
-                found[row] += answer.work - work[row]
+                found[row] += other - work[row]
     return found
 
 

@@ -82,6 +82,19 @@ class ComponentTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    def take(self, components: NDArray[np.integer]) -> ComponentTable:
+        """Table of selected components, in the given order, without a plugged-in medium."""
+        return ComponentTable(
+            tuple(self.names[c] for c in components.tolist()),
+            self.slots[components],
+            self.rate[components],
+            self.top[components],
+            [self.unit[c] for c in components.tolist()] if len(self.unit) else (),
+            self.capacity[components] if len(self.capacity) else self.capacity,
+            None,
+            self.plugged[components] if len(self.plugged) else self.plugged,
+        )
+
     def capacity_of(self, component: int) -> int:
         """Total amount of a component's capacity; -1 if it has none."""
         return int(self.capacity[component]) if len(self.capacity) else -1

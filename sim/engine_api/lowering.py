@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import UNBOUNDED, BackendError, GraphError, RangeError
 from ..facts.backend import Timing, Usage
 from ..facts.flat_graph import FlatGraph
-from ..facts.system import Component, System
+from ..facts.system import System
 from ..units import Seconds, ticks, ticks_per_second
 from .interface import (
     MOST_WEIGHT,
@@ -237,6 +237,8 @@ def lower_claims(timing: Timing) -> Claims:
 
 def warn_of_weights(name: str, usage: Usage, system: System) -> None:
     """Log a warning if the weights on one component differ by more than a million."""
+    if usage.weight.max(initial=0.0) <= APART * usage.weight.min(initial=np.inf):
+        return  # then so on each component
     least = np.full(len(system.components), np.inf)
     most = np.zeros(len(system.components))
     np.minimum.at(least, usage.component, usage.weight)
@@ -354,12 +356,8 @@ def _scale_of(
     row_names: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Scale exponent K of each flow; all components of a flow must have one unit."""
-    names: dict[str, int] = {}
-
-    def number_of(part: Component) -> int:
-        return names.setdefault(part.unit if part.rate is not None else "", len(names))
-
-    number = system.components.column(number_of, np.int64)[usage.component]
+    index, units = system.rate_units
+    number = index[usage.component]
     of_op = np.full(len(usage), -1, np.int64)
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     of_op[row] = number
@@ -370,14 +368,15 @@ def _scale_of(
             f"op {row_names[row[mixed[0]]]}: uses {c.name} ({c.unit}) and a component of another "
             "unit; split it into two ops"
         )
-    if "" in names and np.any(number == names[""]):
-        at = int(np.argmax(number == names[""]))
+    unrated = number == (units.index("") if "" in units else -1)
+    if np.any(unrated):
+        at = int(np.argmax(unrated))
         c = system.components[usage.component[at]]
         raise BackendError(
             f"op {row_names[row[at]]}: {c.name} is shared as a rate, but has no rate; give it "
             "one, or use another component"
         )
-    k_of = np.array([scale.get(u, MAX_SCALE) for u in names], np.int64)
+    k_of = np.array([scale.get(u, MAX_SCALE) for u in units], np.int64)
     return np.where(of_op[op] >= 0, k_of[of_op[op]], MAX_SCALE)
 
 

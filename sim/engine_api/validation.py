@@ -88,11 +88,10 @@ def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
 
 def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
     """True if every component that an op queues for has slots."""
-    if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
+    first, end = max(int(slot.min(initial=0)), 0), int(slot.max(initial=-1)) + 1
+    if end - first <= len(slot) and np.all(parts.slots[first:end] >= 0):
         return True  # quick check: all between the first and the last have slots
-    used = np.zeros(len(parts) + 1, bool)
-    used[slot] = True  # index -1 (no slot) is the last element
-    return not np.any(used[:-1] & (parts.slots < 0))
+    return not np.any(parts.slots[slot[slot >= 0]] < 0)
 
 
 def _check_components(

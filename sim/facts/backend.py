@@ -386,7 +386,7 @@ def check_timing(
         if coded is not None:
             _check_codes(coded, len(ops), name, backend_name)
     for spread in timing.spread.values if timing.spread is not None else ():
-        _check_spread(spread, backend_name)
+        check_spread(spread, backend_name)
 
 
 def uncontended_seconds(timing: Timing, ops: Ops) -> NDArray[np.float64]:
@@ -457,7 +457,14 @@ def _check_usage(usage: Usage, ops: Ops, backend_name: str) -> None:
         )
 
 
-def _check_spread(spread: Spread, backend_name: str) -> None:
+def check_spread(spread: Spread, backend_name: str) -> None:
+    """Raise an error for a distribution whose factors are not ascending or out of range.
+
+    Raises
+    ------
+    BackendError
+        Names the component and the factor.
+    """
     for name in ("step", "op", "start"):
         factors = getattr(spread, name)
         bad = factors[~((factors >= 0) & (factors < MOST_FACTOR))]

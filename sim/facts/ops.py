@@ -162,6 +162,16 @@ class Ops:
         }
         return replace(self, **made)
 
+    def with_work(self, flop: NDArray[np.float64], bytes: NDArray[np.float64]) -> Ops:
+        """Copy with other flop and bytes, float columns of its length; quicker than `replace`.
+
+        >>> Ops.of(flop=[1, 2]).with_work(np.array([3.0, 4.0]), np.zeros(2)).flop.tolist()
+        [3.0, 4.0]
+        """
+        made = object.__new__(Ops)
+        vars(made).update(vars(self), flop=flop, bytes=bytes)
+        return made
+
     def with_placement(
         self, system: System, component: ArrayLike, members: Csr | None = None
     ) -> Ops:

@@ -119,8 +119,7 @@ def assign_slots(
     occupied = _rows_on_streams(block.rank, block.stream, network, held)
     for role, places in occupied.items():
         slot[places] = played[role][block.rank[places]]
-    has = system.components.column(lambda part: part.slots is not None, bool)
-    slot[(slot >= 0) & ~has[slot]] = -1
+    slot[(slot >= 0) & ~system.has_slots[slot]] = -1
     return replace(block, slot=slot)
 
 

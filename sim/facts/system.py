@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, SupportsIndex, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,17 @@ WITHOUT_FACTS = (
 )
 
 
+WITHOUT_ROUTES = (
+    "numbers",
+    "machine_numbers",
+    "has_slots",
+    "rate_units",
+    "_matches",
+    "_components_by_role",
+    "_delay_of_each",
+)
+
+
 class Route(NamedTuple):
     """One route between two GPUs.
 
@@ -46,6 +57,9 @@ class Route(NamedTuple):
     components: tuple[int, ...]
     weight: float = 1.0
 
+
+Pick = int | Sequence[str]
+"""Choice of a route: its index among ``System.routes``, or names of the components in order."""
 
 Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
 """From GPU to GPU, by number: the components that data cross, or several routes."""
@@ -479,6 +493,27 @@ class System:
         return np.where(np.array(joined, bool) | (here == there), np.array(found), np.nan)
 
     @cached_property
+    def has_slots(self) -> NDArray[np.bool_]:
+        """True for each component that has slots, shape (components,)."""
+        return self.components.column(lambda part: part.slots is not None, bool)
+
+    @cached_property
+    def rate_units(self) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Index of each component's rate unit, shape (components,), and the units; "" for no rate.
+
+        >>> parts = Component("gpu", "gpu", slots=1), Component("wire", "link", rate=1e9)
+        >>> index, units = System(parts).rate_units
+        >>> [units[i] for i in index.tolist()]
+        ['', 'B']
+        """
+        units: dict[str, int] = {}
+
+        def number_of(part: Component) -> int:
+            return units.setdefault(part.unit if part.rate is not None else "", len(units))
+
+        return self.components.column(number_of, np.int64), tuple(units)
+
+    @cached_property
     def _delay_of_each(self) -> NDArray[np.float64]:
         return self.components.column(lambda part: part.latency + part.overhead, np.float64)
 
@@ -547,34 +582,49 @@ class System:
             return None
         return self.router.exchange_loads(np.asarray(members, np.int64), amount)
 
-    def with_pinned_routes(self, pins: Mapping[tuple[str, str], int]) -> System:
-        """Copy of the system in which the data of some pairs of GPUs take only one of their routes.
+    def with_pinned_routes(self, pins: Mapping[tuple[str, str], Pick]) -> System:
+        """Copy of the system in which the data of some pairs of GPUs take only one route.
 
         Parameters
         ----------
-        pins : index of the route, by names of sender and receiver
+        pins : by names of sender and receiver, the index of the route among ``routes``, or the
+            names of the components that the data cross, in order
 
         Raises
         ------
         GraphError
-            There is no such GPU or route.
+            There is no such GPU, component or route.
         """
-        by_number: dict[tuple[int, int], Route] = {}
+        return self.with_routes(self.pinned_routes(pins))
+
+    def pinned_routes(self, pins: Mapping[tuple[str, str], Pick]) -> dict[tuple[int, int], Route]:
+        """Chosen route of each pair, by component numbers; see :meth:`with_pinned_routes`."""
+        found: dict[tuple[int, int], Route] = {}
         for (here, there), pick in pins.items():
             pair = self.number(here), self.number(there)
-            routes = self.routes(*pair)
-            if not 0 <= pick < len(routes):
-                raise GraphError(
-                    "no route",
-                    f"route {pick} from {here} to {there} does not exist; choose 0 to "
-                    f"{len(routes) - 1}",
-                )
-            by_number[pair] = routes[pick]._replace(weight=1.0)
+            if isinstance(pick, SupportsIndex):
+                routes = self.routes(*pair)
+                if not 0 <= int(pick) < len(routes):
+                    raise GraphError(
+                        "no route",
+                        f"route {pick} from {here} to {there} does not exist; choose 0 to "
+                        f"{len(routes) - 1}",
+                    )
+                found[pair] = routes[int(pick)]._replace(weight=1.0)
+            else:
+                found[pair] = Route(tuple(self.number(name) for name in pick))
+        return found
+
+    def with_routes(self, pinned: Mapping[tuple[int, int], Route]) -> System:
+        """Copy of the system in which some pairs of components, by number, use another route."""
 
         def router(a: int, b: int) -> Sequence[Route]:
-            return [by_number[a, b]] if (a, b) in by_number else self.routes(a, b)
+            return [pinned[a, b]] if (a, b) in pinned else self.routes(a, b)
 
-        return replace(self, router=router)
+        made = replace(self, router=router)
+        vars(made).update({name: getattr(self, name) for name in WITHOUT_ROUTES})
+        vars(made)["_flow_router"] = None
+        return made
 
     def avoiding(self, components: Iterable[int]) -> System:
         """Copy of the system whose routes avoid some components.

@@ -238,6 +238,7 @@ def time_ops(
     bound: Sequence[Backend | None],
     row_names: NDArray[np.int64] | None = None,
     times: OpTimeOverrides | None = None,
+    answered: Sequence[Timing] = (),
 ) -> OpTimings:
     """Time a table of ops, by one call to each backend; see :func:`time_graph`.
 
@@ -247,6 +248,7 @@ def time_ops(
     members : (n,) GPUs of each send and collective
     row_names : (n,) number of each op in error messages; by default its row
     times : times and factors that override the backends
+    answered : timings that the first backends of :func:`backend_calls` returned already
     """
     merge, asked_about = Merge(len(ops)), component
     if times is not None:
@@ -256,18 +258,14 @@ def time_ops(
     _add_recorded_timings(ops, asked_about, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
-    for who, rows in _rows_by_backend(asked_about, bound, system, ops):
-        whole = len(rows) == len(ops)  # then no copy is needed
-        own = ops if whole else ops.take(rows)
-        table = own.with_placement(
-            system, component[rows], members if whole else members.take(rows)
-        )
+    ready = list(answered)
+    for who, rows, table in backend_calls(ops, asked_about, members, system, bound):
         if who.online:
             online[rows] = len(drivers)
             drivers.append(who)
             merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
             continue
-        said = who.timing(table)
+        said = ready.pop(0) if ready else who.timing(table)
         names = rows if row_names is None else row_names[rows]
         check_timing(said, table, system.components[component[rows[0]]].name, names)
         merge.add(rows, said, component[rows], who.source)
@@ -278,6 +276,24 @@ def time_ops(
         timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
         tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
     )  # fmt: skip
+
+
+def backend_calls(
+    ops: Ops,
+    component: NDArray[np.int32],
+    members: Csr,
+    system: System,
+    bound: Sequence[Backend | None],
+) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
+    """Calls that time a table of ops: backend, its rows, and their table; see :func:`time_ops`."""
+    for who, rows in _rows_by_backend(component, bound, system, ops):
+        whole = len(rows) == len(ops)  # then no copy is needed
+        own = ops if whole else ops.take(rows)
+        yield (
+            who,
+            rows,
+            own.with_placement(system, component[rows], members if whole else members.take(rows)),
+        )
 
 
 def ops_by_backend(

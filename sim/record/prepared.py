@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import index
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -18,8 +19,8 @@ from ..engine_api.interface import EngineGraph, Numbers, PreparedShape
 from ..errors import GraphError
 from ..facts.backend import Holds, Spread, Timing, Usage
 from ..facts.graph import Graph
-from ..facts.ops import Ops
 from ..facts.system import System
+from ..facts.way import Pins
 from .binding import OpTimings
 from .schedule import SubmittedRun
 
@@ -27,6 +28,12 @@ Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
 T = TypeVar("T")
 Pair = tuple[float, float]  # flop and bytes
 Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
+KeptTiming = tuple[int, float, float, float, tuple[int, ...], int, int, int, int]
+"""Timing of an op in a cache: number of its structure, then the other fields of RowTiming.
+
+A plain tuple of numbers is skipped by Python's cycle collector, which would otherwise visit every
+cached timing again and again.
+"""
 
 MOST_KNOWN = 65_536  # size of a prepared graph's cache of row timings; then it is cleared
 MOST_STRUCTURES = 256  # size of its cache of variants
@@ -64,6 +71,10 @@ class RowTiming(NamedTuple):
     work_lo: int
     rate_limit: int
 
+    def kept(self, structure: int) -> KeptTiming:
+        """The timing with the number of its structure."""
+        return (structure, *self[:4], *self[5:])
+
     def has_same_timing(self, other: RowTiming) -> bool:
         """True if the other op has the same times, work, limit, held amounts and usage."""
         mine, others = self.structure, other.structure
@@ -75,15 +86,16 @@ class PreparationCallbacks(NamedTuple):
 
     Parameters
     ----------
-    rows : function that times some rows, given as a table of ops; returns op timings and their
-        engine form
+    rows : function that times some rows with other flop and bytes
     lower : function that converts the graph and its op timings to an engine graph
     variant : function that creates the variant of the graph with given op timings
+    routes : function that returns the system with the current routes
     """
 
-    rows: Callable[[NDArray[np.int64], Ops], tuple[OpTimings, EngineGraph]]
+    rows: Callable[[Sequence[int], Sequence[float], Sequence[float]], list[RowTiming]]
     lower: Callable[[Graph, OpTimings], EngineGraph]
     variant: Callable[[Graph, OpTimings, EngineGraph], PreparedVariant]
+    routes: Callable[[], System]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +110,7 @@ class PreparedVariant:
     ranks : numbers of its ranks within the job, see :class:`~.schedule.SubmittedRun`
     shape : structure as prepared by the engine
     draw : function that draws a submission's durations from its key; None if nothing is drawn
+    pins : routes that it chose
     """
 
     graph: Graph
@@ -106,6 +119,7 @@ class PreparedVariant:
     ranks: NDArray[np.int32] | None
     shape: PreparedShape
     draw: Draw | None
+    pins: Pins | None = None
 
     @cached_property
     def numbers(self) -> Numbers:
@@ -147,15 +161,24 @@ class Prepared:
         Functions of the run that time rows and build variants.
     routed : System
         System with the routes at the time of preparation.
+    ways : Sequence[Callable[[], Prepared]]
+        Functions that prepare the graph for each of its ways; called at the first submission.
     """
 
     def __init__(
-        self, run: object, variant: PreparedVariant, callbacks: PreparationCallbacks, routed: System
+        self,
+        run: object,
+        variant: PreparedVariant,
+        callbacks: PreparationCallbacks,
+        routed: System,
+        ways: Sequence[Callable[[], Prepared]] = (),
     ):
         self.run, self.variant, self._callbacks, self.routed = run, variant, callbacks, routed
-        self._known: dict[tuple[int, float | None, float | None], RowTiming] = {}
-        self._variants: dict[tuple[tuple[int, TimingStructure], ...], PreparedVariant] = {}
-        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowTiming]] = {}
+        self._ways, self._chosen = ways, dict[int, Prepared]()
+        self._known_on = routed  # routes for which the timings in the caches are valid
+        self._known: dict[tuple[int, float | None, float | None], KeptTiming] = {}
+        self._variants: dict[tuple[tuple[int, int], ...], PreparedVariant] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, KeptTiming]] = {}
         holds = variant.answers.timing.holds
         self._tied = holds is not None and bool(np.any(holds.until >= 0))
 
@@ -170,6 +193,28 @@ class Prepared:
         """The placed graph."""
         return self.variant.graph
 
+    def on_way(self, way: int | None) -> Prepared:
+        """The graph prepared for one of its ways; itself for None.
+
+        Raises
+        ------
+        GraphError
+            It was not prepared for this way.
+        """
+        if way is None:
+            return self
+        found = self._chosen.get(way)
+        if found is None:
+            number, count = index(way), len(self._ways)
+            if not 0 <= number < count:
+                known = f"ways are 0 to {count - 1}" if count else "it has no ways"
+                raise GraphError(
+                    "way",
+                    f"{self!r}: way {number} does not exist; {known}: list it in prepare(ways=)",
+                )
+            found = self._chosen[number] = self._ways[number]()
+        return found
+
     def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
         """One submission of the graph, with other flop or bytes for some rows.
 
@@ -182,33 +227,43 @@ class Prepared:
         """
         changed = self._changed_numbers(flop, bytes)
         if not changed:
-            return Submission(self.variant, self.variant.numbers, {}, {})
-        by_row = self._time_changed_rows(
-            {row: pair for row, pair in changed.items() if not self._is_online(row)}
+            return Submission(self.variant, self.variant.numbers)
+        asked_later = self._online_rows.intersection(changed)
+        timed = self._time_changed_rows(
+            {row: pair for row, pair in changed.items() if row not in asked_later}
+            if asked_later
+            else changed
         )
-        other = tuple(
-            (r, t.structure)
-            for r, t in by_row.items()
-            if t.structure != self._prepared_structures[r]
-        )
-        variant = self._variant_with(other, by_row) if other else self.variant
+        variant = self._variant_of(timed)
         numbers = variant.numbers.copy()
-        for row, answer in by_row.items():
-            numbers.fixed[row] = answer.ticks
-            for j, amount in enumerate(answer.amounts, variant.claim_of_row[row]):
+        for row, (_, _, _, _, amounts, ticks, work_hi, work_lo, limit) in timed.items():
+            numbers.fixed[row] = ticks
+            for j, amount in enumerate(amounts, variant.claim_of_row[row]):
                 numbers.amount[j] = amount
             k = variant.flow_of_row[row]
             if k >= 0:
-                numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
-                numbers.limit[k] = answer.rate_limit
-        made = Submission(variant, numbers, changed, by_row)
-        if any(self._is_online(row) for row in changed):
+                numbers.work_hi[k], numbers.work_lo[k] = work_hi, work_lo
+                numbers.limit[k] = limit
+        flops, sizes = zip(*changed.values(), strict=True)
+        made = Submission(
+            variant,
+            numbers,
+            tuple(changed),
+            flops,
+            sizes,
+            tuple(timed),
+            tuple([one[1] for one in timed.values()]),
+            tuple([one[2] for one in timed.values()]),
+        )
+        if asked_later:
             online = self._callbacks.lower(made.graph, variant.answers)
             return made._replace(numbers=numbers._replace(backends=online.backends))
         return made
 
-    def _is_online(self, row: int) -> bool:
-        return bool(self.variant.answers.online[row] >= 0)
+    @cached_property
+    def _online_rows(self) -> frozenset[int]:
+        """Rows that online backends time when they start."""
+        return frozenset(np.flatnonzero(self.variant.answers.online >= 0).tolist())
 
     @cached_property
     def _flop_byte_pairs(self) -> list[Pair]:
@@ -230,6 +285,20 @@ class Prepared:
     def _prepared_structures(self) -> list[TimingStructure]:
         """Timing structure of each row, as prepared."""
         return timing_structures(self.variant.answers)
+
+    @cached_property
+    def _structures(self) -> dict[TimingStructure, int]:
+        """Number of each timing structure so far; those of the prepared rows come first."""
+        return {one: k for k, one in enumerate(dict.fromkeys(self._prepared_structures))}
+
+    @cached_property
+    def _prepared_numbers(self) -> list[int]:
+        """Number of each row's timing structure, as prepared."""
+        return [self._structures[one] for one in self._prepared_structures]
+
+    def _kept(self, one: RowTiming) -> KeptTiming:
+        known = self._structures
+        return one.kept(known.setdefault(one.structure, len(known)))
 
     def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
         """New flop and bytes of the rows that differ from the prepared ones."""
@@ -265,8 +334,12 @@ class Prepared:
                 )
         return items
 
-    def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
+    def _time_changed_rows(self, changed: Mapping[int, Pair]) -> dict[int, KeptTiming]:
         """Timings of rows; backends are called only for new combinations of flop and bytes."""
+        routes = self._callbacks.routes()
+        if routes is not self._known_on:
+            self._known_on = routes
+            self._forget_timings()
         if self._tied:
             return self._time_all_rows(changed)
         known, classes, seen = self._known, self._row_classes, {}
@@ -277,36 +350,37 @@ class Prepared:
         new = _first_rows({row: key for row, key in seen.items() if key not in known})
         if new:
             if len(known) + len(new) > MOST_KNOWN:
-                known.clear()
+                self._forget_timings()
                 new = _first_rows(seen)
-            rows = np.array(list(new.values()), np.int64)
-            ops = self.graph.ops.take(rows).replace(
-                flop=[changed[r][0] for r in rows.tolist()],
-                bytes=[changed[r][1] for r in rows.tolist()],
-            )
-            answers = row_timings(*self._callbacks.rows(rows, ops))
+            rows = list(new.values())
+            flops, sizes = zip(*(changed[row] for row in rows), strict=True)
+            answers = self._callbacks.rows(rows, flops, sizes)
             if any(end >= 0 for one in answers for _, end in one.structure.holds):
                 self._tied = True
                 return self._time_all_rows(changed)
-            known.update(zip(new, answers, strict=True))
+            known.update(zip(new, map(self._kept, answers), strict=True))
         return {row: known[key] for row, key in seen.items()}
 
-    def _time_all_rows(self, changed: Mapping[int, Pair]) -> dict[int, RowTiming]:
+    def _forget_timings(self) -> None:
+        """Clear the caches of timings, whose size is bounded, and their structures if too many."""
+        self._known.clear()
+        self._whole.clear()
+        if len(self._structures) > MOST_STRUCTURES + len(self):
+            del self._structures
+            self._variants.clear()
+
+    def _time_all_rows(self, changed: Mapping[int, Pair]) -> dict[int, KeptTiming]:
         """Timings of all rows from one call, since some amounts are held until other rows end."""
         key = tuple((row, str(pair)) for row, pair in changed.items())
         if key not in self._whole:
             if len(self._whole) * len(self) >= MOST_KNOWN:
-                self._whole.clear()
-            ops = self.graph.ops
-            flop, moved = ops.flop.copy(), ops.bytes.copy()
-            for row, pair in changed.items():
-                flop[row], moved[row] = pair
-            every = np.arange(len(self), dtype=np.int64)
-            answers = row_timings(*self._callbacks.rows(every, ops.replace(flop=flop, bytes=moved)))
+                self._forget_timings()
+            pairs = [changed.get(row, pair) for row, pair in enumerate(self._flop_byte_pairs)]
+            answers = self._callbacks.rows(range(len(self)), *zip(*pairs, strict=True))
             self._whole[key] = {
-                row: one
+                row: self._kept(one)
                 for row, (one, was) in enumerate(zip(answers, self._prepared_timings, strict=True))
-                if one != was and not self._is_online(row)
+                if one != was and row not in self._online_rows
             }
         return self._whole[key]
 
@@ -315,20 +389,28 @@ class Prepared:
         """Timing of each row, as prepared."""
         return row_timings(self.variant.answers, self.variant.lowered)
 
-    def _variant_with(
-        self, other: tuple[tuple[int, TimingStructure], ...], by_row: Mapping[int, RowTiming]
-    ) -> PreparedVariant:
-        """Variant in which some rows have other timing structures; cached."""
-        if other not in self._variants:
+    def _variant_of(self, timed: Mapping[int, KeptTiming]) -> PreparedVariant:
+        """Variant of the graph in which rows have the structures of these timings."""
+        prepared = self._prepared_numbers
+        other = [row for row, one in timed.items() if one[0] != prepared[row]]
+        if not other:
+            return self.variant
+        key = tuple([(row, timed[row][0]) for row in other])
+        if key not in self._variants:
             if len(self._variants) >= MOST_STRUCTURES:
                 self._variants.clear()
-            graph = self.variant.graph
-            answers = replace_row_timings(
-                self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
-            )
-            lowered = self._callbacks.lower(graph, answers)
-            self._variants[other] = self._callbacks.variant(graph, answers, lowered)
-        return self._variants[other]
+            self._variants[key] = self._make_variant({row: timed[row] for row in other})
+        return self._variants[key]
+
+    def _make_variant(self, timed: Mapping[int, KeptTiming]) -> PreparedVariant:
+        """Variant in which some rows have other timing structures."""
+        graph, structures = self.variant.graph, list(self._structures)
+        by_row = {
+            row: RowTiming(*one[1:5], structures[one[0]], *one[5:]) for row, one in timed.items()
+        }
+        answers = replace_row_timings(self.variant.answers, self._prepared_structures, by_row)
+        lowered = self._callbacks.lower(graph, answers)
+        return self._callbacks.variant(graph, answers, lowered)
 
 
 class Submission(NamedTuple):
@@ -338,38 +420,42 @@ class Submission(NamedTuple):
     ----------
     variant : PreparedVariant
     numbers : durations, work and amounts: typical ones, or drawn ones
-    changed : flop and bytes of the rows that differ from the prepared graph
-    by_row : timings of those rows
+    rows : rows whose flop or bytes differ from the prepared graph
+    flop, bytes : new values of these rows
+    timed : rows that have other timings, except those of online backends
+    fixed, work : timings of these rows
     """
 
     variant: PreparedVariant
     numbers: Numbers
-    changed: Mapping[int, Pair]
-    by_row: Mapping[int, RowTiming]
+    rows: tuple[int, ...] = ()
+    flop: tuple[float, ...] = ()
+    bytes: tuple[float, ...] = ()
+    timed: tuple[int, ...] = ()
+    fixed: tuple[float, ...] = ()
+    work: tuple[float, ...] = ()
 
     @property
     def graph(self) -> Graph:
         """Graph with the flop and bytes of this submission."""
-        if not self.changed:
+        if not self.rows:
             return self.variant.graph
-        ops = self.variant.graph.ops
+        ops, at = self.variant.graph.ops, list(self.rows)
         flop, moved = ops.flop.copy(), ops.bytes.copy()
-        for row, pair in self.changed.items():
-            flop[row], moved[row] = pair
+        flop[at], moved[at] = self.flop, self.bytes
         return self.variant.graph.with_ops(ops.replace(flop=flop, bytes=moved))
 
     @property
     def answers(self) -> OpTimings:
         """Op timings with the times of this submission."""
         answers = self.variant.answers
-        if not self.by_row:
+        if not self.timed:
             return answers
-        timing = answers.timing
+        timing, at = answers.timing, list(self.timed)
         fixed, work = timing.fixed.copy(), None if timing.work is None else timing.work.copy()
-        for row, answer in self.by_row.items():
-            fixed[row] = answer.fixed
-            if work is not None:
-                work[row] = answer.work
+        fixed[at] = self.fixed
+        if work is not None:
+            work[at] = self.work
         holds = timing.holds
         if holds is not None:
             holds = replace(holds, amount=self.numbers.amount)
@@ -389,8 +475,10 @@ class PreparedRun(SubmittedRun):
         draw_key: tuple[int, ...] = (),
     ):
         own = {"job": job, "at": at, "by": by, "draw_key": draw_key}
-        ranks = submission.variant.ranks
-        self.__dict__.update(submission=submission, first=first, ranks=ranks, **own)
+        variant = submission.variant
+        self.__dict__.update(
+            submission=submission, first=first, ranks=variant.ranks, pins=variant.pins, **own
+        )
 
     submission: Submission
 

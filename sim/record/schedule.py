@@ -13,6 +13,7 @@ from ..engine_api.interface import EngineColumns, EngineGraph
 from ..facts.graph import Graph
 from ..facts.ops import Ops
 from ..facts.sampling import MAIN
+from ..facts.way import Pins
 from .binding import OpTimings
 
 
@@ -36,8 +37,8 @@ class SubmittedRun:
     """Submitted graph of a run, placed and timed; the op in its row r has the id ``first + r``.
 
     ``ranks`` maps its ranks to those of its job; None if they are equal. ``job`` is the job's
-    number, ``at`` the tick of the submission, ``by`` the process that submitted it, and
-    ``draw_key`` the key of its random draws.
+    number, ``at`` the tick of the submission, ``by`` the process that submitted it,
+    ``draw_key`` the key of its random draws, and ``pins`` are the routes that it chose.
     """
 
     graph: Graph
@@ -49,6 +50,7 @@ class SubmittedRun:
     at: int = 0
     by: str = ""
     draw_key: tuple[int, ...] = ()
+    pins: Pins | None = None
 
     def __len__(self) -> int:
         return len(self.lowered)

@@ -18,6 +18,7 @@ from .run_interface import JobState, RunInterface
 BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
 GRAPH_AS_OPS = 30  # memory of a graph, in ops
 AT_ONCE = 1 << 15  # size in ops above which ended graphs are freed
+AT_ONCE_PER_WAY, MOST_AT_ONCE = 1 << 9, 1 << 18  # ways are summed one by one, so rather many each
 
 
 def ops_in_memory(machine: EngineControl) -> int:
@@ -55,7 +56,18 @@ class HeldGraphs:
         self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
         self.given: dict[int, int] = {}  # ops of the jobs' own graphs in memory, by first id
         self.sums: dict[int, StreamingSums] = {}  # aggregates of freed graphs, by job
+        self._ways = 0
         self._fold_at = AT_ONCE
+
+    def note_way(self) -> None:
+        """Record that a graph was prepared for another way."""
+        self._ways += 1
+        self._fold_at = max(self._fold_at, self._at_once)
+
+    @property
+    def _at_once(self) -> int:
+        """Size in ops of the graphs that are freed together."""
+        return max(AT_ONCE, min(AT_ONCE_PER_WAY * self._ways, MOST_AT_ONCE))
 
     def note_job_graph(self, graph: Submitted) -> None:
         """Record that a graph is a job's own workload, not a submission of a process."""
@@ -123,7 +135,7 @@ class HeldGraphs:
         held_yet = {one.first for one in runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
         left = ops_in_memory(machine)
-        self._fold_at = left + max(left, AT_ONCE)
+        self._fold_at = left + max(left, self._at_once)
         return left
 
     def sums_of(self, job: JobState) -> StreamingSums:

@@ -14,6 +14,7 @@ import simpy
 from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..facts.graph import Graph
+from ..facts.way import Way
 from ..record.prepared import Prepared, Values
 from ..registry import register
 from ..units import Seconds, ticks
@@ -159,9 +160,13 @@ class Running(ProcessActions):
         return self._machine.has_open_ops() if len(self._run.jobs) == 1 else self._job.open()
 
     def prepare(
-        self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
+        self,
+        graph: Graph,
+        gpus: Sequence[str] | None = None,
+        rank: int | None = None,
+        ways: Sequence[Way] = (),
     ) -> Prepared:
-        """Prepare a graph for repeated submission, with a fixed structure and placement.
+        """Prepare a graph for repeated submission, with a fixed structure.
 
         Parameters
         ----------
@@ -169,6 +174,13 @@ class Running(ProcessActions):
             GPU of each rank; None for the graph's own placement, or the first GPUs.
         rank : int or None
             Number of its rank 0 within the job, as in :meth:`submit`.
+        ways : sequence of Way
+            Alternative GPUs or routes; each submission may choose one by its number.
+
+        Raises
+        ------
+        GraphError
+            The graph cannot be placed, or a way names a component or route that does not exist.
 
         Examples
         --------
@@ -192,7 +204,7 @@ class Running(ProcessActions):
         >>> [round(value, 6) for _, _, value in simulation.run(None, serving).metrics]
         [0.001, 0.003]
         """
-        return self._run.prepare(graph, self._job, gpus, rank)
+        return self._run.prepare(graph, self._job, gpus, rank, ways)
 
     def submit(
         self,
@@ -202,6 +214,7 @@ class Running(ProcessActions):
         key: int | None = None,
         flop: Values | None = None,
         bytes: Values | None = None,
+        way: int | None = None,
     ) -> Submitted:
         """Submit a graph; its event ``done`` fires when all its ops have ended.
 
@@ -217,10 +230,13 @@ class Running(ProcessActions):
         flop, bytes : new values for a prepared graph
             Mapping from row to value, or one value per row with NaN for no change. Backends are
             called only for new combinations.
+        way : int or None
+            Number of the way that a prepared graph takes, see :meth:`prepare`. None: the GPUs and
+            routes of its preparation.
         """
         self._check_may_act("submit a graph")
         return self._run.submit(
-            graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes
+            graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes, way=way
         )
 
     def launch(

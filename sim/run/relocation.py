@@ -157,7 +157,8 @@ class Relocations:
         """
         if down not in self._systems:
             self._systems[down] = self.run.system.avoiding(down)
-        self.down, self.timing.routed = down, self._systems[down]
+        self.down = self.timing.down = down
+        self.timing.routed = self._systems[down]
         for run in self.run.runs:
             self.reroute(run)
 
@@ -233,7 +234,7 @@ class Relocations:
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        timings, loose = timing.time_rows(run.graph, at, component, members)
+        timings, loose = timing.time_rows(run.graph, at, component, members, pins=run.pins)
         moved = [
             MovedOp(place, _with_graph_rows(one, rows), bool(online))
             for place, one, online in zip(
@@ -254,7 +255,7 @@ class Relocations:
                 _check_holds(run, row, one.timing, timing.parts.names)
             backend = timings.drivers[timings.online[k]] if one.online else None
             asks = None if backend is None else timing.online_timing(
-                run.graph, backend, {row: int(component[k])}, {row: members[k]}
+                run.graph, backend, {row: int(component[k])}, {row: members[k]}, run.pins
             )  # fmt: skip
             self.moved[run.first + row] = one
             self.ops.add(run.first + row)
@@ -299,8 +300,8 @@ class Relocations:
         online[rows] = -1  # they are not timed again
         timings = replace(timings, component=component, online=online)
         again = SubmittedRun(
-            run.graph, timings, self.timing.lower(run.graph, timings), run.first, run.ranks,
-            run.job, run.at, run.by, run.draw_key,
+            run.graph, timings, self.timing.lower(run.graph, timings, run.pins), run.first,
+            run.ranks, run.job, run.at, run.by, run.draw_key, run.pins,
         )  # fmt: skip
         lowered, slot = self.draws.draw(again, run.draw_key), run.lowered.slot.copy()
         for row, one in moved.items():

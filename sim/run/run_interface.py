@@ -12,6 +12,7 @@ from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
+from ..facts.way import Way
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
 from ..record.schedule import SubmittedRun
@@ -123,6 +124,7 @@ class RunInterface(Protocol):
         job: JobState | None = None,
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
+        ways: Sequence[Way] = (),
     ) -> Prepared:
         """Place, time and check a graph for repeated submission."""
 
@@ -136,6 +138,7 @@ class RunInterface(Protocol):
         key: int | None = None,
         flop: Values | None = None,
         bytes: Values | None = None,
+        way: int | None = None,
     ) -> Submitted:
         """Place, time and submit a graph of a process."""
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
-import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
@@ -21,11 +19,11 @@ from ..engine_api.interface import (
     EngineGraph,
     Submitted,
 )
-from ..errors import SimulationError
+from ..errors import GraphError, SimulationError
 from ..facts.graph import Graph
-from ..facts.ops import Ops
 from ..facts.place import place
 from ..facts.sampling import MAIN, submission_key
+from ..facts.way import Pins, Way
 from ..record.aggregates import MOST_OPS
 from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
@@ -40,6 +38,7 @@ from .job import Job
 from .process import Process
 from .relocation import Relocations
 from .result import Result
+from .row_timer import RowTimer
 from .row_window import RowWindow, renumber_runs
 from .run_interface import AllocatorInterface, JobState
 from .running_job import RunningJob
@@ -224,11 +223,13 @@ class Session:
             error.submitted = self.held.submitted
             raise
 
-    def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
+    def time_graph(
+        self, graph: Graph, job: JobState | None = None, pins: Pins | None = None
+    ) -> TimedGraph:
         """Place a graph of a job, time its ops, and convert it to engine form."""
         if job is None:
             return self.timing.time_graph(graph)
-        return self.timing.time_graph(graph, job.placement, job.periodic)
+        return self.timing.time_graph(graph, job.placement, job.periodic, pins)
 
     def prepare(
         self,
@@ -236,6 +237,7 @@ class Session:
         job: JobState | None = None,
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
+        ways: Sequence[Way] = (),
     ) -> Prepared:
         """Prepare a graph for repeated submission.
 
@@ -244,29 +246,80 @@ class Session:
         job : job that it belongs to; None for ``main``
         gpus : GPU of each rank; None for the graph's own placement, or the first GPUs
         rank : number of its rank 0 within the job; None to number by GPU
+        ways : alternatives that its submissions may choose
+
+        Raises
+        ------
+        GraphError
+            A way has too few GPUs, or names a component or route that does not exist.
         """
         job = job or self.main
         graph = _graph_edited_by_job(graph, job)
+        on = [self._check_way(way, graph) for way in ways]
+        return self._prepare_once(
+            graph,
+            job,
+            gpus,
+            rank,
+            ways=[
+                partial(self._prepare_way, graph, job, way.gpus or gpus, rank, pins)
+                for way, pins in zip(ways, on, strict=True)
+            ],
+        )
+
+    def _check_way(self, way: Way, graph: Graph) -> Pins | None:
+        """Routes that a way chooses, None for none, after validation of the way."""
+        if way.gpus is not None:
+            if len(way.gpus) < graph.ranks:
+                raise GraphError(
+                    "way",
+                    f"{way}: the graph {graph.name!r} has {graph.ranks} ranks; name the GPU of "
+                    "each",
+                )
+            for name in way.gpus:
+                self.system.number(name)
+        return Pins(self.system.pinned_routes(way.routes)) if way.routes else None
+
+    def _prepare_way(self, *graph_and_place: Any) -> Prepared:
+        """Prepare a graph for one of its ways."""
+        self.held.note_way()
+        return self._prepare_once(*graph_and_place)
+
+    def _prepare_once(
+        self,
+        graph: Graph,
+        job: JobState,
+        gpus: Sequence[str] | None,
+        rank: int | None,
+        pins: Pins | None = None,
+        ways: Sequence[Callable[[], Prepared]] = (),
+    ) -> Prepared:
+        """Prepare a graph with one placement and one choice of routes."""
         timed_graph = self.time_graph(
-            graph if gpus is None else place(graph, self.system, gpus), job
+            graph if gpus is None else place(graph, self.system, gpus), job, pins
         )
         self.asks_online |= bool(timed_graph.answers.drivers)
-        graph, members = timed_graph.graph, communication_endpoints(timed_graph.graph)
+        graph, timings = timed_graph.graph, timed_graph.answers
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
-        def rows(at: NDArray[np.int64], ops: Ops) -> tuple[OpTimings, EngineGraph]:
-            component = timed_graph.answers.component[at]
-            return self.timing.time_rows(graph, at, component, members.take(at), ops)
+        def lower(graph: Graph, timings: OpTimings) -> EngineGraph:
+            return self.timing.lower(graph, timings, pins)
 
         def variant(graph: Graph, timings: OpTimings, lowered: EngineGraph) -> PreparedVariant:
             draw = self.draws.draw_function(SubmittedRun(graph, timings, lowered, 0, ranks))
             return PreparedVariant(
-                graph, timings, lowered, ranks, self.machine.prepare(lowered), draw
+                graph, timings, lowered, ranks, self.machine.prepare(lowered), draw, pins
             )
 
-        made = variant(graph, timed_graph.answers, timed_graph.lowered)
+        timer = RowTimer(
+            self.timing, graph, timings.component, communication_endpoints(graph), pins
+        )
         return Prepared(
-            job, made, PreparationCallbacks(rows, self.timing.lower, variant), self.timing.routed
+            job,
+            variant(graph, timings, timed_graph.lowered),
+            PreparationCallbacks(timer.times, lower, variant, lambda: self.timing.routed),
+            self.timing.routed,
+            ways,
         )
 
     def submit(
@@ -279,6 +332,7 @@ class Session:
         key: int | None = None,
         flop: Values | None = None,
         bytes: Values | None = None,
+        way: int | None = None,
     ) -> Submitted:
         """Submit a graph to the engine and record it for the result.
 
@@ -289,6 +343,7 @@ class Session:
         rank : number of the graph's rank 0 within the job; None to number by GPU
         key : key of the random draws; None for the number of earlier submissions of this graph name
         flop, bytes : new values of a prepared graph, by row
+        way : number of the way that a prepared graph takes; None for that of its preparation
 
         Raises
         ------
@@ -307,9 +362,9 @@ class Session:
         if isinstance(graph, Prepared):
             if rank is not None:
                 raise TypeError("a prepared graph already has its ranks; pass rank= to prepare()")
-            return self._submit_repeat(graph, job, key, flop, bytes)
-        if flop is not None or bytes is not None:
-            raise TypeError("flop= and bytes= need a prepared graph; call prepare() first")
+            return self._submit_repeat(graph.on_way(way), job, key, flop, bytes)
+        if any(given is not None for given in (flop, bytes, way)):
+            raise TypeError("flop=, bytes= and way= need a prepared graph; call prepare() first")
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
             log.info(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...engine_api.interface import MAX_TICK, NO_LIMIT, ComponentTable, EngineGraph, Numbers
-from ...kernel.jit import Int, compiled_for_argument_types, jit_without_refcounts
-from ...media.max_min.table_layout import LIMIT, START, TAG_HI, TAG_LO
+from ...kernel.jit import Int, compiled_for_arrays, jit_without_refcounts
+from ...media.max_min.table_layout import COMPONENT, LIMIT, START, TAG_HI, TAG_LO
 from ...media.max_min.table_layout import OPEN as UNLIMITED
 from . import state_layout as lay
 from .state_layout import NONE, Array, Links, Rows
@@ -33,8 +35,9 @@ class GraphBlock:
     def __init__(self, parts: ComponentTable, lowered: EngineGraph):
         from .run_memory import RunMemory
 
-        alone = RunMemory(parts)
-        alone.add(lowered, 0)
+        used = components_of_graph(lowered)
+        alone = RunMemory(parts.take(used))  # its size depends on the graph, not on the machine
+        alone.add(with_components(lowered, lambda c: np.searchsorted(used, c)), 0)
         self.lowered = lowered
         self.ops = len(lowered)
         self.cells = alone.rows[: alone.cells].copy()
@@ -46,6 +49,10 @@ class GraphBlock:
         self.flows, self.uses = alone.sharing.rows(len(lowered.flows), len(lowered.flows.component))
         self.holders, self.claims = alone.holder_table.copy(), alone.claim_table.copy()
         self.owners = lowered.flows.op.astype(np.int64)
+        has_slot = self.cells["slot"] >= 0
+        self.cells["slot"][has_slot] = used[self.cells["slot"][has_slot]]
+        self.uses[:, COMPONENT] = used[self.uses[:, COMPONENT]]
+        self.claims[:, lay.OF] = used[self.claims[:, lay.OF]]
         self._put: Callable[..., None] | None = None
 
     def copy_into(self, memory: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
@@ -69,8 +76,33 @@ class GraphBlock:
             at,
         )
         if self._put is None:
-            self._put = compiled_for_argument_types(copy_block, *what)
+            self._put = compiled_for_arrays(copy_block, *what)
         self._put(*what)
+
+
+def components_of_graph(graph: EngineGraph) -> NDArray[np.int32]:
+    """Components that the ops of a graph queue for, share or hold, ascending."""
+    slot = graph.slot
+    return np.unique(
+        np.concatenate([slot[slot >= 0], graph.flows.component, graph.claims.component])
+    )
+
+
+def with_components(
+    graph: EngineGraph, number: Callable[[NDArray[np.int32]], NDArray[np.integer]]
+) -> EngineGraph:
+    """Copy of a graph with its components renumbered; ``number`` converts an array of them."""
+
+    def renumbered(components: NDArray[np.int32]) -> NDArray[np.int32]:
+        return number(components).astype(np.int32)
+
+    flows, claims, slot = graph.flows, graph.claims, graph.slot
+    return replace(
+        graph,
+        slot=np.where(slot < 0, slot, renumbered(slot)),
+        flows=replace(flows, component=renumbered(flows.component)),
+        claims=replace(claims, component=renumbered(claims.component)),
+    )
 
 
 State = tuple[Rows, Array, Links, Array, Array, Array]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...engine_api.interface import Numbers
 from ...facts.backend import Spread
 from ...facts.sampling import FRACTION, fixed_point_spread_tables, random_bits
-from ...kernel.jit import INTERPRETED, compiled_for_argument_types, jit, jit_without_refcounts
+from ...kernel.jit import INTERPRETED, compiled_for_arrays, jit, jit_without_refcounts
 from .replica_draws import Arrays, _draw, _factor, _scaled
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ class SubmissionDraws:
         tables = self._spread, self._flow, self._at, self._table
         what = tables, self._prefix, keys, fixed, (hi, lo)
         if self._kernel is None:
-            self._kernel = compiled_for_argument_types(apply_random_factors, *what)
+            self._kernel = compiled_for_arrays(apply_random_factors, *what)
         if INTERPRETED:
             with np.errstate(over="ignore"):
                 fit = self._kernel(*what)
