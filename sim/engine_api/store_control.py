@@ -163,6 +163,8 @@ class StoreControl:
         answer = store.hold(self._actor(), key, size, owner)
         if answer == OTHER_SIZE:
             raise self._size_error(component, key, size)
+        if answer == NOT_THERE:
+            raise self._error(component, key, "is a part that is gone; hold and split a new entry")
         return self._note_change(component, answer in (DONE, CREATED))
 
     def release(self, component: int, key: int, owner: int = 0) -> None:

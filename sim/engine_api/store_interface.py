@@ -58,7 +58,8 @@ class StoreInterface(ABC):
     def hold(self, actor: int, key: int, size: int, owner: int) -> int:
         """Add an owner to an entry, which is created if it is gone.
 
-        Returns DONE, CREATED, REFUSED (it does not fit), or OTHER_SIZE.
+        Returns DONE, CREATED, REFUSED (it does not fit), OTHER_SIZE, or NOT_THERE (a part of a
+        split entry is never created again).
         """
 
     @abstractmethod

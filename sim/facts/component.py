@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..units import Seconds
-from .store import Store
+from .store import Store, is_valid_amount
 
 HEADROOM = 16  # default of `max_rate`: 16 x `rate`
 UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
@@ -115,15 +113,10 @@ class Component:
                 f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
                 "give a finite max_rate of at least the rate"
             )
-        if self.capacity is not None and not self._is_valid_amount(self.total):
+        if self.capacity is not None and not is_valid_amount(self.total):
             raise ValueError(
                 f"{self.name}: capacity is {self.total!r}; give a whole number of 1 or more"
             )
-
-    @staticmethod
-    def _is_valid_amount(amount: object) -> bool:
-        """True for an integer from 1 to 2**63 - 1."""
-        return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
     def renamed(self, name: str, **facts: Any) -> Component:
         """Copy of the component with another name and other fields (node, pool, rail, role …).

@@ -5,8 +5,15 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+import numpy as np
+
 from .eviction import least_recently_used, oldest_entry, policy_order, window_position  # noqa: F401
 from .eviction.rule import EVICTION_RULES, EvictionRule
+
+
+def is_valid_amount(amount: object) -> bool:
+    """True for an integer from 1 to 2**63 - 1."""
+    return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,8 @@ class Store:
     eviction: str = "lru"
 
     def __post_init__(self) -> None:
+        if not is_valid_amount(self.size):
+            raise ValueError(f"size is {self.size!r}; give a whole number of 1 or more")
         if self.eviction not in EVICTION_RULES:
             near = difflib.get_close_matches(self.eviction, EVICTION_RULES, 1)
             known = ", ".join(EVICTION_RULES)

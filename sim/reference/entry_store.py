@@ -88,6 +88,8 @@ class EntryStore(StoreInterface):
         entry = self.present.get(key)
         if entry is not None and entry.size != size:
             return OTHER_SIZE
+        if entry is None and key < PARTS:
+            return REFUSED if self._is_known(actor, key) else NOT_THERE
         if entry is None and not self._make_room(actor, size):
             self._count(refused=1)
             return REFUSED

@@ -127,6 +127,8 @@ def hold(s: StoreArrays, actor: Int, key: Int, size: Int, owner: Int) -> Int:
     there = e != NONE and entries[e, OWNERS] != GONE
     if there and entries[e, SIZE] != size:
         return OTHER_SIZE
+    if not there and key < PARTS:
+        return REFUSED if is_known(s, actor, e) else NOT_THERE
     if not there and not make_room(s, actor, size):
         head[REFUSALS] += 1
         return REFUSED
