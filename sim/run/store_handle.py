@@ -111,9 +111,7 @@ class StoreHandle:
     def set_order(self, key: Key, number: int) -> None:
         """Set an entry's number for the eviction rules ``order`` and ``window``; it begins as 0."""
         self._check_touch()
-        self._stores.set_order(
-            self._component, self._number(key), self._int64("number", number)
-        )
+        self._stores.set_order(self._component, self._number(key), self._int64("number", number))
 
     def split(self, key: Key, sizes: Sequence[int]) -> list[int]:
         """Replace an entry by parts with the same owners; returns the keys of the parts.

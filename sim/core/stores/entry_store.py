@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +46,7 @@ def fill_index(s: StoreArrays) -> None:
     """Insert the rows that are in use into the hash tables: entries by key, holds by owner."""
     head, entries, holds, index = s
     for e in range(head[lay.ENTRY_TOP]):
-        if entries[e, lay.STAMP] != lay.UNUSED:
+        if entries[e, lay.OWNERS] != lay.UNUSED:
             insert_row(entries, index, head[lay.KEYS_AT], head[lay.KEYS_MASK], e)
     for h in range(head[lay.HOLD_TOP]):
         if holds[h, lay.OF] != lay.UNUSED:
@@ -63,7 +62,7 @@ def look(s: StoreArrays, verb: Int, actor: Int, key: Int, keys: Array) -> Int:
         return size_of(s, actor, key)
     if verb == OWNERS:
         return owners_of(s, actor, key)
-    if verb == SIZE_NOW or verb == OWNER_ROWS:
+    if verb in (SIZE_NOW, OWNER_ROWS):
         e = find_entry(s, key)
         if e == NONE or s[1][e, lay.OWNERS] == GONE:
             return 0
@@ -134,7 +133,7 @@ class EntryStore(StoreInterface):
         head[[lay.CAPACITY, lay.ROOM]] = capacity
         head[lay.FIRST_BY] = lay.ZERO + NUMBERS.index(rule.first_by)
         head[lay.THEN_BY] = lay.ZERO + NUMBERS.index(rule.then_by)
-        head[[lay.ACTING, lay.CHANGED, lay.ENTRY_FREE, lay.HOLD_FREE]] = NONE
+        head[[lay.ACTING, lay.ENTRY_FREE, lay.HOLD_FREE]] = NONE
         return _laid_out(head, FEW, 2 * FEW, 4 * FEW, 8)
 
     def grow(self, actor: int, entries: int = 1, holds: int = 2) -> None:
@@ -205,7 +204,7 @@ class EntryStore(StoreInterface):
         """All entries that are present, by key."""
         head, rows, _, _ = self.arrays
         there = rows[: head[lay.ENTRY_TOP]]
-        keys = there[there[:, lay.STAMP] != lay.UNUSED, lay.KEY]
+        keys = there[there[:, lay.OWNERS] != lay.UNUSED, lay.KEY]
         seen = (self.entry(actor, key) for key in np.sort(keys).tolist())
         return [entry for entry in seen if entry is not None]
 

@@ -55,10 +55,10 @@ from .store_layout import (
     LAST_USE,
     LISTED,
     MARK_COUNT,
+    MARK_OF,
     MISSES,
     MOST_ACTORS,
     MOST_MARKS,
-    NEXT,
     NEXT_OF_ENTRY,
     NEXT_OF_OWNER,
     NONE,
@@ -73,7 +73,6 @@ from .store_layout import (
     RELEASED,
     ROOM,
     SIZE,
-    STAMP,
     TURN,
     USED,
     USES,
@@ -195,8 +194,9 @@ def evict(s: StoreArrays, actor: Int, size: Int) -> None:
             entries[e, ASIDE] = aside
             aside = e
     while aside != NONE:
+        following = entries[aside, ASIDE]
         list_entry(s, aside)
-        aside = entries[aside, ASIDE]
+        aside = following
 
 
 @jit_without_refcounts
@@ -235,9 +235,9 @@ def new_entry_row(s: StoreArrays) -> Int:
         e = head[ENTRY_TOP]
         head[ENTRY_TOP] += 1
     else:
-        head[ENTRY_FREE] = entries[e, NEXT]
+        head[ENTRY_FREE] = entries[e, MARK_OF]
     head[ENTRY_COUNT] += 1
-    entries[e, OWNERS], entries[e, SIZE], entries[e, STAMP] = GONE, 0, NONE
+    entries[e, OWNERS], entries[e, SIZE], entries[e, MARK_OF] = GONE, 0, NONE
     return e
 
 

@@ -61,9 +61,7 @@ def sift_down(index: Array, at: Int, count: Int, n: Int) -> None:
         below = 2 * n + 1
         if below >= count:
             return
-        if below + 1 < count and is_before(
-            index, at + (below + 1) * ITEM, at + below * ITEM
-        ):
+        if below + 1 < count and is_before(index, at + (below + 1) * ITEM, at + below * ITEM):
             below += 1
         if not is_before(index, at + below * ITEM, at + n * ITEM):
             return

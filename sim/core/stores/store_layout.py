@@ -51,7 +51,6 @@ NONE = -1  # end of a list, or an empty slot
     HOLD_COUNT,
     HOLD_TOP,
     HOLD_FREE,
-    CHANGED,
     KEYS_AT,
     KEYS_MASK,
     PAIRS_AT,
@@ -64,15 +63,16 @@ NONE = -1  # end of a list, or an empty slot
     ACTORS_AT,
     MOST_ACTORS,
     HEADER,
-) = range(37)
+) = range(36)
 
 SEVERAL = -2
-UNUSED = -3  # STAMP or OF of a row on the list of unused ones
+UNUSED = -3  # OWNERS or OF of a row on the list of unused ones
 
-# Row of `entries`. ZERO to SIZE are the numbers that eviction rules name (`rule.NUMBERS`). OWNERS
-# is GONE (-1) for an entry that went in this turn. LISTED: 1 if the heap has an item with the
-# priority AT_FIRST, AT_THEN, which is at most the present one. STAMP is the turn of the last
-# change, WAS_* the state before it, and MARKS its actors. NEXT and ASIDE are links of lists.
+# Row of `entries`: two cache lines. ZERO to SIZE are the numbers that eviction rules name
+# (`rule.NUMBERS`). OWNERS is GONE (-1) for an entry that went in this turn, and UNUSED for a row on
+# the list of unused ones, whose link is MARK_OF. LISTED: 1 if the heap has an item with the
+# priority AT_FIRST, AT_THEN, which is at most the present one. MARK_OF is the last mark of the
+# entry; it is valid if that mark is of this turn and names this row.
 (
     KEY,
     ZERO,
@@ -89,21 +89,22 @@ UNUSED = -3  # STAMP or OF of a row on the list of unused ones
     LISTED,
     AT_FIRST,
     AT_THEN,
-    STAMP,
-    WAS_SIZE,
-    WAS_OWNERS,
-    MARKS,
-    NEXT,
-    ASIDE,
+    MARK_OF,
     ENTRY,
-) = range(22)
+) = range(17)
+ASIDE = AT_FIRST  # link of a list of entries that are not in the heap
 
-# Row of `holds`. OF is the row of the entry plus 1. The first two columns are the key of the hash
-# table, as KEY and ZERO are of an entry.
-OWNER, OF, COUNT, NEXT_OF_ENTRY, BEFORE_OF_ENTRY, NEXT_OF_OWNER, BEFORE_OF_OWNER, HOLD = range(8)
+# Row of `holds`: a cache line. OF is the row of the entry plus 1, or UNUSED. The first two columns
+# are the key of the hash table, as KEY and ZERO are of an entry.
+OWNER, OF, COUNT, NEXT_OF_ENTRY, BEFORE_OF_ENTRY, NEXT_OF_OWNER, BEFORE_OF_OWNER = range(7)
+HOLD = 8
 
 ITEM = 4  # numbers of an item of the heap: priority (two), creation, row of the entry
-MARK = 2  # of a mark: actor, next mark of the same entry
+
+# A mark: actor, next mark of the same entry, row of the entry, and the state of the entry before
+# the turn. The mark whose NEXT_MARK is NONE is the entry's first in the turn.
+MARK_ACTOR, NEXT_MARK, MARKED, WAS_SIZE, WAS_OWNERS, MARK = range(6)
+
 ACTOR_TURN, FREED, RELEASED, ACTOR = range(4)  # of an actor: what it freed and cached in the turn
 
 
@@ -111,8 +112,8 @@ def segments(entries: int, holds: int, marks: int, actors: int) -> tuple[int, in
     """Masks of both hash tables, and the offset of each segment of ``index`` and its length.
 
     >>> segments(4, 4, 8, 2)
-    (15, 15, [0, 16, 32, 320, 336, 342])
+    (15, 15, [0, 16, 32, 320, 360, 366])
     """
-    keys, pairs = (1 << (4 * n - 1).bit_length() for n in (entries, holds))
+    keys, pairs = (1 << (3 * n - 1).bit_length() for n in (entries, holds))
     lengths = [0, keys, pairs, ITEM * (2 * entries + 64), MARK * marks, ACTOR * actors]
     return keys - 1, pairs - 1, np.cumsum(lengths).tolist()

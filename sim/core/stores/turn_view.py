@@ -12,7 +12,6 @@ from .store_layout import (
     ACTING,
     CACHED,
     CAPACITY,
-    CHANGED,
     ENTRY_COUNT,
     ENTRY_FREE,
     HELD,
@@ -20,16 +19,17 @@ from .store_layout import (
     KEYS_AT,
     KEYS_MASK,
     MARK,
+    MARK_ACTOR,
     MARK_COUNT,
-    MARKS,
+    MARK_OF,
+    MARKED,
     MARKS_AT,
-    NEXT,
+    NEXT_MARK,
     NONE,
     OWNERS,
     ROOM,
     SEVERAL,
     SIZE,
-    STAMP,
     TURN,
     UNUSED,
     USED,
@@ -49,19 +49,32 @@ def find_entry(s: StoreArrays, key: Int) -> Int:
 
 
 @jit_without_refcounts
+def last_mark(s: StoreArrays, e: Int) -> Int:
+    """Offset of the last mark of an entry in this turn, or NONE."""
+    head, entries, _, index = s
+    mark = entries[e, MARK_OF]
+    if mark < 0 or mark >= head[MARK_COUNT]:
+        return NONE
+    at = head[MARKS_AT] + mark * MARK
+    return at if index[at + MARKED] == e else NONE
+
+
+@jit_without_refcounts
 def mark_changed(s: StoreArrays, actor: Int, e: Int) -> None:
     """Record that an actor changes an entry; call it before the change."""
     head, entries, _, index = s
-    if entries[e, STAMP] != head[TURN]:
-        entries[e, STAMP] = head[TURN]
-        entries[e, WAS_SIZE], entries[e, WAS_OWNERS] = entries[e, SIZE], entries[e, OWNERS]
-        entries[e, MARKS], entries[e, NEXT] = NONE, head[CHANGED]
-        head[CHANGED] = e
-    elif is_marked(s, actor, e):
+    before = last_mark(s, e)
+    if before != NONE and mark_of_actor(s, actor, before) != NONE:
         return
     at = head[MARKS_AT] + head[MARK_COUNT] * MARK
-    index[at], index[at + 1] = actor, entries[e, MARKS]
-    entries[e, MARKS] = head[MARK_COUNT]
+    index[at + MARK_ACTOR], index[at + NEXT_MARK], index[at + MARKED] = actor, before, e
+    if before == NONE:
+        index[at + WAS_SIZE], index[at + WAS_OWNERS] = entries[e, SIZE], entries[e, OWNERS]
+    else:
+        index[at + WAS_SIZE], index[at + WAS_OWNERS] = (
+            index[before + WAS_SIZE], index[before + WAS_OWNERS],
+        )  # fmt: skip
+    entries[e, MARK_OF] = head[MARK_COUNT]
     head[MARK_COUNT] += 1
     if head[ACTING] == NONE:
         head[ACTING] = actor
@@ -70,34 +83,35 @@ def mark_changed(s: StoreArrays, actor: Int, e: Int) -> None:
 
 
 @jit_without_refcounts
-def is_marked(s: StoreArrays, actor: Int, e: Int) -> bool:
-    """True if an actor changed an entry that changed in this turn."""
-    head, entries, _, index = s
-    mark = entries[e, MARKS]
-    while mark != NONE and index[head[MARKS_AT] + mark * MARK] != actor:
-        mark = index[head[MARKS_AT] + mark * MARK + 1]
-    return bool(mark != NONE)
+def mark_of_actor(s: StoreArrays, actor: Int, mark: Int) -> Int:
+    """Offset of an actor's mark in the list of an entry's marks, or NONE."""
+    _, _, _, index = s
+    while mark != NONE and index[mark + MARK_ACTOR] != actor:
+        mark = index[mark + NEXT_MARK]
+    return mark
 
 
 @jit_without_refcounts
-def sees_change(s: StoreArrays, actor: Int, e: Int) -> bool:
-    """True if an actor sees an entry as it is now."""
-    head, entries, _, _ = s
-    return bool(entries[e, STAMP] != head[TURN] or is_marked(s, actor, e))
+def unseen_change(s: StoreArrays, actor: Int, e: Int) -> Int:
+    """Offset of a mark of an entry that only other actors changed in this turn, or NONE."""
+    mark = last_mark(s, e)
+    return NONE if mark == NONE or mark_of_actor(s, actor, mark) != NONE else mark
 
 
 @jit_without_refcounts
 def seen_owners(s: StoreArrays, actor: Int, e: Int) -> Int:
     """Number of owners of a row's entry as an actor sees it, or GONE."""
-    _, entries, _, _ = s
-    return entries[e, OWNERS] if sees_change(s, actor, e) else entries[e, WAS_OWNERS]
+    _, entries, _, index = s
+    mark = unseen_change(s, actor, e)
+    return entries[e, OWNERS] if mark == NONE else index[mark + WAS_OWNERS]
 
 
 @jit_without_refcounts
 def seen_size(s: StoreArrays, actor: Int, e: Int) -> Int:
     """Size of a row's entry as an actor sees it."""
-    _, entries, _, _ = s
-    return entries[e, SIZE] if sees_change(s, actor, e) else entries[e, WAS_SIZE]
+    _, entries, _, index = s
+    mark = unseen_change(s, actor, e)
+    return entries[e, SIZE] if mark == NONE else index[mark + WAS_SIZE]
 
 
 @jit_without_refcounts
@@ -135,30 +149,32 @@ def longest_prefix(s: StoreArrays, actor: Int, keys: Array) -> Int:
 @jit_without_refcounts
 def amount_used(s: StoreArrays, actor: Int) -> Int:
     """Sum of the sizes of all entries, as an actor sees them."""
-    head, entries, _, _ = s
-    amount, e = head[USED], head[CHANGED]
+    head, _, _, _ = s
     if head[ACTING] >= 0:
-        return amount if head[ACTING] == actor else head[USED_BEFORE]
-    while e != NONE:
-        if not is_marked(s, actor, e):
-            amount += entries[e, WAS_SIZE] * (entries[e, WAS_OWNERS] != GONE)
-            amount -= entries[e, SIZE] * (entries[e, OWNERS] != GONE)
-        e = entries[e, NEXT]
-    return amount
+        return head[USED] if head[ACTING] == actor else head[USED_BEFORE]
+    return head[USED] - unseen_amount(s, actor, GONE)
 
 
 @jit_without_refcounts
 def amount_held(s: StoreArrays, actor: Int) -> Int:
     """Sum of the sizes of the entries that are held, as an actor sees them."""
-    head, entries, _, _ = s
-    amount, e = head[HELD], head[CHANGED]
+    head, _, _, _ = s
     if head[ACTING] >= 0:
-        return amount if head[ACTING] == actor else head[HELD_BEFORE]
-    while e != NONE:
-        if not is_marked(s, actor, e):
-            amount += entries[e, WAS_SIZE] * (entries[e, WAS_OWNERS] > 0)
-            amount -= entries[e, SIZE] * (entries[e, OWNERS] > 0)
-        e = entries[e, NEXT]
+        return head[HELD] if head[ACTING] == actor else head[HELD_BEFORE]
+    return head[HELD] - unseen_amount(s, actor, 0)
+
+
+@jit_without_refcounts
+def unseen_amount(s: StoreArrays, actor: Int, owners: Int) -> Int:
+    """Amount that others added in this turn, of entries with more than so many owners."""
+    head, entries, _, index = s
+    amount = 0
+    for n in range(head[MARK_COUNT]):
+        mark = head[MARKS_AT] + n * MARK
+        e = index[mark + MARKED]
+        if index[mark + NEXT_MARK] == NONE and unseen_change(s, actor, e) != NONE:
+            amount += entries[e, SIZE] * (entries[e, OWNERS] > owners)
+            amount -= index[mark + WAS_SIZE] * (index[mark + WAS_OWNERS] > owners)
     return amount
 
 
@@ -166,16 +182,14 @@ def amount_held(s: StoreArrays, actor: Int) -> Int:
 def settle(s: StoreArrays) -> None:
     """Begin the next turn: what actors released counts for all, and entries that went are freed."""
     head, entries, _, index = s
-    e = head[CHANGED]
-    while e != NONE:
-        following = entries[e, NEXT]
+    for n in range(head[MARK_COUNT]):
+        e = index[head[MARKS_AT] + n * MARK + MARKED]
         if entries[e, OWNERS] == GONE:
             remove_row(entries, index, head[KEYS_AT], head[KEYS_MASK], e)
-            entries[e, STAMP], entries[e, NEXT] = UNUSED, head[ENTRY_FREE]
+            entries[e, OWNERS], entries[e, MARK_OF] = UNUSED, head[ENTRY_FREE]
             head[ENTRY_FREE] = e
             head[ENTRY_COUNT] -= 1
-        e = following
-    head[CHANGED] = head[ACTING] = NONE
+    head[ACTING] = NONE
     head[MARK_COUNT] = 0
     head[TURN] += 1
     head[USED_BEFORE], head[HELD_BEFORE] = head[USED], head[HELD]

@@ -127,7 +127,12 @@ def test_a_split_entry_keeps_its_owners_order_and_amount(machine):
 
 # Eviction.
 
-ORDERS = {"lru": [3, 4, 1, 2], "oldest": [1, 2, 3, 4], "window": [4, 3, 1, 2], "order": [4, 2, 3, 1]}
+ORDERS = {
+    "lru": [3, 4, 1, 2],
+    "oldest": [1, 2, 3, 4],
+    "window": [4, 3, 1, 2],
+    "order": [4, 2, 3, 1],
+}
 
 
 @pytest.mark.parametrize("rule", RULES)
