@@ -140,10 +140,10 @@ class EntryStore(StoreInterface):
         """Enlarge the arrays, so that a verb of an actor that needs so many rows can run."""
         head, rows, held, _ = self.arrays
         few = 2 * int(head[lay.ENTRY_COUNT] + entries), 2 * int(head[lay.HOLD_COUNT] + holds)
-        count = [max(n, len(old)) for n, old in zip(few, (rows, held), strict=True)]
-        marks = max(2 * int(head[lay.MARK_COUNT] + count[0] + 1), int(head[lay.MOST_MARKS]))
+        most = max(few[0], len(rows)), max(few[1], len(held))
+        marks = max(2 * int(head[lay.MARK_COUNT] + most[0] + 1), int(head[lay.MOST_MARKS]))
         actors = max(2 * (actor + 1), int(head[lay.MOST_ACTORS]))
-        self.arrays = _laid_out(head, *count, marks, actors, self.arrays)
+        self.arrays = _laid_out(head, most[0], most[1], marks, actors, self.arrays)
         self._run(self.arrays, FILL, NOBODY, 0, 0, 0, NO_KEYS)
 
     def _act(
