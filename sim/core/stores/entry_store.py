@@ -247,7 +247,7 @@ def _laid_out(
 
 def _resized(rows: int, columns: int, old: StoreArrays, which: int) -> Array:
     """Table with more rows, which begins with the rows of the old one."""
-    made = np.zeros((rows, columns), np.int64)
+    made = _aligned_zeros(rows * columns).reshape(rows, columns)
     if old is not None:
         made[: len(old[which])] = old[which]
     return made
@@ -257,3 +257,10 @@ def _end_of(head: Array, segment: int, length: int) -> int:
     """Offset at which a segment of ``index`` ends."""
     following = {lay.HEAP_AT: lay.MARKS_AT, lay.MARKS_AT: lay.ACTORS_AT}.get(segment)
     return length if following is None else int(head[following])
+
+
+def _aligned_zeros(count: int) -> Array:
+    """Zeros that begin at a cache line."""
+    wide = np.zeros(count + 7, np.int64)
+    first = -(wide.ctypes.data >> 3) & 7
+    return wide[first : first + count]

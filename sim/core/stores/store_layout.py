@@ -112,8 +112,8 @@ def segments(entries: int, holds: int, marks: int, actors: int) -> tuple[int, in
     """Masks of both hash tables, and the offset of each segment of ``index`` and its length.
 
     >>> segments(4, 4, 8, 2)
-    (15, 15, [0, 16, 32, 320, 360, 366])
+    (7, 7, [0, 8, 16, 304, 344, 350])
     """
-    keys, pairs = (1 << (3 * n - 1).bit_length() for n in (entries, holds))
+    keys, pairs = (1 << (2 * n - 1).bit_length() for n in (entries, holds))
     lengths = [0, keys, pairs, ITEM * (2 * entries + 64), MARK * marks, ACTOR * actors]
     return keys - 1, pairs - 1, np.cumsum(lengths).tolist()
