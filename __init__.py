@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .sim.facts.metric import Metric
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
+    from .sim.facts.store import Store
     from .sim.facts.system import Component, Location, System
     from .sim.run.allocator import Allocator
     from .sim.run.job import Job
@@ -95,6 +96,7 @@ __all__ = [
     "Simulation",
     "SimulationError",
     "Spread",
+    "Store",
     "Study",
     "Swept",
     "System",
@@ -149,6 +151,7 @@ _HOME = {
     "Simulation": "sim.run.simulation",
     "SimulationError": "sim.errors",
     "Spread": "sim.facts.backend",
+    "Store": "sim.facts.store",
     "Study": "scenarios.studies.run.run",
     "Swept": "scenarios.studies.sweep.sweep_summary",
     "System": "sim.facts.system",
