@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .sim.facts.metric import Metric
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
+    from .sim.facts.store import Store
     from .sim.facts.system import Component, Location, System
     from .sim.facts.way import Way
     from .sim.run.allocator import Allocator
@@ -96,6 +97,7 @@ __all__ = [
     "Simulation",
     "SimulationError",
     "Spread",
+    "Store",
     "Study",
     "Swept",
     "System",
@@ -151,6 +153,7 @@ _HOME = {
     "Simulation": "sim.run.simulation",
     "SimulationError": "sim.errors",
     "Spread": "sim.facts.backend",
+    "Store": "sim.facts.store",
     "Study": "scenarios.studies.run.run",
     "Swept": "scenarios.studies.sweep.sweep_summary",
     "System": "sim.facts.system",

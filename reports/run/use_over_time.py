@@ -112,7 +112,7 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
         parts = {n: whole_parts[first] for n in shares if (first := _first_name(n)) in whole_parts}
         held = sorted(parts, key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
-            unit, whole = parts[one].unit, float(parts[one].capacity or 0)
+            unit, whole = parts[one].unit, float(parts[one].total or 0)
             scale, _ = scales.setdefault(unit, next(p for p in PREFIXES if whole >= p[0]))
             at = (np.arange(len(shares[one])) + 0.5) / len(shares[one]) * result.makespan
             label = one if len(found) == 1 else f"{name}: {one}"

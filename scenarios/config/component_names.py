@@ -29,6 +29,7 @@ FORMS = (
     (NIC, "A network adapter (NIC); its two directions are .tx and .rx."),
     (rf"{NIC}\.tx", "The sending direction of a NIC."),
     (rf"{NIC}\.rx", "The receiving direction of a NIC."),
+    (rf"{NODE}\.store\d+", "A store of a machine; processes hold its entries."),
     (rf"{NODE}\.pcie_switch\d+", "A PCIe switch; its host link has the directions .up and .down."),
     (rf"{NODE}\.pcie_switch\d+\.up", "The link from a PCIe switch to the host."),
     (rf"{NODE}\.pcie_switch\d+\.down", "The link from the host to a PCIe switch."),

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, create_model
 
+from ...models.memory import store_part as store_part  # a kind of part of ours
 from ...models.network.part import pcie as pcie  # a kind of part of ours
 from ...models.parts import PARTS, NodePart
 from ...sim.facts.backend import Backend

@@ -11,6 +11,7 @@ import simpy
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, TimingElsewhere
 from ..engine_api.remaining_work import ALL, RemainingWork
+from ..engine_api.store_interface import StoreInterface
 from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
@@ -20,6 +21,7 @@ from .memory.state_layout import NONE
 from .op_end import withdraw_op
 from .slots import mark_slot_queue
 from .state_view import StateView
+from .stores.entry_store import EntryStore
 from .submitted_graph import SubmittedGraph
 
 
@@ -168,6 +170,9 @@ class Actions(StateView):
     def _return_capacity(self, component: int, amount: int) -> None:
         self.store.part_table[component, lay.TAKEN] -= amount
         mark_claim_queue(self.store.world, int(self.store.world[lay.PARTS]) + component * lay.PART)
+
+    def _new_store(self, component: int) -> StoreInterface:
+        return EntryStore(self.parts.capacity_of(component), self.parts.stores[component])
 
     def _stop(self, op: int, who: str) -> None:
         if not self._is_over(op):

@@ -175,12 +175,12 @@ class CapacityLedger:
         """Record that a process holds a further amount."""
         line = self.held.setdefault(component, {})
         line[owner, who] = line.get((owner, who), 0) + amount
-        self._note_change(tick, component, amount)
+        self.note_change(tick, component, amount)
 
     def give_back(self, tick: int, component: int, amount: int, owner: int, who: str) -> None:
         """Subtract an amount from an owner's holds: first of the same process, then the oldest."""
         line = self.held[component]
-        self._note_change(tick, component, -amount)
+        self.note_change(tick, component, -amount)
         mine = [key for key in line if key[0] == owner]
         for key in sorted(mine, key=lambda key: key[1] != who):
             less = min(amount, line[key])
@@ -189,7 +189,8 @@ class CapacityLedger:
             if not line[key]:
                 del line[key]
 
-    def _note_change(self, tick: int, component: int, change: int) -> None:
+    def note_change(self, tick: int, component: int, change: int) -> None:
+        """Record a change of the amount that processes hold of a component."""
         last = self._changes
         if len(last) and last[-3] == tick and last[-2] == component:
             last[-1] += change

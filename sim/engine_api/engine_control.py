@@ -30,6 +30,8 @@ from .interface import (
 )
 from .simpy_adapter import GraphHandle, SimpyAdapter
 from .simpy_clock import step_simpy
+from .store_control import StoreControl
+from .store_interface import StoreInterface
 from .threshold import Thresholds
 from .validation import (
     check_amount,
@@ -59,6 +61,7 @@ class EngineControl(SimpyAdapter):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
         self.ledger = CapacityLedger()
+        self.stores = StoreControl(self)
         self.count = 0  # ops submitted so far
         self.held_ops = 0  # ops of the graphs in memory
         self.past = FinalStates()
@@ -142,7 +145,8 @@ class EngineControl(SimpyAdapter):
         self._give_back(component, amount, owner, self._acting_process())
 
     def release_all(self, owner: int) -> None:
-        """Release all amounts that an owner holds, and withdraw its requests."""
+        """Release all amounts and entries that an owner holds, and withdraw its requests."""
+        self.stores.release_all(owner)
         for line in list(self.ledger.waiting.values()):
             for grant in [grant for grant in line if grant.owner == owner]:
                 grant.release()
@@ -332,6 +336,10 @@ class EngineControl(SimpyAdapter):
     @abstractmethod
     def _places(self, op: int) -> int | None:
         """Number of members (places) of an op; None if its rows were freed."""
+
+    @abstractmethod
+    def _new_store(self, component: int) -> StoreInterface:
+        """Empty store of a component."""
 
     @abstractmethod
     def _stuck(self) -> StuckState:

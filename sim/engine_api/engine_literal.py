@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ..facts.eviction.rule import EvictionRule
 from .interface import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, OnlineTiming
 
 
@@ -39,6 +40,7 @@ def literal_components(
     rates: tuple[int, ...],
     units: tuple[str, ...] = (),
     capacity: tuple[int, ...] = (),
+    stores: Mapping[int, type[EvictionRule]] | None = None,
 ) -> ComponentTable:
     """Component table from plain tuples; every rate may be raised up to 2^58.
 
@@ -55,6 +57,7 @@ def literal_components(
         np.where(rate >= 0, 2**58 - 1, -1),
         units,
         np.array(capacity, np.int64),
+        stores=stores or {},
     )
 
 

@@ -11,7 +11,7 @@ remaining work in rate units x ticks (up to 127 bits).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ import simpy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from ..facts.eviction.rule import EvictionRule
     from .medium_api import Medium
 
 ONE = 1 << 40  # the weight 1
@@ -59,6 +60,7 @@ class ComponentTable:
     capacity : (c,) int64 total of each capacity, -1 for none; shape (0,) if no component has one
     medium : plugged-in medium that replaces max-min sharing on some components, or None
     plugged : (c,) True for each component in that medium; shape (0,) if there are none
+    stores : eviction rule of each component whose capacity is a store, by component
     """
 
     names: Sequence[str]
@@ -69,6 +71,7 @@ class ComponentTable:
     capacity: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     medium: Medium | None = None
     plugged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    stores: Mapping[int, type[EvictionRule]] = field(default_factory=dict)
 
     def is_plugged(self, components: Iterable[int]) -> bool:
         """True if components belong to the plugged-in medium; only the first one is checked."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import UNBOUNDED, BackendError, GraphError, RangeError
 from ..facts.backend import Timing, Usage
+from ..facts.eviction.rule import EvictionRule
 from ..facts.flat_graph import FlatGraph
 from ..facts.system import System
 from ..units import Seconds, ticks, ticks_per_second
@@ -92,6 +93,7 @@ def component_table(
         _whole_capacities(system),
         medium,
         plugged if medium is not None else np.empty(0, np.bool_),
+        _rules_of_stores(system),
     )
 
 
@@ -99,7 +101,14 @@ def _whole_capacities(system: System) -> NDArray[np.int64]:
     """Total of each component's capacity, -1 for none; empty if no component has one."""
     if all(part.capacity is None for part in system.components.parts):
         return np.empty(0, np.int64)
-    return system.components.column(lambda c: -1 if c.capacity is None else c.capacity, np.int64)
+    return system.components.column(lambda c: -1 if c.total is None else c.total, np.int64)
+
+
+def _rules_of_stores(system: System) -> dict[int, type[EvictionRule]]:
+    """Eviction rule of each component that is a store."""
+    parts = system.components
+    numbers = np.flatnonzero(parts.column(lambda c: c.store is not None, bool)).tolist()
+    return {c: store.rule for c in numbers if (store := parts[c].store)}
 
 
 def rate_units(rate: float, k: int) -> int:

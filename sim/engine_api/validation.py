@@ -213,6 +213,9 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
             raise GraphError(
                 "no capacity", f"{where}: holds of {name}, which has no capacity; give it one", (i,)
             )
+        if k in parts.stores:
+            said = f"{where}: holds of {name}, which is a store; let a process hold its entries"
+            raise GraphError("no capacity", said, (i,))
         if n < 1:
             raise GraphError("amount", f"{where}: holds {n} of {name}; hold 1 or more", (i,))
         if held[i, k] > most:
@@ -394,6 +397,8 @@ def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
     name, whole = _component_name(parts, component), parts.capacity_of(component)
     if whole < 0:
         raise SimulationError("action", f"{name}: has no capacity; give the component one")
+    if component in parts.stores:
+        raise SimulationError("action", f"{name}: is a store; hold entries of it, not an amount")
     if not 1 <= amount <= whole:
         raise SimulationError(
             "action", f"{name}: amount is {amount}; it must be between 1 and its capacity {whole}"

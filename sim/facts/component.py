@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..units import Seconds
+from .store import Store, is_valid_amount
 
 HEADROOM = 16  # default of `max_rate`: 16 x `rate`
 UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
@@ -44,7 +43,8 @@ class Component:
     """One part of a machine: a set of ``slots``, a shared ``rate``, or a ``capacity``.
 
     Slots are served first come, first served. A rate is shared by all ops in flight. Amounts of a
-    capacity are held from ``acquire`` to ``release``.
+    capacity are held from ``acquire`` to ``release``; a capacity that is a :class:`Store` consists
+    of named, sized entries.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class Component:
     slots : Number of ops that it runs at once; None if it has no slots.
     rate : float or None
         Shared rate, in ``unit`` per second; None if it has no rate.
-    capacity : int or None
-        Total amount that can be held, in ``unit``; None if it has no capacity.
+    capacity : int, Store or None
+        Total amount that can be held, in ``unit``, or a store; None if it has no capacity.
     unit : str
         Unit of the rate: ``B``, ``flop``, or ``1`` for a fraction. For a capacity any word, such as
         ``B``, ``block`` or ``token``.
@@ -79,8 +79,10 @@ class Component:
     --------
     >>> Component("node0.nic0.tx", "nic", rate=25e9).top
     400000000000.0
-    >>> Component("node0.kv", "memory", capacity=4096, unit="block").capacity
+    >>> Component("node0.kv", "memory", capacity=4096, unit="block").total
     4096
+    >>> Component("node0.prefix", "memory", capacity=Store(64, eviction="oldest")).total
+    64
     """
 
     name: str
@@ -93,7 +95,7 @@ class Component:
     overhead: Seconds = 0.0
     part: str = ""
     limit: float = math.inf
-    capacity: int | None = None
+    capacity: int | Store | None = None
     location: Location = NOWHERE
 
     def __post_init__(self) -> None:
@@ -111,15 +113,10 @@ class Component:
                 f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
                 "give a finite max_rate of at least the rate"
             )
-        if self.capacity is not None and not self._is_valid_amount(self.capacity):
+        if self.capacity is not None and not is_valid_amount(self.total):
             raise ValueError(
-                f"{self.name}: capacity is {self.capacity!r}; give a whole number of 1 or more"
+                f"{self.name}: capacity is {self.total!r}; give a whole number of 1 or more"
             )
-
-    @staticmethod
-    def _is_valid_amount(amount: object) -> bool:
-        """True for an integer from 1 to 2**63 - 1."""
-        return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
     def renamed(self, name: str, **facts: Any) -> Component:
         """Copy of the component with another name and other fields (node, pool, rail, role …).
@@ -142,6 +139,20 @@ class Component:
             )
         made.__dict__.update(self.__dict__, name=name, **facts)
         return made
+
+    @property
+    def total(self) -> int | None:
+        """Total amount of its capacity or store, in ``unit``; None if it has none."""
+        return self.store.size if self.store else self.capacity  # type: ignore[return-value]
+
+    @property
+    def store(self) -> Store | None:
+        """Description of its store; None if it has none."""
+        return self.capacity if isinstance(self.capacity, Store) else None
+
+    def with_total(self, total: int) -> Component:
+        """Copy with another total amount of its capacity or store."""
+        return replace(self, capacity=replace(self.store, size=total) if self.store else total)
 
     @property
     def node(self) -> str:

@@ -62,7 +62,12 @@ else:
 
     _SIM = Path(__file__).parents[1]
     _ROOMS = ("kernel", "core", "media")  # all sources of kernels, and the modules that they read
-    _READ = ("engine_api/interface.py", "facts/sampling.py", "facts/spmd/program_encoding.py")
+    _READ = (
+        "engine_api/interface.py",
+        "engine_api/store_interface.py",
+        "facts/sampling.py",
+        "facts/spmd/program_encoding.py",
+    )
     _SOURCES = [f for room in _ROOMS for f in (_SIM / room).rglob("*.py")]
     _SOURCES += [_SIM / name for name in _READ]
     _STATS = [source.stat() for source in _SOURCES]

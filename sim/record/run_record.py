@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..engine_api.capacity_ledger import ProcessHoldHistory
 from ..engine_api.interface import NEVER, ComponentTable, EngineColumns
+from ..engine_api.store_control import StoreHistory
 from ..errors import NotKeptError
 from ..facts.ops import Ops
 from ..facts.sampling import MAIN
@@ -65,6 +66,8 @@ class RunRecord:
         Rate changes by processes.
     acquired : ProcessHoldHistory
         Capacity amounts that processes held, and their waits.
+    stored : mapping
+        History of each store that was used, by component.
     by_job : tuple of RunRecord
         Record of each job, if there are several and rows were not kept.
     whole : RunRecord or None
@@ -89,6 +92,7 @@ class RunRecord:
     emitted: EmittedValues = field(default_factory=EmittedValues)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
+    stored: Mapping[int, StoreHistory] = field(default_factory=dict, repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
     copies: NDArray[np.int64] | None = field(default=None, repr=False)

@@ -24,9 +24,11 @@ from ..engine_api.interface import (
     TimingElsewhere,
 )
 from ..engine_api.remaining_work import ALL
+from ..engine_api.store_interface import StoreInterface
 from ..engine_api.validation import check_graph, check_op, why_move_refused
 from .capacity import Claim
 from .deadlock_state import stuck_state
+from .entry_store import EntryStore
 from .event_loop import EventLoop
 from .op_state import (
     HELD,
@@ -259,6 +261,9 @@ class ReferenceEngine(EventLoop):
 
     def _return_capacity(self, component: int, amount: int) -> None:
         self.lines.hold(component, -amount)
+
+    def _new_store(self, component: int) -> StoreInterface:
+        return EntryStore(self.parts.capacity_of(component), self.parts.stores[component])
 
     # The run as a whole.
 

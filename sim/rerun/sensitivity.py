@@ -204,8 +204,8 @@ def _scaled_component(part: Component, factor: float, rates_only: bool) -> Compo
     A component without rate, capacity, latency and overhead is returned unchanged. With
     ``rates_only``, latency and overhead stay as they are.
     """
-    if part.capacity is not None:
-        part = replace(part, capacity=int(min(part.capacity * factor, MOST)))
+    if part.total is not None:
+        part = part.with_total(int(min(part.total * factor, MOST)))
     facts: dict[str, float] = {}
     if not rates_only and (part.latency or part.overhead):
         facts |= {"latency": part.latency / factor, "overhead": part.overhead / factor}

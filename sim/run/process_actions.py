@@ -15,6 +15,7 @@ from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
 from ..errors import SimulationError
 from .observation import Observation
 from .run_interface import AllocatorInterface, RunInterface
+from .store_handle import StoreHandle
 
 
 class ProcessActions(Observation):
@@ -76,8 +77,18 @@ class ProcessActions(Observation):
             self._owner if owner is None else owner,
         )
 
+    def store(self, name: str) -> StoreHandle:
+        """Store of a component: its named, sized entries, to hold, release and observe.
+
+        By default the job owns what the process holds, and releases it when it ends.
+        """
+        return StoreHandle(
+            self._machine.stores, self._system.number(name), self._owner,
+            lambda: self._may_touch(name),
+        )  # fmt: skip
+
     def release_all(self, owner: int) -> None:
-        """Release all amounts that an owner holds, and withdraw its requests."""
+        """Release all amounts and entries that an owner holds, and withdraw its requests."""
         self._check_may_act("release what an owner holds")
         self._machine.release_all(owner)
 

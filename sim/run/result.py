@@ -19,6 +19,7 @@ from ..analysis.notebook import html_table
 from ..analysis.op_sums import stored_or_summed_aggregates
 from ..analysis.periods import period_edges
 from ..analysis.row_aggregates import aggregates_of_op_rows
+from ..engine_api.store_control import StoreHistory
 from ..errors import ForetraceError
 from ..facts.ops import Kind
 from ..facts.system import UNCOUNTED
@@ -134,6 +135,11 @@ class Result(RunRecord):
     def kept(self) -> RunAggregates:
         """Aggregates by rank, period, component and kind of op, at any level of detail."""
         return stored_or_summed_aggregates(self)
+
+    @property
+    def stores(self) -> dict[str, StoreHistory]:
+        """Hits, misses, evictions and amounts over time of each store that was used, by name."""
+        return {self.parts.names[c]: history for c, history in self.stored.items()}
 
     @property
     def metrics(self) -> tuple[tuple[str, float, float], ...]:

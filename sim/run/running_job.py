@@ -142,7 +142,7 @@ class RunningJob:
                 part = self.session.system[component]
                 raise SimulationError(
                     "capacity",
-                    f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
+                    f"job {self.name}: needs {amount:,} of the {part.total:,} {part.unit} of "
                     f"{component}, but other jobs hold too much; let it wait, or run it elsewhere",
                 )
 

@@ -490,6 +490,7 @@ class Session:
             emitted=self.emissions.emitted(),
             rate_log=tuple(self.rate_log),
             acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
+            stored=self.machine.stores.history() if holds else {},
         )
 
 

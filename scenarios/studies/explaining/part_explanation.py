@@ -134,8 +134,10 @@ def _rate_or_slots(part: Component) -> tuple[str, str] | None:
     """Label and amount of what a component offers (rate, capacity or slots); None for nothing."""
     if part.rate is not None and part.role != "core":
         return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
+    if part.store is not None:
+        return "store", f"{part.total:,} {part.unit}, evicts by rule {part.store.eviction}"
     if part.capacity is not None:
-        return "capacity", f"{part.capacity:,} {part.unit}"
+        return "capacity", f"{part.total:,} {part.unit}"
     if part.slots is None:
         return None
     many = "unlimited" if part.slots >= UNBOUNDED else f"{part.slots:,} at once"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import simpy
 from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api.capacity_ledger import Grant
@@ -53,7 +54,10 @@ class Player:
     component amount owner``, ``race component amount owner ticks`` (a grant, but no longer than
     so many ticks), ``await grant``. Acting: the verbs of the machine, ``cancel graph`` as
     ``drop``, ``submit cases``, ``observe``, ``ask`` (acquire, and do not wait), ``give grant``
-    back, ``interrupt actor``, ``repeat prepared changes`` (of each: row, fixed, work, limit, how
+    back, ``interrupt actor``, ``kill actor``, of stores ``hold component key size owner``,
+    ``let_go component key owner``, ``let_go_all component owner``, ``forget component key``,
+    ``touch component key``, ``rank component key number``, ``split component key sizes`` and
+    ``look component``, ``repeat prepared changes`` (of each: row, fixed, work, limit, how
     much less it holds), ``give_back``. Loops: ``rescue graph keep slot times`` resumes what it
     is told was lost; ``monitor period times`` observes and keeps nothing alive. Ops, graphs,
     grants and actors are counted modulo what there is.
@@ -98,6 +102,8 @@ class Player:
         names += ["asked", "granted", "returned"]
         of = self.machine.ledger.acquired
         self.log.append((self.machine.env.now, "held", of.changes.tolist(), of.waits.tolist()))
+        for c, store in self.machine.stores.history().items():
+            self.log.append((c, "store", store.counts, store.samples.tolist(), store.window))
         return Outcome({n: getattr(found, n).tolist() for n in names}, self.log, error)
 
     def actor(self, k: int, steps: tuple[Step, ...]) -> Generator[simpy.Event, Any, None]:
@@ -202,6 +208,45 @@ class Player:
         waits = interrupted[0][0] not in ("rescue", "monitor") and self.machine.env.now > 0
         if waits and found.is_alive and found is not self.machine.env.active_process:
             found.interrupt()
+
+    def _do_kill(self, actor: int) -> None:
+        """End a process where it waits, as the stop of its job does."""
+        found = self.actors[actor % len(self.actors)]
+        if found.is_alive and found is not self.machine.env.active_process:
+            waits = getattr(found.target, "callbacks", None)
+            if self.machine.env.now > 0 and waits is not None:
+                waits.remove(found._resume)
+                found._generator.close()
+                found.succeed()
+
+    def _do_hold(self, component: int, key: int, size: int, owner: int) -> None:
+        held = self.machine.stores.hold(component, key, size, owner)
+        self.log.append((self.machine.env.now, "held", component, key, held))
+
+    def _do_let_go(self, component: int, key: int, owner: int) -> None:
+        self.machine.stores.release(component, key, owner)
+
+    def _do_let_go_all(self, component: int, owner: int) -> None:
+        self.machine.stores.release_all(owner, component)
+
+    def _do_forget(self, component: int, key: int) -> None:
+        gone = self.machine.stores.drop(component, key)
+        self.log.append((self.machine.env.now, "forgot", component, key, gone))
+
+    def _do_touch(self, component: int, key: int) -> None:
+        self.machine.stores.touch(component, key)
+
+    def _do_rank(self, component: int, key: int, number: int) -> None:
+        self.machine.stores.set_order(component, key, number)
+
+    def _do_split(self, component: int, key: int, sizes: Sequence[int]) -> None:
+        parts = self.machine.stores.split(component, key, sizes)
+        self.log.append((self.machine.env.now, "split", component, key, parts))
+
+    def _do_look(self, component: int) -> None:
+        of, keys = self.machine.stores, np.arange(4)
+        seen = of.amounts(component), of.entries(component), of.longest_prefix(component, keys)
+        self.log.append((self.machine.env.now, "looked", component, *seen, of.counts(component)))
 
     def _do_submit(self, cases: tuple[LiteralOp, ...]) -> None:
         graph = self.machine.submit(

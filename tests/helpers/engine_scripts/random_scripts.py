@@ -11,8 +11,12 @@ from typing import Any
 from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api.engine_literal import LiteralOp
 from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE
+from foretrace.sim.engine_api.store_interface import PARTS
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
+KINDS = (
+    "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared", "store",
+)  # fmt: skip
+RULES = ("lru", "oldest", "window", "order")
 
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
@@ -29,7 +33,8 @@ def random_script(kind: str, seed: int) -> Script:
         stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
         ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
         with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
-        handed in often and given back, some of which hold amounts or are odd.
+        handed in often and given back, some of which hold amounts or are odd, ``store`` as
+        ``verbs`` with stores, whose entries processes hold, release, split and look at.
     seed : int
 
     Examples
@@ -61,6 +66,10 @@ class _Draw:
         self.edges = kind == "edges" or (kind == "prepared" and r.random() < 0.3)
         if kind == "capacity" or (kind == "prepared" and r.random() < 0.5):
             self.add_stores()
+        self.caches: list[int] = []
+        self.rules: list[str] = []
+        if kind == "store":
+            self.add_caches()
         self.order = r.random()  # below 1/2, collectives take their members in one order
         self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
         self.durations = r.choice(
@@ -82,6 +91,18 @@ class _Draw:
         self.stores = list(range(first, first + len(self.whole)))
         self.slots += [-1] * len(self.whole)
         self.rates += [-1] * len(self.whole)
+
+    def add_caches(self) -> None:
+        """Stores, behind all other components; at times with capacities in front."""
+        r = self.r
+        if r.random() < 0.3:
+            self.add_stores()
+        count = r.randint(1, 2)
+        self.caches = list(range(len(self.slots), len(self.slots) + count))
+        self.rules = [*[""] * len(self.slots), *(r.choice(RULES) for _ in range(count))]
+        self.whole += [r.randint(1, 9) for _ in range(count)]
+        self.slots += [-1] * count
+        self.rates += [-1] * count
 
     def rate(self) -> int:
         r = self.r
@@ -107,6 +128,7 @@ class _Draw:
             "edges": self.verbs,
             "capacity": self.verbs if r.random() < 0.8 else lambda: [],
             "prepared": self.serving,
+            "store": self.verbs,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -118,6 +140,7 @@ class _Draw:
             tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.edges else (),
             tuple([-1] * (len(self.slots) - len(self.whole)) + self.whole) if self.whole else (),
             tuple(self.prepared),
+            rules=tuple(self.rules),
         )
 
     def cases(self, n: int) -> tuple[LiteralOp, ...]:
@@ -385,11 +408,43 @@ class _Draw:
     def bound(self) -> tuple[Any, ...]:
         r = self.r
         what = r.choice(["queue", "held", "flows"])
-        c = r.choice(self.shared if what == "flows" else self.queues + self.stores)
+        c = r.choice(self.shared if what == "flows" else self.queues + self.stores + self.caches)
         n = r.randint(0, 3)
         return what, c, *r.choice([(n, None), (None, n), (n, n)])
 
+    def caching(self) -> list[Step]:
+        """Some actions on a store, with a look at it now and then."""
+        r, c = self.r, self.r.choice(self.caches)
+        steps: list[Step] = []
+        for _ in range(r.randint(1, 5)):
+            key = r.randint(0, 5) if r.random() < 0.9 else PARTS - r.randint(1, 5)
+            size = 1 + key % 3 if r.random() < 0.97 else r.choice([0, 1, 2, 99])
+            owner = r.choice([0, 0, 1])
+            steps += r.choice(
+                [
+                    [("hold", c, key, size, owner)],
+                    [("hold", c, key, size, owner)],
+                    [("hold", c, key, size, owner), ("let_go", c, key, owner)],
+                    [("hold", c, key, size, owner), ("hold", c, key + 1, 1 + (key + 1) % 3, owner)],
+                    [("let_go", c, key, owner)],
+                    [("let_go", c, key, owner), ("hold", c, key + 1, 1 + (key + 1) % 3, owner)],
+                    [("let_go_all", c, owner)],
+                    [("release_all", owner)],
+                    [("forget", c, key)],
+                    [("touch", c, key)],
+                    [("rank", c, key, r.randint(-2, 2))],
+                    [("split", c, key, (1,) * size)],
+                    [("kill", r.randrange(4))] if r.random() < 0.3 else [("settled",)],
+                    [("fail", c), ("settled",), ("hold", c, key, size, owner), ("restore", c)],
+                ]
+            )
+            if r.random() < 0.5:
+                steps.append(("look", c))
+        return steps
+
     def acting(self) -> list[Step]:
+        if self.caches and self.r.random() < 0.7:
+            return self.caching()
         if self.stores and self.r.random() < 0.5:
             return self.holding()
         r, kind = self.r, self.r.random()

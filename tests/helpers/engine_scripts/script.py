@@ -9,6 +9,7 @@ import numpy as np
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_components
 from foretrace.sim.engine_api.interface import ComponentTable
 from foretrace.sim.engine_api.medium_api import Medium
+from foretrace.sim.facts.store import EVICTION_RULES
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -27,6 +28,7 @@ class Script(NamedTuple):
     prepared : graphs that processes hand in again and again
     plugged : whether each component is in the medium beside max-min; () where none is
     medium : that medium
+    rules : eviction rule of each component whose capacity is a store, "" for none; () where none is
     """
 
     slots: tuple[int, ...]
@@ -39,9 +41,11 @@ class Script(NamedTuple):
     prepared: tuple[tuple[LiteralOp, ...], ...] = ()
     plugged: tuple[bool, ...] = ()
     medium: Medium | None = None
+    rules: tuple[str, ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
-        parts = literal_components(self.slots, self.rates, self.units, self.capacity)
+        stores = {c: EVICTION_RULES[rule] for c, rule in enumerate(self.rules) if rule}
+        parts = literal_components(self.slots, self.rates, self.units, self.capacity, stores)
         return replace(parts, medium=self.medium, plugged=np.array(self.plugged, np.bool_))

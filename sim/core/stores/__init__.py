@@ -1,0 +1,1 @@
+"""Stores in the compiled engine: named, sized entries in arrays, and kernels over them."""

@@ -1,0 +1,1 @@
+"""Eviction rules of stores: which cached entry goes first. One rule per file."""
