@@ -65,7 +65,7 @@ class MachineFacts:
     ----------
     host : host name
     devices : GPUs, NICs and CXL memory
-    nodes : CPU list and bytes of memory of each NUMA node
+    nodes : CPU list and memory in B of each NUMA node, by node number
     nvlinks : number of NVLinks between two GPUs, by their PCI addresses
     """
 

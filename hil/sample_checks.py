@@ -28,7 +28,8 @@ def check_samples(
     Raises
     ------
     DriverFault
-        ``unrequested not-a-number negative absurd clock``.
+        Its kind is ``unrequested``, ``not-a-number``, ``negative``, ``absurd`` or
+        ``clock``.
 
     Examples
     --------

@@ -22,12 +22,17 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     finite and not negative; a second call returns the same timings; and each op is timed by itself,
     so that a permuted or sliced table gives the same rows.
 
+    Parameters
+    ----------
+    make : function without arguments that creates the backend
+    ops : ops to time; if they are placed, the backend is opened for their system first
+
     Raises
     ------
     AssertionError
-        Says which promise was broken.
+        The message states the broken rule.
     BackendError
-        An impossible answer.
+        A timing is impossible.
 
     Examples
     --------

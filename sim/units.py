@@ -86,7 +86,7 @@ def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     Raises
     ------
     ValueError
-        A tick that is no whole part of a second, or finer than 1 ps.
+        The tick is not one second divided by a whole number, or is shorter than 1 ps.
 
     Examples
     --------

@@ -165,7 +165,7 @@ class RemoteDriver(Driver):
             peer.open({"device": device, "end": FAR})
 
     def _reply_of_peer(self, asked: Message, end: float) -> Message:
-        """Frame that answers the agent: the reply of the driver at the other end, or its fault.
+        """Reply to the agent's message to its peer: the peer driver's reply, or its fault.
 
         Raises
         ------

@@ -66,7 +66,7 @@ def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
     EOFError
         The stream ended.
     DriverFault
-        ``oversized`` or ``protocol``.
+        ``oversized``: the frame is too large. ``protocol``: the frame is malformed.
     """
     return decode_frame(*read_frame(read))
 
@@ -79,7 +79,8 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
     EOFError
         The stream ended.
     DriverFault
-        ``oversized`` or ``protocol``: the position of the next frame is unknown.
+        ``oversized``: the frame is too large. ``protocol``: the other side is not an agent.
+        In both cases the position of the next frame is unknown.
     """
     magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
@@ -112,9 +113,9 @@ def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
 
 
 def _finite(text: str) -> float:
-    """Parse a number of a message.
+    """Parse a number in a message.
 
-    ValueError for ``NaN``, ``Infinity`` and numbers out of range.
+    Raises ValueError for ``NaN``, ``Infinity`` and numbers too large for a float.
     """
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text} is not a finite number")

@@ -76,7 +76,11 @@ def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> prot
 
 
 def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
-    """Bytes of the reply to a frame, or of a fault if either is malformed or too large."""
+    """Bytes of the reply to a frame.
+
+    It is an error reply if the frame is malformed, or if the reply is too large or cannot be
+    encoded.
+    """
     try:
         message, _ = protocol.decode_frame(text, data)
         return protocol.pack_frame(*agent.reply(message))

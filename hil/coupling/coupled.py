@@ -1,8 +1,9 @@
 """Coupled mode: a device times each op during the run, when the op starts.
 
-``couple`` takes a system and its backends and puts devices in place of components. It returns the
-changed system, its backends, and the processes that set the rates of lanes. To the simulation these
-are ordinary online backends, components and processes.
+``couple`` takes a system and its backends and puts devices in place of components. If a device
+executes several ops concurrently, each op in flight gets a component of its own, called a lane.
+``couple`` returns the changed system, its backends, and the processes that set the rates of the
+lanes. To the simulation these are ordinary online backends, components and processes.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Coupling:
 
     Parameters
     ----------
-    system : system with one extra component per lane
+    system : system with the extra components (lanes) for ops in flight on a device
     backends : backends by component name
-    processes : processes that set the rates of lanes
-    adapters : one adapter per swap
+    processes : processes that set the rates of the lanes during the run
+    adapters : device adapters, one per swap
     """
 
     system: System
@@ -58,8 +59,8 @@ def couple(
     Parameters
     ----------
     swaps : components to replace, each with its device
-    ahead : time ops before the run where the result does not depend on the start time; for
-        recordings that answer with medians
+    ahead : True to time ops before the run if their times do not depend on when they start, as with
+        a recording that returns medians
 
     Raises
     ------
@@ -182,7 +183,8 @@ class Coupled(Backend):
     def modelled(self, ops: Ops, now: float) -> Timing | None:
         """Timing of the ops by the model.
 
-        None if no op needs it, not even for its residual path.
+        None if devices execute all ops completely, so that no part of any op's path needs the
+        model.
         """
         covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.adapters)
         return None if covered or self.model is None else self.model.timing(ops, now)
@@ -253,7 +255,7 @@ def _contention_suffix(adapter: DeviceAdapter) -> str:
 
 
 def _covers_all(adapter: DeviceAdapter, ops: Ops) -> bool:
-    """True if every op of a table runs on the device's component."""
+    """True if all ops of a table run on the component that the device replaces."""
     at = placement(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {adapter.name}

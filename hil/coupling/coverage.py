@@ -108,7 +108,7 @@ def device_of_component(component: str) -> str:
 
 
 def component_numbers(system: System, name: str) -> tuple[int, ...]:
-    """Indices of the components that a name refers to: one component, or all parts of a device.
+    """Indices of the components that a name refers to: one, or all those of a device.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class JournalEntry:
     Parameters
     ----------
     component : name under ``hil.swap``
-    sequence : number of the request to this component, from 0
+    sequence : index of this request among the requests to the component, from 0
     asked : ``(signature, context)`` of each requested op; several ops were in flight together
     ns : time of each op, in ns
     clock : clock that measured the times

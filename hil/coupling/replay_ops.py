@@ -29,7 +29,8 @@ class ReplayOp:
     component : name under ``hil.swap``
     signature : signature sent to the driver
     bytes : bytes of the op; NaN if unknown
-    predicted : time by the model without contention, in s; NaN if no model is bound
+    predicted : time by the model for the complete op without contention, in s; NaN if no model is
+        bound
     residual_path : part of the path that stays modelled
     rate_bound : maximum rate of the residual path, in B/s; infinite if unlimited
     supported : True if the driver can execute the op
@@ -109,6 +110,6 @@ def _ops_of_backend(
 
 
 def component_rate(system: System, component: str) -> float:
-    """Rate of a component; infinite if it has none."""
+    """Rate of a component in its unit of work per second, such as B/s; infinite if it has none."""
     rate = system[component].rate
     return float("inf") if rate is None else rate

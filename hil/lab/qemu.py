@@ -1,8 +1,9 @@
-"""QEMU from Debian's package, run from where it was unpacked: a PC with instruction counting.
+"""Machine ``qemu`` of the lab: a PC emulated by QEMU, with instruction counting.
 
-With ``-icount shift=0`` one guest instruction takes one ns. This gives a repeatable clock for the
-drivers' code path, not for hardware. A CXL type-3 expander is behind a root port. Two machines can
-be two hosts connected by a wire.
+QEMU is unpacked from Debian's package, not installed. With ``-icount shift=0`` one guest
+instruction takes one ns. This gives a repeatable clock for the drivers' code path, not for
+hardware. A CXL type-3 expander is behind a root port. Two machines can be two hosts connected by a
+wire.
 """
 
 from __future__ import annotations

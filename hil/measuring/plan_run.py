@@ -48,9 +48,9 @@ class Progress:
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
     def remaining_work(self, piece: PlanPiece, number: int) -> WorkList | None:
-        """Work list of the ops of a piece that are not yet measured in a round.
+        """Work list of the ops of a piece that are not yet measured in round ``number``.
 
-        None if complete.
+        None if the piece is complete in that round.
         """
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
@@ -180,7 +180,7 @@ def _measure_piece(
 
 
 def _next_start(progress: Progress, folder: Path) -> int:
-    """Number for the next process start: one that no journal has, not even a torn one."""
+    """Number for the next process start: one that no journal has, not even an incomplete one."""
     start = max(progress.journals, default=-1) + 1
     while journal_path(folder, start).exists():
         start += 1

@@ -149,9 +149,10 @@ class KernelFamily:
 
 
 def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats:
-    """Number of rounds of the blocks, shape (n,): full rounds of the GPU, then of a processor.
+    """Effective number of rounds in which a kernel's blocks run, shape (n,).
 
-    A round with few blocks is faster than a full one, which a count of full rounds would miss.
+    It is the mean of the rounds of the complete GPU and of the busiest multiprocessor, since a
+    round with few blocks is faster than a full one.
     """
     held = np.maximum(np.floor(FULL / threads), 1.0)
     whole = np.ceil(blocks / (chip.processors * held))

@@ -100,7 +100,7 @@ def _product_rows(t: Columns) -> Iterator[OpRow]:
 
 
 def _batched_product_rows(t: Columns) -> Iterator[OpRow]:
-    """Two GEMMs around the latent cache: heads x (tokens, 128) x (128, 512), and its reverse."""
+    """Batched GEMMs of latent attention: heads x (tokens, 128) x (128, 512), and the reverse."""
     for name, dtype, tokens, heads, s in _timed_rows(
         t, "op_name", "bmm_dtype", "num_tokens", "num_heads"
     ):

@@ -96,7 +96,7 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, answer: Ans
 
 
 def _verdict_tag(point: Point, base: Point, answer: Answer) -> str:
-    """Verdict on a variant; if its amount of work per period differs, that factor instead."""
+    """Verdict on a variant, or the ratio of work per period if it differs from the base's."""
     work = work_ratio(point, base, answer)
     return variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
 

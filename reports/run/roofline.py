@@ -30,8 +30,8 @@ class OpGroup(NamedTuple):
     ----------
     name : name of the ops
     kind : element type of their first operand; "" if unknown
-    flop, bytes : work and memory traffic of one op
-    each, whole : mean time of one op and total time of all, in s
+    flop, bytes : FLOP of one op, and number of bytes that it moves
+    each, whole : mean time of one op, and total time of all ops of the group, in s
     """
 
     name: str
@@ -102,9 +102,10 @@ def _element_type(signature: str) -> str:
 
 
 def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> list[Line]:
-    """Table row: share of compute time with known work, that work on all ranks, and utilization.
+    """Table row of a variant: share of compute time with known FLOP, total FLOP, and utilization.
 
-    Utilization is the workload's own HFU if it reports one, else the work over the GPUs' peak.
+    Utilization is the HFU that the workload reports; without one, FLOP over what the GPUs' peak
+    rate allows.
     """
     result, point = study.results[name].detail, study.points[name]
     compute = np.flatnonzero(

@@ -170,7 +170,7 @@ def _per_token(summary: Summary) -> list[str]:
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
-    """Sentence on what the next more expensive point of the ladder gains."""
+    """Sentence on what the second point of the cost ladder gains over the first and cheapest."""
     _, metric, _ = first_goal_besides_cost(summary)
     if len(rungs) < 2:
         return (

@@ -22,7 +22,7 @@ class Pass(NamedTuple):
 
     Parameters
     ----------
-    what : ``forward``, ``backward``, or one of its halves: gradients of inputs, or gradients of
+    what : ``forward``, ``backward``, or one half of a backward pass: gradients of inputs, or of
         weights
     beside : True if another pass of the same stage runs at the same time
     """

@@ -121,7 +121,7 @@ class SavedOpTable:
         return [self.path, *([self.places] if self.places else [])]
 
     def lanes(self) -> str:
-        """SQL query for the lanes: number, keys, machine, and ops that begin there."""
+        """SQL query for the lanes: number, keys, machine, and number of ops that begin there."""
         keys = ", ".join(self.keys)
         further = (
             f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} "

@@ -189,7 +189,7 @@ class ElementTypes(Section):
 
 
 class TrainedExperts(Section):
-    """Distribution of tokens over experts (at most one is set), and their exchange."""
+    """Distribution of tokens over experts (set at most one of its keys), and their exchange."""
 
     imbalance: Annotated[float, Field(ge=1)] = 1.0
     """Load imbalance: tokens of the busiest rank's experts over the mean."""
@@ -464,7 +464,7 @@ class TrainingWorkload(Periodic):
 
     @property
     def _degrees(self) -> str:
-        """Degrees of parallelism of one copy of the model, as text."""
+        """Text with the degrees of parallelism within one copy of the model."""
         plan = self.plan
         context = f" x context {plan.context}" if plan.context > 1 else ""
         return f"tensor {plan.tensor} x pipeline {plan.pipeline}{context}"
@@ -507,7 +507,16 @@ class TrainingWorkload(Periodic):
         }
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
-        """Every valid parallel plan of the model on a number of GPUs."""
+        """Settings of every valid parallel plan of the model on a number of GPUs.
+
+        Paths begin below ``workload``, such as ``parallel.tensor``.
+
+        Parameters
+        ----------
+        gpus : total number of GPUs
+        node : number of GPUs per machine
+        kept : paths of settings that the search does not change
+        """
         fields = {
             f for f, path in SETTINGS.items() if any(_is_part_of(path, name) for name in kept)
         }
@@ -743,6 +752,6 @@ def _is_part_of(path: str, name: str) -> bool:
 def _flop_and_peak_memory(
     model: Model, plan: ParallelPlan, reserve: Bytes
 ) -> tuple[float, float, Bytes]:
-    """Flop of the model, flop of all ops of an iteration, and peak memory in B."""
+    """Flop of the model and of all ops of an iteration, and peak memory of a rank in B."""
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

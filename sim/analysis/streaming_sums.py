@@ -70,7 +70,7 @@ class StreamingSums:
     system, parts, tick : system, component table and tick length of the run
     first : tick at which the job arrived
     given : int or None
-        Number of the graph whose periods count; None for all graphs.
+        Index of the graph whose periods count; None for all graphs.
     keep : detail level, ``none`` or ``ranks``
     compiled : True if compiled kernels may be used
     """
@@ -172,7 +172,10 @@ class StreamingSums:
     def _held_seconds(
         self, group: SameShapeGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """(components, kinds) time in s that ops held capacities, weighted by the held fraction."""
+        """(components, kinds) time in s that ops held capacities, times the fraction held.
+
+        The columns are the kinds of op.
+        """
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
         took = np.where(where & (group.granted != NEVER), end - start, 0)
         share = group.amount / self.whole[claims.component]
@@ -181,7 +184,10 @@ class StreamingSums:
         return found
 
     def used_seconds(self, last: int) -> NDArray[np.float64]:
-        """(components, kinds) work in s at full rate plus weighted holding time, up to ``last``."""
+        """(components, kinds) work of ops as s at full rate, plus time of held capacities.
+
+        The holding time is weighted by the fraction held, and counted up to tick ``last``.
+        """
         found = self.moved.copy()
         for group in self.held_yet:
             kept = np.where(group.returned == NEVER, last, np.minimum(group.returned, last))
@@ -357,7 +363,7 @@ class RankBoxTicks:
         self.rows = BusyIntervals.of([])  # intervals that end after `until`
 
     def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
-        """Add busy intervals of ended ops; ``until`` is the tick before which none can follow."""
+        """Add busy intervals of ended ops; no later call may add activity before tick ``until``."""
         self.rows = BusyIntervals.of([self.rows, *rows])
         self._divide_at_marks(marks, ranks)
         if until <= self.until:

@@ -55,14 +55,14 @@ class Actions(StateView):
         return self.ends.pop(self.op_id(c))
 
     def _mark_if_failed(self, c: int) -> None:
-        """Bar an op from starting if it uses a failed component; otherwise clear the mark."""
+        """Mark an op as unable to start if it uses a failed component; otherwise clear the mark."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~lay.BARRED
         if any(failed[k] for k in self._usage(c)):
             row["flags"] |= lay.BARRED
 
     def _users(self, component: int) -> Iterable[int]:
-        """Ops that use a component and have not ended, as the cell number of each op."""
+        """Cell numbers of the ops that use a component and have not ended."""
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])

@@ -119,7 +119,10 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake processes in this order: ends, losses, grants, messages, thresholds, settled."""
+        """Wake processes: ends, losses, grants, messages, thresholds, settled instants, in this order.
+
+        True if any was woken.
+        """
         online_times = self._ends()
         if self.news:
             online_times, self.news = self.news + online_times, []

@@ -169,9 +169,7 @@ class StateView(EngineControl):
         return self.joined[bisect_right(self.bases, c) - 1]
 
     def op_cell(self, c: int) -> int:
-        """Cell number of an op (its first participant's cell), from the cell of any of its
-        participants.
-        """
+        """Cell of an op's first participant, from the cell of any of its participants."""
         row = self.store.rows[c]
         return int(row["link"]) if row["flags"] & lay.FURTHER else c
 

@@ -344,8 +344,11 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         return len(self.gpus)
 
     def components_in_role(self, role: str, components: int) -> NDArray[np.int32]:
-        """For each GPU, number of its component with a role, shape (components,); -1 for all other
-        rows.
+        """Array over all components: for a GPU, the number of its part with the role; else -1.
+
+        Parameters
+        ----------
+        components : number of components of the system
         """
         found = np.full(components, -1, np.int32)
         if role in self.roles:

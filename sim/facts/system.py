@@ -316,9 +316,7 @@ class System:
         return self.components.column(lambda part: getattr(part, fact), object)
 
     def part(self, gpu: int, role: str) -> int:
-        """Number of the component with a role for a GPU, such as its host or HBM; -1 if there is
-        none.
-        """
+        """Number of a GPU's component with a role, such as its host or HBM; -1 if there is none."""
         return int(self.components_in_role(role)[gpu])
 
     def equivalence_classes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -350,7 +348,7 @@ class System:
         return tuple(self.number(name) for name in self.gpus)
 
     def components_in_role(self, role: str) -> NDArray[np.int32]:
-        """Component in a role of each GPU, shape (components,); -1 if there is none."""
+        """Array over all components: for a GPU, the number of its part with the role; else -1."""
         if role not in self._components_by_role:
             self._components_by_role[role] = self._find_components_in_role(role)
         return self._components_by_role[role]
@@ -365,7 +363,7 @@ class System:
         return found
 
     def parts_by_gpu(self, role: str) -> dict[int, int]:
-        """Component in a role of each GPU that has one, by GPU number.
+        """Number of the part with a role, by the GPU's number; GPUs without one are left out.
 
         >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
         >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).parts_by_gpu("hbm")
@@ -611,7 +609,7 @@ class System:
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
-        """Largest rate from ``a`` to ``b``, limited by one component; infinite if unrouted."""
+        """Highest rate from GPU ``a`` to GPU ``b`` over all routes; infinite if unlimited."""
         rates = {c: self.components[c].rate or 0.0 for c in self.crossing_fractions(a, b)}
         shares = self.crossing_fractions(a, b)
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))

@@ -37,9 +37,9 @@ GO_ON, DONE, GROW = 0, 1, 2
 # Columns of an action; its number, if any, is in `Turn.numbers`
 VERB = 0
 ACTION_COLUMNS = 5
-SUBMIT, FLOP, BYTES, FIXED, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(12)
-CANCEL, WATCH, BAD_PART, BAD_COUNTER = range(12, 16)
-VERBS = 16
+SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
+CANCEL, WATCH, BAD_PART, BAD_COUNTER = range(11, 15)
+VERBS = 15
 
 # Fields of the head
 COUNT, MOST, PER_SECOND, GROW_TABLE, GROW_ROWS = range(5)
@@ -135,12 +135,6 @@ def with_flop(turn: Turn, row: Int, flop: Real) -> Int:
 def with_bytes(turn: Turn, row: Int, moved: Real) -> Int:
     """Give a row of the graph just submitted another number of bytes."""
     return _write(turn, BYTES, 0, row, 0, 0, moved)
-
-
-@jit_without_refcounts
-def with_fixed(turn: Turn, row: Int, ticks: Int) -> Int:
-    """Give a row of the graph just submitted another fixed time, which no backend is asked for."""
-    return _write(turn, FIXED, 0, row, ticks, 0, 0.0)
 
 
 @jit_without_refcounts

@@ -46,18 +46,18 @@ class RunAggregates:
     steps : (k,) numbers of the periods, ascending
     start, end : (k, ranks) first start and last end of each period on each rank; -1 if it has no op
         there
-    busy : (components, kinds) ticks of held slots, summed; int64, or Python integers if the sum
-        exceeds int64
-    moved : (components, kinds) time of work in s if done at the full rate, or of holding the total
-        capacity
-    sources : ticks of ops, by the source of their time
+    busy : (components, kinds) busy time in ticks, summed over slots; int64, or Python integers if
+        the sum exceeds int64
+    moved : (components, kinds) time in s that the work of ops takes at the component's full rate;
+        for a capacity, the time for which the held amounts would fill it completely
+    sources : total duration of ops in ticks, by the source of their times
     exposed : (k, ranks) ticks with communication in flight but no compute, in each period's window
     boxes : (7, 1 + k, ranks) ticks in each category of the time breakdown, before the first period
         and in each period's window; None if not kept
     windows : (components, 100) fraction of time in which each component works, in 100 equal windows
-        of the run, or None
-    taken : (components, 100) fraction of slots in use, in the same windows, or None
-    beside : tick of the last end of ops without a period
+        of the run; None if not kept
+    taken : (components, 100) fraction of slots in use, in the same windows; None if not kept
+    beside : tick of the last end of ops that belong to no period
     under_way : tick of the last end of ops without a period in the graph that the run was given
     """
 
@@ -102,7 +102,10 @@ class RunAggregates:
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
-        """Aggregates with the time breakdown between the marks, as far as ``keep`` asks for it."""
+        """Copy with the exposed communication from a time breakdown.
+
+        With ``keep="ranks"``, the copy has the complete breakdown too.
+        """
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 

@@ -71,7 +71,10 @@ class Bindings(Sequence[Backend | None]):
         return None if which < 0 else self.backends[which]
 
     def first_component_per_backend(self, components: Sequence[int]) -> list[int]:
-        """First of the given components for each distinct backend, no backend included."""
+        """First of the given components for each distinct backend.
+
+        Components without a backend count as one more group.
+        """
         numbers = np.asarray(components, np.int64)
         _, first = np.unique(self.backend_index[numbers], return_index=True)
         return [int(i) for i in numbers[first]]

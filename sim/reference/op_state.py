@@ -146,7 +146,7 @@ def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpSta
     Raises
     ------
     GraphError
-        They wait for each other in a cycle.
+        The dependencies of the ops form a cycle.
     """
     n = len(graph)
     release = graph.release.tolist() or [0] * n

@@ -185,7 +185,7 @@ class Relocations:
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
     ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
-        """Move ops to other slots or GPUs; returns slots and timing, None if it stays the same.
+        """Move ops to other slots or GPUs; returns each op's slots and timing (None if unchanged).
 
         Raises
         ------
@@ -309,7 +309,13 @@ class Relocations:
 
 
 def _with_graph_rows(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
-    """Row timing with hold rows translated from a table of some rows to rows of the graph."""
+    """Timing whose holds refer to rows of the graph, instead of rows of a table of selected ops.
+
+    Parameters
+    ----------
+    timings : timing of one op, computed in a table of selected ops
+    rows : graph row of each op in that table
+    """
     holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
     return timings._replace(structure=timings.structure._replace(holds=holds))
 

@@ -33,9 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Difference(NamedTuple):
-    """One metric of two results: its value in this one, its value in the other, and the relative
-    change.
-    """
+    """One metric of two results: this value, the other value, and the relative change."""
 
     this: float
     other: float
@@ -129,7 +127,7 @@ class Result(RunRecord):
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
-        """Busy time of each component by kind of op, in s: slots, work at full rate, or capacity.
+        """Busy time in s by (component, kind of op): slots, work at full rate, or capacity held.
 
         Amounts that processes hold are not included.
         """

@@ -86,7 +86,7 @@ class RunningJob:
 
     @property
     def placement(self) -> tuple[str, ...] | None:
-        """GPUs of its ranks: the components of its first pool."""
+        """GPUs of its ranks: the components of its first pool; None for those of the graph."""
         return next(iter(self.job.on.values()), None)
 
     @cached_property

@@ -41,7 +41,7 @@ class SharedLinks:
     template : SPMD graph that the flows belong to
     template_flows : flows, reduced to the components that can limit them
     family : (flows,) group family of a collective's flow; -1 for flows of other ops
-    facts : (flows,) number of each distinct pair of work and limit
+    facts : (flows,) class number of each flow; flows of one class have equal work and limit
     flow, link, weight : (uses,) index of the flow, index of the link, and the flow's weight on it
     component, rate : (links,) component index and rate of each link
     """

@@ -286,8 +286,7 @@ class SpmdRun:
     def reason_not_expanded(self) -> str:
         """Reason why one rank of each class cannot be expanded to op rows; "" if it can.
 
-        If rates are shared, all ranks are expanded: which op slowed which does not concern one rank
-        alone.
+        If ops share rates, all ranks are expanded, because ops of different ranks slow each other.
         """
         if self.shares_rates:
             return f"it has {len(self.graph):,} ops" if len(self.graph) > MOST_OPS else ""

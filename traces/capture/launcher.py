@@ -152,7 +152,7 @@ def _capture_settings(
 
 
 def make_recording_folder(out: Path) -> None:
-    """Make the folder; refuse one that holds a recording."""
+    """Create the output folder of a recording; refuse a folder that already has one."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.glob("rank*")):
         raise TraceError(f"{out}: already holds a recording; name another folder with --out")

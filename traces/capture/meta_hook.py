@@ -86,7 +86,7 @@ class OpWriter(TorchDispatchMode):
         # to them cannot be moved, which torch does with the parameters of fake modules
 
     def begin_step(self) -> None:
-        """Forget the events recorded so far, but not the memory in use."""
+        """Discard the events recorded so far, but keep counting the memory in use."""
         self.events.clear()
         self.time = self.kept = 0
         self.peak = self.held
@@ -129,7 +129,7 @@ class OpWriter(TorchDispatchMode):
         self.time += lasts
 
     def gradient(self, parameter: torch.Tensor) -> None:
-        """Record that the gradient of a parameter is complete."""
+        """Record that a parameter's gradient is complete."""
         self._operator(GRADIENT, [parameter.grad], 0)
 
     def _hold(self, tensor: torch.Tensor) -> None:
@@ -157,9 +157,9 @@ class OpWriter(TorchDispatchMode):
         )  # fmt: skip
 
     def _keep_values(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Compute scalars whose inputs are all known.
+        """Compute the scalars that an op returns, if all its inputs are known.
 
-        Forget scalars that are overwritten otherwise.
+        The known values of scalars that the op overwrites otherwise are discarded.
         """
         written = _written_tensors(func, args)
         made, inputs = _tensors(result), _tensors((args, kwargs))

@@ -81,13 +81,14 @@ def add_execution_traces(trace: Trace, paths: Iterable[str | Path]) -> Trace:
     Parameters
     ----------
     trace : Trace
-        With ``Record function id`` (PyTorch 2.1 and later).
+        Trace whose operators have a ``Record function id`` (PyTorch 2.1 and later).
     paths : an execution trace for each process, of the same run
 
     Raises
     ------
     TraceError
-        Damaged, of another process, or of another run: an operator has another name there.
+        A file is damaged, of another process, or of another run (an operator has another name
+        there).
 
     Examples
     --------

@@ -251,7 +251,11 @@ class KinetoColumns:
         numbers: dict[str, str],
         texts: dict[str, str],
     ) -> None:
-        """Add fields of `args` in `rows` to a side table, by column."""
+        """Add rows to a side table (``collectives``, ``syncs`` or ``allocations``).
+
+        `rows` are the events that have a row there. `numbers` and `texts` give, by column of the
+        table, the field of ``args`` that holds its numbers or its texts.
+        """
         if not len(rows):
             return
         chosen = [args[i] for i in rows.tolist()]

@@ -85,7 +85,7 @@ def read(path: str | Path) -> Trace:
     Raises
     ------
     TraceError
-        Not a trace, an incomplete one, or one of another schema.
+        `path` is not a trace, is incomplete, or has an unknown schema version.
 
     Examples
     --------

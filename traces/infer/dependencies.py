@@ -284,7 +284,7 @@ class _RankJoin:
         -------
         kept : rows that remain
         row_of, place_of : new row, and new participant index, of every old row
-        places : participants of collectives after the first
+        places : participants of the merged collectives, without the first member of each
         """
         total = int(self.base[-1])
         first = np.arange(total)

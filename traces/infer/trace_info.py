@@ -45,9 +45,9 @@ class TraceInfo:
 
     Parameters
     ----------
-    ranks : recorded ranks
+    ranks : numbers of the recorded ranks
     world : number of ranks of the job; 0 if not recorded
-    steps : numbers of the steps that all ranks have
+    steps : step numbers that were recorded on all ranks
     events : number of recorded events, or of ops if the trace is a graph
     seconds : time from the start of the first event to the end of the last; None for a graph
     step_times : step times of the first recorded rank in s, shape (steps,)

@@ -108,11 +108,11 @@ def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int
 def _left_out(
     done: list[int], excess: float, recorded: Sizes, shard: Sizes
 ) -> tuple[int, ...] | None:
-    """One or two of the last gradients whose total size is `excess`.
+    """Indices of one or two late gradients that belong to the next bucket, and not to this one.
 
-    They belong to the next bucket.
-
-    None if there are none, or if several choices differ in their shard size.
+    `done` are the gradients completed so far, and `excess` the bytes by which they exceed the
+    bucket. () if `excess` is 0; None if no such gradients exist, or if several choices differ in
+    their shard size.
     """
     if not excess:
         return ()

@@ -55,9 +55,7 @@ class LinearPair(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the input of the pair, which is the number of rows of each layer's
-        input.
-        """
+        """Number of tokens in the input of the pair: the rows of each layer's input."""
         return self.row.rows
 
     @property
@@ -67,9 +65,7 @@ class LinearPair(NamedTuple):
 
     @property
     def split_widths(self) -> set[int]:
-        """Column counts of split tensors between the layers, without those of unsplit tensors around
-        them.
-        """
+        """Column counts of split tensors between the layers, without those of unsplit tensors."""
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
         return wide - {self.columns[0].inputs, self.row.outputs}
@@ -320,7 +316,10 @@ def is_input_sum(pair: LinearPair, operator: Operator) -> bool:
 def backward_operators(
     operators: Sequence[Operator], pair: LinearPair
 ) -> Iterator[tuple[int, Operator]]:
-    """Yield operators after a column layer's first gradient, except those of weights."""
+    """Yield (index, operator) after the first gradient GEMM of a pair's column layers.
+
+    GEMMs, sums and operators on weight gradients are left out.
+    """
     first = min(c.backward[0] for c in pair.columns)
     for at, operator in enumerate(operators[first + 1 :], first + 1):
         weights = operator.gradient or operator.on_gradient

@@ -56,7 +56,8 @@ class TensorAllReduce(NamedTuple):
 
     Parameters
     ----------
-    position : index of the operator after which it is inserted; in the backward pass, before which
+    position : index of an operator; the all-reduce is inserted after it in the forward pass, before
+        it in the backward pass
     forward : True in the forward pass
     type : element type, as the profiler writes it
     shape : shape of the tensor that is reduced
@@ -151,7 +152,11 @@ class _Sharder:
         self.found[at] = ShardedOperator(shapes, operator.types, share.get)
 
     def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
-        """Find the marks of complete gradients of a layer's weight and of a split bias."""
+        """Find the marks of a layer's complete gradients, and store their shapes on one rank.
+
+        These are the gradients of the weight and, if it is split, of the bias. `columns` is True if
+        the layer is split by columns, False if it is split by rows.
+        """
         outputs = layer.outputs // (self.degree if columns else 1)
         inputs = layer.inputs // (1 if columns else self.degree)
         share = (inputs, outputs) if layer.transposed else (outputs, inputs)
@@ -195,7 +200,11 @@ class _Sharder:
                 self._split(pair, at)
 
     def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
-        """Rewrite the gradient of a bias: split for the first layers, unchanged for the last."""
+        """Rewrite the operator that sums a bias gradient.
+
+        `behind` is True if the bias belongs to the first layers of the pair, and is split. The bias
+        of the last layer stays unchanged.
+        """
         operator = self.operators[at]
         (shape,) = operator.tensors
         wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}

@@ -105,7 +105,8 @@ def require_measured_offset(metric: str, clock_offset: str, two_hosts: bool) -> 
     Raises
     ------
     DriverFault
-        ``unsupported``.
+        ``unsupported``: the offset is not measured, ``clock_offset`` has another value, or
+        both ends are on one host.
 
     Examples
     --------

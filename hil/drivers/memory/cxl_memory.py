@@ -118,7 +118,7 @@ class CxlDriver(Driver):
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op, whose memory is freed after it."""
+        """Sample of one op that runs alone; its memory is freed after it."""
         parts = parse_signature(request.signature)
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE

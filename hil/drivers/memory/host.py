@@ -176,7 +176,7 @@ class HostDriver(Driver):
             self.affinity = set()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op alone, whose memory is freed before the next."""
+        """Sample of one op that runs alone; its memory is freed before the next op."""
         call, per = self._callable_of(request.signature)
         preceding = [self._callable_of(s)[0] for s in request.preceding]
         call()
@@ -188,7 +188,7 @@ class HostDriver(Driver):
         return self.sample(request, ns / per, facts=facts)
 
     def _callable_of(self, signature: str) -> tuple[Call, int]:
-        """Function that executes an op, and how many times one call executes it."""
+        """Function that executes an op, and the number of times that one call executes it."""
         if signature not in self.calls:
             self.calls[signature] = self._build(signature)
         return self.calls[signature]

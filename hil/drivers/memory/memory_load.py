@@ -37,7 +37,9 @@ CURE = "look at numactl -H; give nodes that have memory"
 
 
 def read_pieces(count: int, percent: int) -> list[bool]:
-    """True for each piece that is read, False for each that is written; reads are spread evenly.
+    """For each of ``count`` pieces of memory: True if it is read, False if it is written.
+
+    ``percent`` of the pieces are read, spread evenly.
 
     >>> read_pieces(8, 75), sum(read_pieces(100, 33))
     ([False, True, True, True, False, True, True, True], 33)
@@ -124,7 +126,7 @@ class MemoryDriver(Driver):
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op, whose memory is freed after it."""
+        """Sample of one op that runs alone; its memory is freed after it."""
         parts = parse_signature(request.signature)
         threads, reads = _load_of(request.signature, parts.attributes)
         size, under_load = parts.bytes, request.signature.startswith(LOADED)
@@ -155,7 +157,10 @@ class MemoryDriver(Driver):
         return [float(self._slowest(streams)) for _ in range(n + 1)][1:]  # the first warms up
 
     def _slowest(self, streams: list[_Stream]) -> int:
-        """Time in ns of the slowest of threads that start together, by its own clock."""
+        """Time in ns of the slowest of several threads that start together.
+
+        Each thread measures its time with its own reading of the clock.
+        """
         ready, spent = threading.Barrier(len(streams)), [0] * len(streams)
 
         def work(k: int) -> None:
@@ -235,7 +240,7 @@ class _Stream:
 
 
 def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:
-    """Number of threads, and percentage of their bytes that are read."""
+    """Number of threads and percentage of bytes that are read, from the attributes of an op."""
     told = {key: attributes.get(key, "") for key in ("threads", "reads")}
     if set(attributes) - set(told) or not all(value.isdigit() for value in told.values()):
         raise DriverFault("unsupported", f"{signature}: give threads= and reads=, in %")

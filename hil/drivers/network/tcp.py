@@ -81,7 +81,7 @@ class TcpDriver(Driver):
         return Ready((), {"listened": str(there["port"]), "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Connect to the peers and compare clocks; a far end waits for requests."""
+        """Connect to the peers and measure their clock offsets; a far end only waits."""
         peers = far_peers(spec.get("peer"))
         settings = checked({k: v for k, v in spec.items() if k != "peer"}, SETTINGS)
         self.settings, self.metric = settings, settings["metric"]
@@ -201,13 +201,11 @@ class TcpDriver(Driver):
     def _rounds(
         self, sizes: Sequence[int], n: int, stamped: bool = False
     ) -> tuple[Any, Any, list[list[int]]]:
-        """Run rounds of concurrent messages; the first few warm up and are not returned.
+        """Run n rounds of concurrent messages, one message per flow, after a few warm-up rounds.
 
-        Returns
-        -------
-        (n, flows) arrival time of each message in ns; (n, flows) time since its request in ns; and
-            for each
-        peer the time when it began each message, by the peer's clock, if ``stamped``.
+        Returns, in ns: the arrival time of each message, shape (n, flows); the time from its
+        request to its arrival, shape (n, flows); and, if ``stamped``, one list per peer of the
+        times when it began to send each message, by the peer's clock.
         """
         connections, of_end = self._connections(len(sizes))
         self._tell(of_end, sizes, n + WARMING, stamped)
@@ -217,7 +215,10 @@ class TcpDriver(Driver):
         return arrived, arrived - np.array([[since] for since, _ in rounds]), begun
 
     def _connections(self, flows: int) -> tuple[list[Any], list[tuple[int, int]]]:
-        """One connection per flow, spread over the peers; and (peer, connection) numbers of each.
+        """One connection per flow, spread over the peers.
+
+        Also returns, for each flow, the index of its peer and the index of the connection to that
+        peer.
         """
         of_end = [(k % len(self.ends), k // len(self.ends)) for k in range(flows)]
         return [self.ends[e].connection(number) for e, number in of_end], of_end

@@ -190,7 +190,7 @@ class NearEnd:
         return clock_offset.offset_of_round_trips(here, there)
 
     def echo(self, size: int, count: int) -> tuple[Stamps, Stamps]:
-        """Time stamps of round trips: (departure, return) here and (arrival, departure) there."""
+        """Time stamps of round trips in ns: departure, return here; arrival, departure there."""
         connection = self.connection(0)
         connection.settimeout(PATIENCE)
         self.link.send({"do": "echo", "connection": 0, "size": size, "count": count})

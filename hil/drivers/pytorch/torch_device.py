@@ -299,6 +299,6 @@ def _cpu_peak(torch: Any, call: Call) -> float:
 
 
 def _allocations(seen: Any) -> list[float]:
-    """Bytes allocated (positive) and freed (negative), in order."""
+    """Bytes of all allocations (positive) and frees (negative) in torch's profile, in order."""
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     return [float(e.nbytes()) for e in sorted(events, key=lambda e: e.start_ns())]

@@ -98,7 +98,7 @@ class PerftestDriver(Driver):
         self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Send 64 bytes and back to find out if the driver works here."""
+        """Send 64 bytes and receive a reply to find out if the driver works here."""
         if shutil.which("ib_send_lat") is None:
             return Missing("missing", "no ib_send_lat on the path", CURES["program"])
         names = rdma_ports.rdma_devices()

@@ -115,7 +115,10 @@ def _event(channel: Any, wanted: str) -> Iterator[Any]:
 
 
 def _listening_id(channel: Any, host: str, most: int) -> tuple[Any, int]:
-    """rdma_cm id that listens on a free port of an address, and the port number."""
+    """rdma_cm id that listens on a free port of an address, and the port number.
+
+    ``most`` is the maximum number of pending connections.
+    """
     from pyverbs.cmid import CMID, AddrInfo
     from pyverbs.librdmacm_enums import RAI_PASSIVE
     from pyverbs.pyverbs_error import PyverbsError

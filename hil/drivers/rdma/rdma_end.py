@@ -57,11 +57,11 @@ class EndpointSettings:
     transport : ``rc``, ``uc`` or ``ud``
     size : maximum bytes of one op
     qps : number of queue pairs
-    depth : outstanding ops per queue pair
+    depth : maximum number of outstanding ops per queue pair
     sleep : True to wait for completions by events, False to poll
     inline : maximum bytes of data inside the work request; 0 for none
-    gid : index of the first device's GID; -1 to choose by type
-    batch : ops per post; the device is notified once per post
+    gid : index in the GID table of the first device; -1 to choose an entry by its type
+    batch : number of ops per post; the device is notified once per post
     shared : True if all queue pairs take receives from one shared receive queue
     mtu : payload bytes of a packet; 0 for the largest that both ports have
     compiled : True if machine code posts and polls ops
@@ -263,7 +263,7 @@ class RdmaEndpoint:
         return AHAttr(dlid=peer["lid"], gr=route, is_global=1, port_num=number)
 
     def attributes(self, way: AHAttr, number: int, peer: dict[str, Any]) -> QPAttr:
-        """Attributes to connect a queue pair to the peer's queue pair ``number``."""
+        """Attributes with which a queue pair here connects to the peer's queue pair ``number``."""
         attr = QPAttr(port_num=self.port.number)
         if self.transport == "ud":
             attr.qkey = QKEY

@@ -129,7 +129,7 @@ class FarEndpoint:
     Parameters
     ----------
     link : message link to the driver on that host
-    number : number of the endpoint there
+    number : identifies the endpoint on that host
     """
 
     def __init__(self, link: PeerLink, number: int):

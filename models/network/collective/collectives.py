@@ -567,7 +567,7 @@ def _check_core_share(share: Ratio | None) -> None:
 
 
 def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, StepCosts]:
-    """Step costs of grouped sends by protocol; empty if the library has none of their own."""
+    """Step costs of grouped sends by protocol; empty if they are those of other collectives."""
     if sends.launch is None:
         return {}
     efficiency = sends.efficiency or simple.efficiency

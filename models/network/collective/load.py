@@ -126,7 +126,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     Raises
     ------
     BackendError
-        Two members without a route.
+        Two members have no route between them.
     """
     n = len(members)
     orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
@@ -236,7 +236,7 @@ def compute_message_loads(
     Raises
     ------
     BackendError
-        Two that have no route.
+        The two GPUs of a message have no route between them.
 
     Examples
     --------
@@ -443,7 +443,7 @@ def require_route(a: int, b: int, system: System) -> None:
     Raises
     ------
     BackendError
-        Names both GPUs.
+        The GPUs have no route; the message names both.
     """
     if a != b and not system.crossing_fractions(a, b):
         names = system.components[a].name, system.components[b].name

@@ -95,7 +95,7 @@ class Algorithm:
 
     Parameters
     ----------
-    collective, name : str
+    collective, name : name of the collective, and of the algorithm
     make : function from n to the steps
     usable : function that is True if the algorithm works for n members
     pipelined : bool
@@ -201,7 +201,7 @@ class Algorithm:
         return float(np.bincount(last.target, parts).max() / last.of)
 
     def is_symmetric(self, *n: int) -> bool:
-        """True if all members send equal amounts to all others, in any member order."""
+        """True if every member sends the same amount to every other one."""
         if self.nested or self.is_exchange:
             return self.is_exchange
         share = self.flows(*n).share
@@ -348,7 +348,7 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
     Raises
     ------
     ValueError
-        Names the algorithm, the group size and the step.
+        A check fails; the message names the algorithm, the group size and the step.
 
     Examples
     --------

@@ -116,7 +116,7 @@ def read_links(file: Path) -> Iterator[LinkLine]:
     Raises
     ------
     GraphError
-        Names the file, the link and the key.
+        A link is invalid; the message names the file, the link and the key.
     """
     rows = _graphml_rows(file) if file.suffix.lower() == ".graphml" else _text_rows(file)
     if not rows:

@@ -333,7 +333,9 @@ class Rail(FatTree):
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:
-    """Fewest upper switches that the uplinks of each lower switch reach evenly, or None.
+    """Smallest number of upper switches to which each lower switch can connect evenly.
+
+    None if no number of upper switches has enough ports.
 
     >>> switches_above(4, 32, 64), switches_above(64, 32, 64), switches_above(65, 32, 64)
     (2, 32, None)

@@ -165,9 +165,7 @@ class GraphRouter(MachineRouter):
 
     @property
     def ends_in_machine(self) -> int:
-        """Number of columns of ``ends`` for components inside the GPU's machine; these columns come
-        first.
-        """
+        """Number of columns of ``ends`` for components in the GPU's machine; they come first."""
         return len(self.links.roles) + 4
 
     def locations(self, gpus: Ints) -> list[Ints]:

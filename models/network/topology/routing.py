@@ -61,7 +61,7 @@ class Routing(NamedTuple):
         Raises
         ------
         ValueError
-            Says what to write.
+            The rule is invalid; the message says what to write.
         """
         if self.choice not in CHOICES:
             raise ValueError(f"routing is {self.choice!r}; take one of: {', '.join(CHOICES)}")
@@ -299,13 +299,16 @@ def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
 
 
 def _rows_of(counts: Ints) -> tuple[Ints, Ints]:
-    """Owner of each row, from the number of rows per owner, and its position among them."""
+    """Owner of each row, and the row's position among the owner's rows.
+
+    ``counts`` is the number of rows of each owner, whose rows are consecutive.
+    """
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Number of each slice, equal for equal target switches, and the first slice of each.
+    """Number of each slice, equal for equal slices of ``heads``; and the first slice per number.
 
     >>> [x.tolist() for x in _equal_stretches(np.array([4, 5, 6, 4, 5]), np.array([2, 1, 2]))]
     [[0, 1, 0], [0, 1]]

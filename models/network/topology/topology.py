@@ -107,7 +107,7 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
     Raises
     ------
     GraphError
-        Several machines, and some without NICs; or a topology that is not known.
+        There are several machines and some have no NIC, or the topology is unknown.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     Raises
     ------
     GraphError
-        The topology cannot join them, or cannot say.
+        The topology cannot connect the machines, or does not know its parts.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class _SystemBuilder:
         return np.cumsum(counts) - counts
 
     def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
-        """Indices over all machines, concatenated, from the indices within one machine of each kind.
+        """Indices over all machines, concatenated, from indices within one machine of each kind.
 
         Parameters
         ----------

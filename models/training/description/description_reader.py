@@ -44,7 +44,7 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
     Raises
     ------
     ScenarioError
-        A key that is not known, missing, or has a value that cannot be.
+        A key is unknown or missing, or has an invalid value.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
 
 
 def _check_sizes(model: Transformer, where: str) -> None:
-    """Raise an error for sizes that do not match, with the nearest that do."""
+    """Raise an error for sizes that do not match; it names the nearest size that does."""
     experts, patches, attention = model.experts, model.tokens.patches, model.attention
     heads, keys = model.heads, model.key_value_heads
     if not (attention.head or attention.latent) and model.hidden % heads:

@@ -31,7 +31,7 @@ def model(name: str | Mapping[str, Any]) -> Model:
     Raises
     ------
     ScenarioError
-        No such model, or a file that is no config.
+        The model is unknown, or the file is not a config.
 
     Examples
     --------

@@ -163,7 +163,7 @@ def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
 
 
 def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
-    """Branch of tokens to router and experts; in the backward pass, the sum of both gradients."""
+    """Use of tokens by router and experts: no op forward, the sum of both gradients backward."""
     dtype, size = split.precision.activations, float(split.width * rows * hidden)
     sums = memory_op("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
     return Operation((), (sums,))

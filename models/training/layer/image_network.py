@@ -63,7 +63,7 @@ def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
     Raises
     ------
     ScenarioError
-        A part that nobody knows, or images that are smaller than it needs.
+        A part is unknown, or its input images are too small.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def _read_line(part: str) -> _Line:
     Raises
     ------
     ScenarioError
-        Names the unknown word.
+        A word is unknown; the message names it.
     """
     word, *rest = part.split() or [""]
     options = dict(w.split("=", 1) for w in rest if "=" in w)

@@ -32,12 +32,13 @@ class ParallelPlan:
         (zigzag)
     document : tokens per document in a packed sequence, which attend only to their own document; 0
         for one document
-    expert : expert-parallel degree: ranks with equal other weights that share the experts of a
-        layer
+    expert : expert-parallel degree: number of ranks that divide the experts of a layer, and have
+        equal copies of the other weights
     sequence_parallel : True if tensor-parallel ranks divide norms and dropouts by tokens
     chunks : model chunks per pipeline stage (interleaved if more than one)
     schedule : pipeline schedule
-    ends : number of layers that the embedding, and the output layer, count as in the layer split
+    ends : number of layers as which the embedding, and also the output layer, count when layers are
+        divided among stages
     zero : ZeRO stage: 1 shards the optimizer, 2 also gradients, 3 also weights
     recompute : what is recomputed in the backward pass: nothing, the attention core, or complete
         layers
@@ -46,14 +47,14 @@ class ParallelPlan:
     bucket : parameters per gradient bucket in the first part of the model; every other part of a
         pipeline is one bucket (``gradients.bucket_size``)
     first_bucket : parameters of the first bucket if it is smaller; 0 otherwise
-    reducer : location of gradients for reduction: ``megatron`` writes them into buckets directly;
-        ``ddp`` scales each into its bucket and copies it back, and broadcasts batch-norm statistics
-        before each step (torch's DistributedDataParallel)
+    reducer : how gradients get into the buckets that are reduced: ``megatron`` writes them there
+        directly; ``ddp`` scales each into its bucket and copies it back, and broadcasts batch-norm
+        statistics before each step (torch's DistributedDataParallel)
     overlap : True if gradients are reduced while others are computed
     gather_ahead : True if weights updated in shards (ZeRO 1 and 2) are gathered, bucket by bucket,
         during the first forward pass of the next step in place of after the update
     fused_attention : True if attention scores are never written to memory
-    loss : one op in each direction, or the ops of torch's cross-entropy
+    loss : ``fused``: one op in each direction; ``written``: the ops of torch's cross-entropy
     imbalance : tokens of the busiest rank's experts divided by the mean
     exchange : how tokens are sent to experts and back
     routing : how often each expert is chosen, which sets the imbalance; None for equally often
@@ -238,7 +239,9 @@ layers evenly; take 3
         return not any(setting in DEGREES for setting, *_ in self._broken_rules(model))
 
     def degree_that_fills(self, model: Model, gpus: int) -> str:
-        """Setting of one degree, the nearest with which model copies fill the GPUs.
+        """Setting of one parallel degree with which model copies fill all GPUs; "" if none does.
+
+        It is the value nearest to the current one, for the first degree that has such a value.
 
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=3).degree_that_fills(tiny, 8)
@@ -353,7 +356,7 @@ Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
 def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
-    """Rules of a plan: setting to change, rule as text, check of a plan, and candidate values."""
+    """Rules of a plan: setting to change, text of the error, check of a plan, candidate values."""
     if not isinstance(model, Transformer):
         return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
@@ -524,7 +527,7 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
 
 
 def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
-    """Number of layers divided among stages, including prediction layers and counted ends.
+    """Number of layers divided among stages, with prediction layers and ends that count as layers.
 
     >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
     >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))

@@ -66,7 +66,10 @@ def _with_copies(
 
 
 def _is_another_by_name(plan: ParallelPlan, kept: Collection[str]) -> bool:
-    """True if the ZeRO stage has no effect, because no rank shares the weights."""
+    """True if the plan equals one without ZeRO, because no two ranks hold the same weights.
+
+    False if the ZeRO stage is a setting to keep.
+    """
     return plan.zero > 0 and plan.data == 1 and "zero" not in kept
 
 

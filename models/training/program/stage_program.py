@@ -216,9 +216,9 @@ class StageProgram:
 
     @cached_property
     def _passes_of_turns(self) -> tuple[Rows, Rows]:
-        """First turn of each entry, shape (n,), and its one or two pass indices, shape (n, 2).
+        """First of every one or two concurrent turns, shape (n,), and their pass indices, (n, 2).
 
-        An entry without a second pass has index -1 there.
+        The second index is -1 for a turn without a concurrent one.
         """
         turns, plan = self.turns, self.plan
         last, first = np.zeros(len(turns), bool), np.zeros(len(turns), bool)
@@ -390,9 +390,7 @@ class StageProgram:
         return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, peer_family: int) -> int:
-        """Index in the op table of a send or receive of activations (forward) or gradients
-        (backward).
-        """
+        """Op table index of a send or receive of activations (forward) or gradients (backward)."""
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
         forward = peer_family % 2 == 0
@@ -476,7 +474,7 @@ class StageProgram:
         return build.segment()
 
     def _pieces(self, layer: Layer, key: ChunkPass) -> list[Iterable[Work]]:
-        """Ops of a layer in pieces; gradients can be reduced after each piece."""
+        """Ops of a layer as one list per operation; gradients can be reduced after each."""
         if not key.reduces or self._is_timed_whole:
             before: list[Iterable[Work]] = [()] * (len(layer.operations) - 1)
             return [*before, self._layer_works(layer, key.what)]
@@ -499,7 +497,7 @@ class StageProgram:
 
     @property
     def _is_timed_whole(self) -> bool:
-        """True if each layer is a single op."""
+        """True if each layer is timed as a single op."""
         return self.plan.whole_layers and isinstance(self.model, Transformer)
 
     def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:

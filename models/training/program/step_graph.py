@@ -60,7 +60,7 @@ def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
 
 
 def rank_groups(plan: ParallelPlan) -> Numbers:
-    """Group of each rank per group family, shape (families, ranks), ordered as ``GROUPS``.
+    """Group of each rank in each group family, shape (families, ranks), ordered as ``GROUPS``.
 
     >>> rank_groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
     [[0, 0, 1, 1], [0, 1, 0, 1]]
@@ -81,7 +81,7 @@ def rank_groups(plan: ParallelPlan) -> Numbers:
 
 
 def rank_peers(plan: ParallelPlan) -> Numbers:
-    """Rank that each rank sends to per peer family, shape (families, ranks).
+    """Rank to which each rank sends in each peer family, shape (families, ranks).
 
     Families are in the order of ``stage_program.PEERS``: forward to the next stage and backward to
     the previous one, wrapping around if chunks interleave; the reverse for second chunks of folded

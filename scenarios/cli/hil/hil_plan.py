@@ -130,7 +130,7 @@ Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops t
 
 
 def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
-    """Copy of a work list with the limits and repeats that command-line options give."""
+    """Copy of a work list with the limits and the number of repeats given on the command line."""
     changed = replace(work, **overrides)
     if repeats is None:
         return changed

@@ -81,7 +81,7 @@ def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
 
 
 def _recording_of_folder(folder: Path) -> Recording:
-    """Recording from the journals of a plan so far."""
+    """Recording made of the journals that a plan's folder has so far."""
     from ....hil.measuring.plan_journal import read_journals, recording_of_journals
 
     journals = read_journals(folder)

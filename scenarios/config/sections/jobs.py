@@ -20,7 +20,7 @@ Pool = str | Annotated[int, Field(ge=1)] | Many[str]
 
 
 class JobSection(Section):
-    """A workload on some of the components."""
+    """One workload, and the components of the cluster that it uses."""
 
     workload: WorkloadSection
     """The workload that the job runs."""
@@ -47,7 +47,7 @@ def single_job(
 
 
 def _job_form() -> Any:
-    """Model of a job in a scenario file, with the registered workloads and processes."""
+    """Pydantic model of a job in a scenario file, with the registered workloads and processes."""
     return create_model(
         "job",
         __base__=JobSection,

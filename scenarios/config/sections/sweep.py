@@ -130,7 +130,7 @@ class Sweep(Section):
 
     @property
     def wanted(self) -> int:
-        """Number of points to try."""
+        """Number of points to run."""
         return self.size if self.method == "grid" else self.points or SEARCHED
 
 

@@ -47,7 +47,7 @@ class ReplayedDevice:
     Parameters
     ----------
     device : device that replays the recording
-    questions : every op of the run on this component, in order
+    questions : every op of the run on this component, in the order of the run
     older : earlier recording of the component, for drift; None for none
     """
 

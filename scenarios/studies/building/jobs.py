@@ -147,7 +147,7 @@ def start_job_before_run(job: Job, scenario: Scenario, system: System) -> Graph 
 
 
 def _node_of_rank(job: Job, system: System) -> tuple[str, ...]:
-    """Machine name of each rank, from the first pool of its workload."""
+    """Name of the machine of each rank, from the first pool of its workload."""
     names = next(iter(job.on.values()), ()) or system.gpus
     return tuple(system.node_of(system.number(name)) for name in names)
 
@@ -234,7 +234,7 @@ def _places_named(glob: str, system: System) -> tuple[str, ...]:
 def first_possible_components(
     pools: Pools, needs: Needs, system: System
 ) -> dict[str, tuple[str, ...]]:
-    """Components that a job could get, by pool: as named, or for a count the first ones."""
+    """Components that a job could get, by pool: named ones, or the first N for a count N."""
     return {
         pool: system.select(kind=needs.pools[pool].kind)[:value]
         if isinstance(value, int)

@@ -42,7 +42,7 @@ def time_bounds_of_unmeasured(
 ) -> dict[str, dict[str, FactorRange]]:
     """Range of the times of each kind of component, for unmeasured rates and latencies.
 
-    All rates are wrong together, and all latencies.
+    The rates of all kinds are varied together, and so are the latencies.
 
     Parameters
     ----------

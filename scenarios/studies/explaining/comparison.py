@@ -86,7 +86,7 @@ class Comparison:
         return tuple(dict.fromkeys(p for r in same for p in r.settings if p not in moved))
 
     def missed(self, conditions: Iterable[Condition]) -> list[str]:
-        """Failure conditions that are met, each with its run.
+        """Conditions of ``--fail-if`` that are met, as ``run: condition``.
 
         Raises
         ------
@@ -228,7 +228,7 @@ def compare(
 
 
 def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[ComparisonRow]:
-    """Row of each variant, the reference first."""
+    """Comparison row of each variant, the reference first."""
     if beside and beside not in points:
         raise ScenarioError(f"--with: no variant '{beside}'; write one of {', '.join(points)}")
     first = beside or next(iter(points))
@@ -242,7 +242,7 @@ def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[Comparison
 
 
 def _settings_between(first: Told, second: Told) -> Told:
-    """Settings that differ between two variants, from how each differs from the base.
+    """Settings that differ between two variants, given how each variant differs from the base.
 
     >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
     {'a': ('2', '3'), 'b': ('', '4')}

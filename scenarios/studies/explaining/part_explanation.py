@@ -131,7 +131,7 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
 
 
 def _offer(part: Component) -> tuple[str, str] | None:
-    """Label and amount of a component's rate, capacity or slots, as text; None if it has none."""
+    """Label and amount of what a component offers (rate, capacity or slots); None for nothing."""
     if part.rate is not None and part.role != "core":
         return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
     if part.capacity is not None:
@@ -197,7 +197,7 @@ def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, boo
 
 
 def _ends(numbers: Iterable[int], system: System) -> str:
-    """GPUs or hosts as text: one by its name, several by their machines."""
+    """Text that names several GPUs or hosts: one by its name, several by their machines."""
     parts = [system.components[i] for i in numbers]
     if len(parts) == 1:
         return parts[0].name
@@ -225,7 +225,7 @@ def _setting_path(part: Component, scenario: Scenario) -> str:
 
 
 def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
-    """Error interval of a part's unmeasured values, as a fact; {} if they are known."""
+    """Error interval of a part's unmeasured values, as fact ``doubt``; {} without such values."""
     told = [
         f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated "
         "value (90 %)"

@@ -242,7 +242,7 @@ def catalog_entry_text(
 def kept_value(
     key: str, before: SettingsBeforeFit, rows: str, start: float | None
 ) -> tuple[str, NumberSource]:
-    """Text and source of a setting that a fit leaves unchanged.
+    """Value and source, as text for the new entry, of a setting that a fit leaves unchanged.
 
     Parameters
     ----------

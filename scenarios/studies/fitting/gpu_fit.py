@@ -61,7 +61,7 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 @dataclass
 class GpuConstants:
-    """Constants of a GPU that are known at one stage of a fit: roofline settings and kernel families.
+    """GPU constants that are known at one stage of a fit: roofline settings, kernel families.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class _FitStages:
         self.model.settings |= found or {}
 
     def _peaks(self) -> None:
-        """Fit the peaks of other types, with the efficiency of bf16."""
+        """Fit the peak flop rate of other element types, with the efficiency found for bf16."""
         for dtype in OTHER_PEAKS:
             mask, name = self._of_type(dtype), f"peaks.{dtype}"
             if not mask.any():
@@ -242,13 +242,13 @@ class _FitStages:
             self.model.settings |= found or {}
 
     def _quickest(self, mask: Mask) -> float:
-        """Highest flop rate that any recorded GEMM reaches, in flop/s."""
+        """Highest flop rate among the recorded GEMMs that a mask selects, in flop/s."""
         at = self.rows.of(mask)
         table = ops_table([self.rows.texts[i] for i in at.tolist()])
         return float((table.flop / self.rows.seconds[at]).max())
 
     def _scaled(self) -> None:
-        """Fit fp8 GEMMs, with or without complete tiles, whichever has the smaller error."""
+        """Fit fp8 GEMMs with and without complete tiles; keep the fit with the smaller error."""
         mask = self._of_type(SCALED)
         if not mask.any():
             return
@@ -299,7 +299,7 @@ class _FitStages:
             )
 
     def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
-        """Work terms, shape (n, 7), and peak flop rate, shape (n,), of the given rows."""
+        """Work terms of some rows, shape (n, 7), and peak flop rate of their types, shape (n,)."""
         work, peak = [], []
         for i in at.tolist():
             shape = op_shape(self.rows.texts[i])

@@ -25,7 +25,7 @@ MARGIN, LONGEST = 4.0, 600.0  # what a piece may take: so many times what is tho
 
 
 def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
-    """Recording plan for one GPU, with as many rounds as fit, at least one.
+    """Recording plan for one GPU, with as many rounds as fit into the duration, at least one.
 
     Parameters
     ----------

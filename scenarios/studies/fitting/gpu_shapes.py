@@ -1,6 +1,6 @@
-"""Ops to record on a GPU: a grid of shapes per kernel family, and shapes drawn with a fixed seed.
+"""Ops to record on a GPU: a grid of shapes per kernel family, and random shapes from a fixed seed.
 
-The sizes cover the layers of language and image models. ``aside`` marks the drawn shapes that are
+The sizes cover the layers of language and image models. ``aside`` says which random shapes are
 held out from every fit; this was fixed before any of them was measured.
 """
 
@@ -26,7 +26,7 @@ POINTWISE = {
 
 
 def aside(signature: str) -> bool:
-    """True if the op with this signature, drawn at random, is held out from every fit.
+    """True if the op with this signature, of random shape, is held out from every fit.
 
     >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
@@ -45,9 +45,7 @@ Drawn = tuple[list[str], list[str]]
 
 
 def products() -> Drawn:
-    """Signatures of bf16 GEMMs to record: grid and random shapes; square, batched, and of layer
-    sizes.
-    """
+    """Signatures of bf16 GEMMs to record: grid, random, square, batched, and of layer sizes."""
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -103,9 +101,7 @@ def rows() -> Drawn:
 
 
 def pointwise() -> Drawn:
-    """Signatures of elementwise ops and casts to record, from launch-bound to larger than all
-    caches.
-    """
+    """Signatures of elementwise ops and casts to record, from launch-bound to beyond all caches."""
     grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
     return grid, [s for _ in range(6) for s in _pointwise_ops(size())]

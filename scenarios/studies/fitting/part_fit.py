@@ -60,7 +60,7 @@ def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
 def part_model(
     bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of op times in s by the parameters of a part, with its other settings fixed.
+    """Function that predicts op times in s from the parameters of a part; other settings are fixed.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ def part_model(
 def _path_model(
     bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of a part on a route: fixed times per message, and bytes divided by a rate.
+    """Function that predicts op times for a part on a route: fixed times per message, bytes / rate.
 
-    The number of times that an op pays each fixed time, and the bytes that cross the part, are
-    computed once by the bench.
+    How often an op pays each fixed time, and how many bytes cross the part, is computed once by the
+    bench.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def _path_model(
 
 
 def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any]) -> Model:
-    """Model of a part that calls its backend for each prediction."""
+    """Function that predicts op times in s from parameters; each call asks the part's backend."""
     system, backends = bench.built(settings)
     placed = bench.placed_ops(ops, settings).at
     assert placed is not None  # noqa: S101  it was placed

@@ -35,9 +35,9 @@ class RoundTrip:
     Parameters
     ----------
     texts : signature of each op, length n
-    bytes : bytes of each op, shape (n,)
+    bytes : number of bytes of each op, shape (n,)
     fitted, simulated, measured : times in s, shape (n,) each
-    own : held-out error of the fit
+    own : held-out error of the fit, as a fraction
     """
 
     texts: tuple[str, ...]

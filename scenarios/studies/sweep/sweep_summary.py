@@ -189,7 +189,7 @@ NAN = float("nan")
 
 
 def _is_straddled(that: Condition, trial: SweepTrial) -> bool:
-    """True if the limit of a condition lies inside the interval of its metric."""
+    """True if the limit of a condition lies inside the metric's interval, so it is undecided."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 

@@ -149,7 +149,7 @@ def _outcome_of_point(point: Task) -> Outcome:
 
 
 def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -> Variant:
-    """Variant of a point; parts that points have in common are cached in each process.
+    """Variant built from the task of a point; what points have in common is cached in each process.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class SimulationCounter:
         self._lock = Lock()  # threads count, each its own
 
     def expect(self, more: int) -> None:
-        """Set the number of further simulations to expect."""
+        """Set the expected total to the number done so far plus ``more``."""
         self.expected = self.done + more
 
     def over(self, map_function: MapFunction) -> MapFunction:

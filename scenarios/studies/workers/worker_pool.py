@@ -27,7 +27,7 @@ class WorkerPool(Protocol):
         ...
 
     def close(self, *, kill: bool = False) -> None:
-        """Stop the workers; with ``kill`` at once."""
+        """Stop the workers; with ``kill``, without waiting for their tasks."""
         ...
 
 

@@ -66,7 +66,7 @@ def is_place_before(rows: Rows, a: Int, b: Int) -> bool:
 
 @jit_without_refcounts
 def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
-    """Merge two sorted lists."""
+    """Merge two sorted lists of cells; returns the first cell of the merged list."""
     if is_place_before(rows, b, a):
         a, b = b, a
     head = a
@@ -81,7 +81,7 @@ def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
 
 @jit_without_refcounts
 def sort_list(rows: Rows, world: Array, head: Int) -> Int:
-    """Merge sort of a list of cells, by op and participant."""
+    """Sort a list of cells by op and participant (merge sort); returns its new first cell."""
     if head == NONE or rows[head]["next"] == NONE:
         return head
     for b in range(BINS, BINS + 32):

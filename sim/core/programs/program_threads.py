@@ -72,7 +72,7 @@ class ProgramThreads:
 
     @classmethod
     def of(cls, program: RankProgram, question: Numbers) -> ProgramThreads:
-        """Divide a program into threads; ``question`` is the timing query of each op."""
+        """Divide a program into threads; ``question`` is the index of each op's timing query."""
         n, after = len(program), program.successors
         if program.is_chain:
             thread = np.zeros(n, np.int64)

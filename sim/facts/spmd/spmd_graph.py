@@ -147,7 +147,10 @@ class SpmdGraph:
 
     @cached_property
     def own(self) -> NDArray[np.int64]:
-        """Number of ops of each program that every rank has for itself, shape (programs,)."""
+        """Number of ops in each program that are not collectives, shape (programs,).
+
+        Every rank that runs the program has its own copy of these ops.
+        """
         return np.array([int(p.own.sum()) for p in self.programs], np.int64)
 
     @cached_property
@@ -184,7 +187,10 @@ class SpmdGraph:
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
-        """First row of each rank's ops, then of the collectives, then row count; (ranks + 2,)."""
+        """Graph row of each rank's first op, then of the first collective, then the number of rows.
+
+        The shape is (ranks + 2,).
+        """
         own = np.cumsum(self.own[self.program])
         shared = sum(int(self.first_calls(f)[-1]) for f in range(len(self.groups)))
         return np.concatenate([[0], own, own[-1:] + shared])
@@ -231,7 +237,9 @@ class SpmdGraph:
                 )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:
-        """Number of the first collective of each group of a family, shape (groups + 1,).
+        """Index of each group's first collective within a family, shape (groups + 1,).
+
+        The last entry is the number of collectives of the family.
 
         Raises
         ------

@@ -34,7 +34,7 @@ class ChakraNode:
     waits : ids of the nodes of the same rank that it waits for
     micros : duration in us
     attributes : attribute values by name
-    row : row of the op made from it; -1 until known
+    row : table row of the op made from the node; -1 until it is known
     """
 
     file: Path
