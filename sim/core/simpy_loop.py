@@ -119,7 +119,7 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake processes: ends, losses, grants, messages, thresholds, settled instants, in this order.
+        """Wake processes: ends, losses, grants, messages, thresholds and `settled`, in this order.
 
         True if any was woken.
         """

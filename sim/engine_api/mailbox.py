@@ -73,8 +73,8 @@ class Mailbox:
         a, b, c : 64-bit integers
         answer_to : name of the mailbox for an answer
         """
-        numbers = [_checked(self.name, value) for value in (a, b, c)]
-        self._room.send(self, Message(*numbers, answer_to))
+        a, b, c = (_checked(self.name, value) for value in (a, b, c))
+        self._room.send(self, Message(a, b, c, answer_to))
 
     def receive(self) -> Receipt:
         """Event that fires with the next :class:`Message`; at once if one was kept."""
@@ -144,9 +144,7 @@ class MailRoom:
     def deliveries(self) -> list[tuple[simpy.Event, object]]:
         """Events that messages of this turn fire, with the messages, in the order of sending."""
         boxes, self.posted = self.posted, {}
-        found = sorted(
-            (pair for box in boxes for pair in box.deliver()), key=lambda pair: pair[0]
-        )
+        found = sorted((pair for box in boxes for pair in box.deliver()), key=lambda pair: pair[0])
         return [(event, cast(Letter, event.letter)[1]) for _, event in found]
 
 

@@ -10,73 +10,97 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from .jit import Int, jit, jit_without_refcounts
+from .policy_rows import (
+    ACQUIRE,
+    AFTER,
+    ARRIVAL,
+    BAD_COUNTER,
+    BAD_PART,
+    BYTES,
+    CANCEL,
+    COUNT,
+    DONE,
+    EMIT,
+    ENDED,
+    FAILED,
+    FLOP,
+    GO_ON,
+    GRANT,
+    GROW,
+    GROW_ROWS,
+    GROW_TABLE,
+    HELD,
+    KEY,
+    KIND,
+    LOST,
+    MESSAGE,
+    MOST,
+    NOW,
+    PER_SECOND,
+    RELEASE,
+    SEND,
+    SET_RATE,
+    START,
+    SUBMIT,
+    TAG,
+    TAKE,
+    TAKEABLE,
+    TIMER,
+    TOTAL,
+    VERB,
+    WAITING,
+    WATCH,
+    A,
+    B,
+    C,
+    Turn,
+)
+
+__all__ = [
+    "ARRIVAL",
+    "DONE",
+    "ENDED",
+    "GO_ON",
+    "GRANT",
+    "KIND",
+    "LOST",
+    "MESSAGE",
+    "NOW",
+    "START",
+    "TAG",
+    "TIMER",
+    "A",
+    "B",
+    "C",
+    "Turn",
+    "acquire",
+    "after",
+    "cancel",
+    "count",
+    "emit",
+    "failed",
+    "free",
+    "grow",
+    "held",
+    "policy_kernel",
+    "release",
+    "send",
+    "set_rate",
+    "submit",
+    "take",
+    "ticks_per_second",
+    "waiting",
+    "watch",
+    "with_bytes",
+    "with_flop",
+    "with_key",
+]
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Real = Any  # 64-bit float in a kernel
-
-# Columns of an event, and kinds of events. What TAG, A, B, C mean depends on the kind.
-KIND, TAG, A, B, C, NOW = range(6)
-EVENT_COLUMNS = 6
-START = 0  # the process begins
-TIMER = 1  # TAG as given to `after`
-ENDED = 2  # TAG as given to `submit`; A: ops of it that were cancelled; B: the graph
-GRANT = 3  # TAG as given to `acquire`; A: the part, B: the amount
-MESSAGE = 4  # A, B, C as sent; TAG: the mailbox for an answer, in `boxes`, or -1
-ARRIVAL = 5  # TAG: row of the arrivals; A, B, C: its columns
-LOST = 6  # TAG as given to `watch`; A: row of the op, B: the part that failed or -1; C: more to come
-
-# Return codes
-GO_ON, DONE, GROW = 0, 1, 2
-
-# Columns of an action; its number, if any, is in `Turn.numbers`
-VERB = 0
-ACTION_COLUMNS = 5
-SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
-CANCEL, WATCH, BAD_PART, BAD_COUNTER = range(11, 15)
-VERBS = 15
-
-# Fields of the head
-COUNT, MOST, PER_SECOND, GROW_TABLE, GROW_ROWS = range(5)
-HEAD_FIELDS = 5
-
-# Columns of a part: amounts at the end of the last turn, and what `take` would give now
-TOTAL, HELD, TAKEABLE, WAITING, FAILED = range(5)
-PART_COLUMNS = 5
-
-
-class Turn(NamedTuple):
-    """Arrays through which a kernel acts and observes.
-
-    Parameters
-    ----------
-    head : number of actions written, their limit, ticks in a second, and the request to grow
-    actions : one row per action, and one more that is overwritten when the list is full
-    numbers : number of each action, e.g. the value to emit
-    parts : one row per part of the process
-    counts : total of each counter
-    """
-
-    head: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    numbers: NDArray[np.float64]
-    parts: NDArray[np.int64]
-    counts: NDArray[np.int64]
-
-
-def new_turn(actions: int, parts: int, counts: NDArray[np.int64], per_second: int) -> Turn:
-    """Turn with room for some actions; nothing is written yet."""
-    head = np.zeros(HEAD_FIELDS, np.int64)
-    head[MOST], head[PER_SECOND] = actions, per_second
-    rows = np.zeros((actions + 1, ACTION_COLUMNS), np.int64)
-    return Turn(
-        head, rows, np.zeros(actions + 1), np.zeros((parts, PART_COLUMNS), np.int64), counts
-    )
 
 
 def policy_kernel(step: Step) -> Step:
@@ -92,9 +116,9 @@ def policy_kernel(step: Step) -> Step:
     >>> @policy_kernel
     ... def step(state, event, turn):
     ...     return DONE
-    >>> turn = new_turn(4, 0, np.zeros(0, np.int64), 10**12)
-    >>> int(step((), np.zeros(EVENT_COLUMNS, np.int64), turn))
-    1
+    >>> from foretrace.sim.run.compiled_process import CompiledProcess
+    >>> CompiledProcess(step)
+    <CompiledProcess step>
     """
     if len(inspect.signature(step).parameters) != 3:
         raise TypeError(

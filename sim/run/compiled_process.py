@@ -104,10 +104,15 @@ class CompiledProcess:
     def __repr__(self) -> str:
         return f"<CompiledProcess {self.__name__}>"
 
+    def __call__(self, sim: object) -> CompiledProcess:
+        """Return itself; any process may return a compiled process in place of a generator."""
+        return self
+
     def new_state(self) -> Any:
         """Copy of the state, for one run."""
+        make: Any = type(self.state)
         arrays = [np.array(array, order="C") for array in self.state]
-        return type(self.state)(*arrays) if arrays else ()
+        return make(*arrays) if arrays else ()
 
     def check(self, system: System) -> None:
         """Raise a GraphError if the machine lacks one of its parts."""

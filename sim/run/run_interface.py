@@ -12,6 +12,7 @@ from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
+from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
 from ..record.schedule import SubmittedRun
@@ -87,6 +88,7 @@ class RunInterface(Protocol):
     tick: Seconds
     runs: list[SubmittedRun]
     emissions: EmissionRecorder
+    counters: Counters
     allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
 

@@ -29,6 +29,7 @@ from ..facts.sampling import MAIN, submission_key
 from ..record.aggregates import MOST_OPS
 from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
+from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
@@ -58,7 +59,7 @@ class Session:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
-        self.emissions = EmissionRecorder()
+        self.emissions, self.counters = EmissionRecorder(), Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.timing = GraphTiming(simulation)
@@ -124,6 +125,7 @@ class Session:
         It drops the engine and the graphs, since jobs and session refer to each other and would
         otherwise stay in memory until Python collects cycles.
         """
+        self._emit_totals()
         result = self.result(keep, repeat_run)
         self.runs, self.columns = [], None
         vars(self).pop("machine", None)
@@ -152,6 +154,12 @@ class Session:
             for allocator in self.allocators:
                 allocator.check()
         return self.finish(keep, "it was stopped" if until is not None else "processes steered it")
+
+    def _emit_totals(self) -> None:
+        """Emit the totals of all counters, at the end of the run."""
+        for job, name, total in self.counters.totals():
+            end = int(self.machine.env.now) / ticks_per_second(self.tick)
+            self.emissions.add(job, name, end, float(total))
 
     def time_graph(self, graph: Graph, job: JobState | None = None) -> TimedGraph:
         """Place a graph of a job, time its ops, and convert it to engine form."""
