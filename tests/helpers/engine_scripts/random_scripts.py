@@ -12,7 +12,18 @@ from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api.engine_literal import LiteralOp
 from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
+KINDS = (
+    "plain",
+    "online",
+    "timed",
+    "lost",
+    "verbs",
+    "large",
+    "capacity",
+    "edges",
+    "prepared",
+    "mail",
+)
 
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
@@ -29,7 +40,8 @@ def random_script(kind: str, seed: int) -> Script:
         stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
         ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
         with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
-        handed in often and given back, some of which hold amounts or are odd.
+        handed in often and given back, some of which hold amounts or are odd, ``mail`` as
+        ``verbs`` with processes that send each other messages.
     seed : int
 
     Examples
@@ -107,6 +119,7 @@ class _Draw:
             "edges": self.verbs,
             "capacity": self.verbs if r.random() < 0.8 else lambda: [],
             "prepared": self.serving,
+            "mail": lambda: [self.mailing() for _ in range(r.randint(1, 4))] + self.verbs(),
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -334,6 +347,27 @@ class _Draw:
             if r.random() < 0.3:
                 steps.append(("observe",))
             steps += self.acting()
+        return steps
+
+    def mailing(self) -> list[Step]:
+        """A process that sends and receives, at times no longer than for some ticks."""
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for _ in range(r.randint(3, 12)):
+            box, ticks = r.randrange(2), r.choice([0, 0, 1, 2, 5])
+            steps.append(
+                r.choice(
+                    [
+                        ("send", box, r.randrange(9)),
+                        ("send", box, r.randrange(9)),
+                        ("receive", box),
+                        ("receive_within", box, ticks),
+                        ("receive_within", box, ticks),
+                        ("wait", ticks),
+                        ("interrupt", r.randrange(9)),
+                        ("settled",),
+                    ]
+                )
+            )
         return steps
 
     def waiting(self) -> Step:

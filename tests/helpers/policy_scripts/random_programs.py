@@ -1,11 +1,10 @@
-"""Random programs: policies, each compiled or as its twin, beside generators that share with them."""
+"""Random programs: policies, compiled or as twins, beside generators that share with them."""
 
 from __future__ import annotations
 
 import random
 from typing import Any, NamedTuple
 
-import simpy
 from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.run.session import Session
@@ -107,9 +106,10 @@ class _Draw:
         r = self.r
         kinds = ["wait", "wait", "hold", "take", "send", "receive", "submit", "race"]
         kinds += ["fail", "fail", "restore", "cancel", "resume", "resume"] * self.faults
-        steps = []
-        for _ in range(r.choice([4, 9, 16])):
-            steps.append((r.choice(kinds), r.randrange(9), r.randrange(9), self.ticks()))
+        steps = [
+            (r.choice(kinds), r.randrange(9), r.randrange(9), self.ticks())
+            for _ in range(r.choice([4, 9, 16]))
+        ]
         if self.faults:
             for k in range(4):
                 steps += [("wait", 0, 0, 3), ("restore", k, 0, 0), ("resume", 0, 0, 0)]
