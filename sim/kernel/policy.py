@@ -43,6 +43,8 @@ from .policy_rows import (
     RELEASE,
     SEND,
     SET_RATE,
+    SETTLE,
+    SETTLED,
     START,
     SUBMIT,
     TAG,
@@ -69,6 +71,7 @@ __all__ = [
     "LOST",
     "MESSAGE",
     "NOW",
+    "SETTLED",
     "START",
     "TAG",
     "TIMER",
@@ -89,6 +92,7 @@ __all__ = [
     "release",
     "send",
     "set_rate",
+    "settle",
     "submit",
     "take",
     "ticks_per_second",
@@ -238,6 +242,12 @@ def cancel(turn: Turn, tag: Int) -> Int:
 def watch(turn: Turn, tag: Int) -> Int:
     """Ask for the next losses of the submission with a tag; an event LOST per op follows."""
     return _write(turn, WATCH, tag, 0, 0, 0, 0.0)
+
+
+@jit_without_refcounts
+def settle(turn: Turn, tag: Int) -> Int:
+    """Ask for an event SETTLED after the next turn, when all actions so far are applied."""
+    return _write(turn, SETTLE, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts

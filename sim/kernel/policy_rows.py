@@ -22,6 +22,7 @@ ARRIVAL = 5  # TAG: row of the arrivals; A, B, C: its columns
 LOST = (
     6  # TAG as given to `watch`; A: row of the op, B: the part that failed or -1; C: more to come
 )
+SETTLED = 7  # TAG as given to `settle`
 
 # Return codes
 GO_ON, DONE, GROW = 0, 1, 2
@@ -30,8 +31,8 @@ GO_ON, DONE, GROW = 0, 1, 2
 VERB = 0
 ACTION_COLUMNS = 5
 SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
-CANCEL, WATCH, BAD_PART, BAD_COUNTER = range(11, 15)
-VERBS = 15
+CANCEL, WATCH, SETTLE, BAD_PART, BAD_COUNTER = range(11, 16)
+VERBS = 16
 
 # Fields of the head
 COUNT, MOST, PER_SECOND, GROW_TABLE, GROW_ROWS = range(5)

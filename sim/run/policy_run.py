@@ -25,7 +25,7 @@ from .process import Running
 from .run_interface import RunInterface
 
 Row = Sequence[int]  # columns of an action
-CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT))  # kinds of events
+CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events
 
 
 class Wait(NamedTuple):
@@ -57,7 +57,7 @@ class PolicyRun(simpy.Process):
         self._act_by_verb = (
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
-            self._emit, self._cancel, self._watch, self._bad_part, self._bad_counter,
+            self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -378,6 +378,9 @@ class PolicyRun(simpy.Process):
             if graph.index not in self._watches:
                 event = self._watches[graph.index] = self._sim.lost(graph)
                 self._wait(event, rows.LOST, tag, graph)
+
+    def _settle(self, row: Row, number: float) -> None:
+        self._wait(self._sim.settled(), rows.SETTLED, row[rows.TAG])
 
     def _bad_part(self, row: Row, number: float) -> None:
         self._part(row[rows.A])

@@ -41,7 +41,7 @@ def play(state, event, turn):
         if part < CAPACITIES:
             seen += 10 * policy.waiting(turn, part) + 1000 * policy.free(turn, part)
         policy.emit(turn, 1, seen)
-    if kind == policy.TIMER or kind == policy.GRANT or kind == policy.ENDED:
+    if kind in (policy.TIMER, policy.GRANT, policy.ENDED, policy.SETTLED):
         now[OPEN + tag] -= 1
     if kind == policy.ENDED:
         now[SUBMITTED + tag] -= 1
@@ -89,6 +89,9 @@ def play(state, event, turn):
         elif verb == verbs.WATCH:
             if d or now[SUBMITTED + a]:
                 policy.watch(turn, a)
+        elif verb == verbs.SETTLE:
+            policy.settle(turn, a)
+            now[OPEN + a] += 1
         elif verb == verbs.LOOK:
             policy.emit(turn, 2, policy.free(turn, a))
     now[LAST] = k + 1

@@ -72,7 +72,7 @@ class _Draw:
     def action(self) -> Action:
         r, odd = self.r, self.r.random() < self.odd
         tag, part = r.randrange(verbs.TAGS), r.randrange(verbs.CAPACITIES)
-        verb = r.randrange(12)
+        verb = r.randrange(13)
         if verb == verbs.SUBMIT:
             return verb, 5 if odd else r.randrange(3), tag, r.choice([0, 0, 1, 4]), r.choice([0, 7])
         if verb == verbs.AFTER:
@@ -97,6 +97,8 @@ class _Draw:
             return verb, 9 if odd else 2, r.randrange(99), 0, 0
         if verb == verbs.COUNT:
             return verb, 2 if odd else r.randrange(2), r.choice([1, -1, 5]), 0, 0
+        if verb == verbs.SETTLE:
+            return verb, tag, 0, 0, 0
         if verb in (verbs.CANCEL, verbs.WATCH):
             return verb, tag, 0, 0, int(odd)
         return verbs.LOOK, -1 if odd else part, 0, 0, 0

@@ -19,7 +19,7 @@ from policy_scripts.machine import graphs
 from policy_scripts.script import PolicyScript
 
 Steps = Generator[simpy.Event, Any, None]
-CANCELLABLE = rows.TIMER, rows.GRANT, rows.ENDED
+CANCELLABLE = rows.TIMER, rows.GRANT, rows.ENDED, rows.SETTLED
 
 
 def _waits(_: simpy.Event) -> None:
@@ -185,6 +185,8 @@ class _Playing:
             self.cancel(a, d)
         elif verb == verbs.WATCH:
             self.watch(a, d)
+        elif verb == verbs.SETTLE:
+            self.wait(sim.settled(), rows.SETTLED, a)
         elif verb == verbs.LOOK:
             name = self.of(verbs.PARTS, a)
             sim.emit("said", sim.free(name))

@@ -52,7 +52,7 @@ def test_kernels_equal_generators_all_night():
 
 
 def test_the_programs_reach_every_event_and_error():
-    events = set(range(7))
+    events = set(range(8))
     errors = {None, "policy", "action", "deadlock", "starvation", "lost"}
     for seed in range(400):
         log, _, error = outcome(random_program(seed), "reference", "twin")
