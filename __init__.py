@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
     from .sim.facts.system import Component, Location, System
+    from .sim.kernel.policy import policy_kernel
     from .sim.run.allocator import Allocator
+    from .sim.run.compiled_process import CompiledProcess
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
     from .sim.run.process import Process, Running, process
@@ -69,6 +71,7 @@ __all__ = [
     "Builder",
     "Coded",
     "Comparison",
+    "CompiledProcess",
     "Component",
     "Doubt",
     "ForetraceError",
@@ -107,6 +110,7 @@ __all__ = [
     "compare",
     "load",
     "place",
+    "policy_kernel",
     "process",
     "read_ops",
     "read_trace",
@@ -122,6 +126,7 @@ _HOME = {
     "BackendError": "sim.errors",
     "Builder": "sim.facts.graph",
     "Coded": "sim.facts.coded",
+    "CompiledProcess": "sim.run.compiled_process",
     "Comparison": "scenarios.studies.explaining.comparison",
     "Component": "sim.facts.system",
     "Location": "sim.facts.system",
@@ -161,6 +166,7 @@ _HOME = {
     "compare": "scenarios.studies.explaining.comparison",
     "load": "scenarios.config.loader",
     "place": "sim.facts.place",
+    "policy_kernel": "sim.kernel.policy",
     "process": "sim.run.process",
     "read_ops": "reports.export.kept_ops",
     "read_trace": "traces.formats.autodetect",

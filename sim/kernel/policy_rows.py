@@ -19,9 +19,7 @@ ENDED = 2  # TAG as given to `submit`; A: ops of it that were cancelled; B: the 
 GRANT = 3  # TAG as given to `acquire`; A: the part, B: the amount
 MESSAGE = 4  # A, B, C as sent; TAG: the mailbox for an answer, in `boxes`, or -1
 ARRIVAL = 5  # TAG: row of the arrivals; A, B, C: its columns
-LOST = (
-    6  # TAG as given to `watch`; A: row of the op, B: the part that failed or -1; C: more to come
-)
+LOST = 6  # TAG as given to `watch`; A: row of the op; B: failed part or -1; C: more to come
 SETTLED = 7  # TAG as given to `settle`
 
 # Return codes

@@ -14,8 +14,6 @@ TAGS = 4
 
 SUBMIT, AFTER, TAKE, ACQUIRE, RELEASE, SEND, RATE, SAY, COUNT, CANCEL = range(10)
 WATCH, LOOK, SETTLE = range(10, 13)
-    range(13)
-)
 """Verbs of an action; the kernel and the twin say below what the numbers mean."""
 
 Action = tuple[int, int, int, int, int]  # verb and four numbers
