@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from foretrace.sim.facts.backend import Backend, Holds, Timing, Usage
+import numpy as np
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
 
 KV, WIRE = 2, 4  # numbers of components
+SPREAD = Spread(np.empty(0), np.array([1.0, 2.0, 3.0]))  # so that the key of a draw matters
 
 
 def machine() -> System:
@@ -36,6 +38,7 @@ class Ticks(Backend):
             work=ops.bytes,
             usage=Usage.repeated([WIRE], len(ops)),
             holds=Holds.of(holds),
+            spread=SPREAD,
         )
 
 

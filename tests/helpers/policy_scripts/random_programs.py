@@ -187,7 +187,7 @@ def outcome(program: Program, engine: str, how: str) -> Any:
     beside = [plain(k, steps) for k, steps in enumerate(program.beside)]
     processes = [one for pair in zip(policies, beside, strict=False) for one in pair]
     processes += policies[len(beside) :] + beside[len(policies) :]
-    session = Session(simulation, None, "ops")
+    session = Session(simulation, 0, "ops")
     error, times = None, None
     try:
         found = session.run_jobs(processes, None, "ops")

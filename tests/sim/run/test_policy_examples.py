@@ -66,7 +66,7 @@ def test_batches_take_what_the_cache_holds(servers):
 
 def test_a_request_that_no_cache_holds_is_refused(servers):
     kernel, _ = servers
-    with pytest.raises(foretrace.SimulationError, match="node0.kv: "):
+    with pytest.raises(foretrace.SimulationError, match=r"node0\.kv: "):
         SIMULATION.run(kernel(tokens=[9], every=0.0))
 
 

@@ -79,5 +79,8 @@ def test_a_wrong_twin_is_detected():
 def test_each_run_starts_with_its_own_state():
     process = compiled(MANY)
     first = outcome(Program((MANY,), ()), "reference", "compiled")
-    runs = [Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run(None, process) for _ in range(2)]
+    runs = [
+        Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run(None, process, replica=0)
+        for _ in range(2)
+    ]
     assert list(runs[0].emitted) == list(runs[1].emitted) == first[0]
