@@ -58,7 +58,7 @@ from .policy_rows import (
     A,
     B,
     C,
-    Turn,
+    TurnArrays,
 )
 
 __all__ = [
@@ -78,7 +78,7 @@ __all__ = [
     "A",
     "B",
     "C",
-    "Turn",
+    "TurnArrays",
     "acquire",
     "after",
     "cancel",
@@ -136,7 +136,7 @@ def policy_kernel(step: Step) -> Step:
 
 
 @jit_without_refcounts
-def _write(turn: Turn, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: Real) -> Int:
+def _write(turn: TurnArrays, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: Real) -> Int:
     """Append an action; beyond the limit it is only counted."""
     row = min(turn.head[COUNT], turn.head[MOST])
     actions = turn.actions
@@ -148,37 +148,37 @@ def _write(turn: Turn, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: Real
 
 
 @jit_without_refcounts
-def submit(turn: Turn, graph: Int, tag: Int) -> Int:
+def submit(turn: TurnArrays, graph: Int, tag: Int) -> Int:
     """Submit a graph, by its number in ``graphs``; an event ENDED with the tag follows its end."""
     return _write(turn, SUBMIT, tag, graph, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def with_flop(turn: Turn, row: Int, flop: Real) -> Int:
+def with_flop(turn: TurnArrays, row: Int, flop: Real) -> Int:
     """Give a row of the graph just submitted another number of flop."""
     return _write(turn, FLOP, 0, row, 0, 0, flop)
 
 
 @jit_without_refcounts
-def with_bytes(turn: Turn, row: Int, moved: Real) -> Int:
+def with_bytes(turn: TurnArrays, row: Int, moved: Real) -> Int:
     """Give a row of the graph just submitted another number of bytes."""
     return _write(turn, BYTES, 0, row, 0, 0, moved)
 
 
 @jit_without_refcounts
-def with_key(turn: Turn, key: Int) -> Int:
+def with_key(turn: TurnArrays, key: Int) -> Int:
     """Give the graph just submitted a key of its random draws."""
     return _write(turn, KEY, 0, key, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def after(turn: Turn, ticks: Int, tag: Int) -> Int:
+def after(turn: TurnArrays, ticks: Int, tag: Int) -> Int:
     """Set a timer: an event TIMER with the tag comes after some ticks."""
     return _write(turn, AFTER, tag, ticks, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def take(turn: Turn, part: Int, amount: Int) -> bool:
+def take(turn: TurnArrays, part: Int, amount: Int) -> bool:
     """Acquire an amount of a capacity at once; True on success."""
     if not _is_part(turn, part):
         return False
@@ -190,7 +190,7 @@ def take(turn: Turn, part: Int, amount: Int) -> bool:
 
 
 @jit_without_refcounts
-def acquire(turn: Turn, part: Int, amount: Int, tag: Int) -> Int:
+def acquire(turn: TurnArrays, part: Int, amount: Int, tag: Int) -> Int:
     """Request an amount of a capacity; an event GRANT with the tag follows."""
     if _is_part(turn, part):
         turn.parts[part, TAKEABLE] = 0  # who takes now would pass a request
@@ -199,31 +199,31 @@ def acquire(turn: Turn, part: Int, amount: Int, tag: Int) -> Int:
 
 
 @jit_without_refcounts
-def release(turn: Turn, part: Int, amount: Int) -> Int:
+def release(turn: TurnArrays, part: Int, amount: Int) -> Int:
     """Release an amount of a capacity at the next turn."""
     return _write(turn, RELEASE, 0, part, amount, 0, 0.0)
 
 
 @jit_without_refcounts
-def send(turn: Turn, to: Int, a: Int, b: Int, c: Int) -> Int:
+def send(turn: TurnArrays, to: Int, a: Int, b: Int, c: Int) -> Int:
     """Send a message to a mailbox, by its number in ``boxes``."""
     return _write(turn, SEND, to, a, b, c, 0.0)
 
 
 @jit_without_refcounts
-def set_rate(turn: Turn, part: Int, rate: Real) -> Int:
+def set_rate(turn: TurnArrays, part: Int, rate: Real) -> Int:
     """Change the rate of a part, in its unit per second."""
     return _write(turn, SET_RATE, 0, part, 0, 0, rate)
 
 
 @jit_without_refcounts
-def emit(turn: Turn, metric: Int, value: Real) -> Int:
+def emit(turn: TurnArrays, metric: Int, value: Real) -> Int:
     """Record a value of a metric, by its number in ``metrics``."""
     return _write(turn, EMIT, 0, metric, 0, 0, value)
 
 
 @jit_without_refcounts
-def count(turn: Turn, counter: Int, by: Int) -> Int:
+def count(turn: TurnArrays, counter: Int, by: Int) -> Int:
     """Add to a counter, by its number in ``counters``; it is no action and costs no row."""
     if 0 <= counter < len(turn.counts):
         turn.counts[counter] += by
@@ -233,25 +233,25 @@ def count(turn: Turn, counter: Int, by: Int) -> Int:
 
 
 @jit_without_refcounts
-def cancel(turn: Turn, tag: Int) -> Int:
+def cancel(turn: TurnArrays, tag: Int) -> Int:
     """Cancel what is open under a tag: timers and requests are dropped, submissions cancelled."""
     return _write(turn, CANCEL, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def watch(turn: Turn, tag: Int) -> Int:
+def watch(turn: TurnArrays, tag: Int) -> Int:
     """Ask for the next losses of the submission with a tag; an event LOST per op follows."""
     return _write(turn, WATCH, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def settle(turn: Turn, tag: Int) -> Int:
+def settle(turn: TurnArrays, tag: Int) -> Int:
     """Ask for an event SETTLED after the next turn, when all actions so far are applied."""
     return _write(turn, SETTLE, tag, 0, 0, 0, 0.0)
 
 
 @jit_without_refcounts
-def grow(turn: Turn, table: Int, rows: Int) -> Int:
+def grow(turn: TurnArrays, table: Int, rows: Int) -> Int:
     """Return code that asks for more rows of an array of the state, by its number.
 
     The array is enlarged with zeros and the kernel is called again with the same event. So return
@@ -265,7 +265,7 @@ def grow(turn: Turn, table: Int, rows: Int) -> Int:
 
 
 @jit_without_refcounts
-def _is_part(turn: Turn, part: Int) -> bool:
+def _is_part(turn: TurnArrays, part: Int) -> bool:
     """True if a part has this number; otherwise the error is noted as an action."""
     if 0 <= part < len(turn.parts):
         return True
@@ -274,30 +274,30 @@ def _is_part(turn: Turn, part: Int) -> bool:
 
 
 @jit_without_refcounts
-def free(turn: Turn, part: Int) -> Int:
+def free(turn: TurnArrays, part: Int) -> Int:
     """Free amount of a capacity."""
     return turn.parts[part, TOTAL] - turn.parts[part, HELD] if _is_part(turn, part) else 0
 
 
 @jit_without_refcounts
-def held(turn: Turn, part: Int) -> Int:
+def held(turn: TurnArrays, part: Int) -> Int:
     """Amount of a capacity, or slots, in use."""
     return turn.parts[part, HELD] if _is_part(turn, part) else 0
 
 
 @jit_without_refcounts
-def waiting(turn: Turn, part: Int) -> Int:
+def waiting(turn: TurnArrays, part: Int) -> Int:
     """Number of requests in the line of a capacity."""
     return turn.parts[part, WAITING] if _is_part(turn, part) else 0
 
 
 @jit_without_refcounts
-def failed(turn: Turn, part: Int) -> bool:
+def failed(turn: TurnArrays, part: Int) -> bool:
     """True if a part has failed."""
     return _is_part(turn, part) and turn.parts[part, FAILED] != 0
 
 
 @jit_without_refcounts
-def ticks_per_second(turn: Turn) -> Int:
+def ticks_per_second(turn: TurnArrays) -> Int:
     """Ticks in a second."""
     return turn.head[PER_SECOND]

@@ -25,7 +25,7 @@ SETTLED = 7  # TAG as given to `settle`
 # Return codes
 GO_ON, DONE, GROW = 0, 1, 2
 
-# Columns of an action; its number, if any, is in `Turn.numbers`
+# Columns of an action; its number, if any, is in `TurnArrays.numbers`
 VERB = 0
 ACTION_COLUMNS = 5
 SUBMIT, FLOP, BYTES, KEY, AFTER, TAKE, ACQUIRE, RELEASE, SEND, SET_RATE, EMIT = range(11)
@@ -41,7 +41,7 @@ TOTAL, HELD, TAKEABLE, WAITING, FAILED = range(5)
 PART_COLUMNS = 5
 
 
-class Turn(NamedTuple):
+class TurnArrays(NamedTuple):
     """Arrays through which a kernel acts and observes.
 
     Parameters
@@ -60,11 +60,11 @@ class Turn(NamedTuple):
     counts: NDArray[np.int64]
 
 
-def new_turn(actions: int, parts: int, counts: NDArray[np.int64], per_second: int) -> Turn:
+def new_turn(actions: int, parts: int, counts: NDArray[np.int64], per_second: int) -> TurnArrays:
     """Turn with room for some actions; nothing is written yet."""
     head = np.zeros(HEAD_FIELDS, np.int64)
     head[MOST], head[PER_SECOND] = actions, per_second
     rows = np.zeros((actions + 1, ACTION_COLUMNS), np.int64)
-    return Turn(
+    return TurnArrays(
         head, rows, np.zeros(actions + 1), np.zeros((parts, PART_COLUMNS), np.int64), counts
     )
