@@ -216,11 +216,14 @@ def parse_within_cap(signature: str, cap: int) -> Signature:
 
     >>> parse_within_cap("copy:h2h uint8[64]", cap=32)
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: 64 B; 32 B are allowed
+    foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: its operands have ...
     """
     parts = parse_signature(signature)
     if parts.bytes > cap:
-        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; {cap} B are allowed")
+        raise DriverFault(
+            "unsupported",
+            f"{signature}: its operands have {parts.bytes} B; at most {cap} B are allowed",
+        )
     return parts
 
 

@@ -58,7 +58,8 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     whole = made.timing(ops)
     check_timing(whole, ops, type(made).__name__)
     _require_that(
-        bool(made.knows(ops).all()), "timing() returns times of ops for which knows() is False"
+        bool(made.knows(ops).all()),
+        "timing() returns times of ops for which knows() is False; return True there",
     )
     orders = {
         "called twice": np.arange(n),
@@ -69,7 +70,11 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         part = made.timing(ops.take_with_placement(rows))
         for name, column in _timing_table(part).items():
             want = [_timing_table(whole)[name][r] for r in rows.tolist()]
-            _require_that(column == want, f"{name}, {how}: {column} instead of {want}")
+            _require_that(
+                column == want,
+                f"{name}, {how}: timing() returned {column} instead of {want}; time each op by "
+                "itself",
+            )
     made.close()
 
 

@@ -235,7 +235,9 @@ def quantity(written: object, unit: Unit | str) -> float:
     try:
         return float(number * factor)
     except OverflowError:
-        raise ValueError(f"'{written}' is too large for any quantity") from None
+        raise ValueError(
+            f"'{written}' is too large for any quantity; write a smaller number"
+        ) from None
 
 
 def _split_quantity(written: object, wanted: Unit) -> tuple[Fraction, str]:

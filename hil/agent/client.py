@@ -182,7 +182,7 @@ class RemoteDriver(Driver):
                 reply = peer.relay_to_driver(str(asked.get("do")), message, self.limit, end)
         except DriverFault as fault:
             if peer.channel.broken:
-                self.channel.end()
+                self.channel.kill_agent()
                 raise
             return encode_error(fault)
         return {"reply": reply}

@@ -91,7 +91,7 @@ class Swap:
     sizes: tuple[int, ...] = SWEEP
     recorded: bool = False
 
-    def can(self, signature: str) -> bool:
+    def can_execute(self, signature: str) -> bool:
         """True if the device can execute an op of this signature."""
         return not callable(self.answers) or bool(self.answers(signature))
 
@@ -212,7 +212,7 @@ def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
     for size in swap.sizes:
         operand = Operand("uint8", (size,))
         text = str(Signature(parts.kind, parts.name, (operand,)))
-        if swap.can(text):
+        if swap.can_execute(text):
             rows.append((size, swap.timer.alone(Request(text, 1, WARM)) * NANOSECOND))
     if len(rows) < 2:
         return 0.0, float("inf")

@@ -37,7 +37,7 @@ class OpPath:
         return self.placement.system
 
     @property
-    def text(self) -> str:
+    def signature(self) -> str:
         """Signature of the op as a driver gets it; see ``op_signature``."""
         return op_signature(self.ops, self.row)
 

@@ -87,7 +87,9 @@ class PerFlowRates:
         """Take a free lane for an op that starts now; returns the lane's number."""
         if not self.free:
             raise SimulationError(
-                "lanes", f"{self.name}: more than {self.count // 2} ops at once; swap less of it"
+                "lanes",
+                f"{self.name}: more than {self.count // 2} ops run or wait on this device at once; "
+                "let fewer ops run at once, or leave out this swap",
             )
         lane = heapq.heappop(self.free)
         self.flights[lane] = flight

@@ -87,7 +87,7 @@ def _ops_of_backend(
     system = placement(ops).system
     backend.open(system)
     model = backend.model if predict else None
-    timing = backend.modelled(ops, 0.0) if model is None else model.timing(ops)
+    timing = backend.model_timing(ops, 0.0) if model is None else model.timing(ops)
     times, replay = (
         np.full(len(ops), np.nan) if timing is None else uncontended_seconds(timing, ops),
         [],
@@ -98,11 +98,11 @@ def _ops_of_backend(
         port = backend.adapter_of(op)
         if port is None:
             continue
-        text, residual = op.text, residual_path(op, port)
+        text, residual = op.signature, residual_path(op, port)
         rate_bound = min(
             (component_rate(system, c) / w for c, w in residual.usage.items()), default=np.inf
         )
-        supported = port.swap.can(text)
+        supported = port.swap.can_execute(text)
         replay.append(
             ReplayOp(row, port.name, text, op.bytes, predicted, residual, rate_bound, supported)
         )

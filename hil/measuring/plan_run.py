@@ -159,7 +159,7 @@ def _measure_piece(
 
     share = len(work.requests) / len(piece.work.requests)
     under_way = Measurement(work, opener, log.info)
-    under_way.on_sample = lambda sample: journal(under_way, share).sample(sample)
+    under_way.on_sample = lambda sample: journal(under_way, share).write_sample(sample)
     try:
         recording = under_way.run()
         if recording.fault is not None:
@@ -168,12 +168,12 @@ def _measure_piece(
             raise SimulationError(
                 "unfinished", f"{piece.name}: {recording.ended}; start again to continue"
             )
-        journal(under_way, share).end(list(recording.failed), time.monotonic() - begin)
+        journal(under_way, share).write_end(list(recording.failed), time.monotonic() - begin)
     except DriverFault:
         if under_way.samples or not under_way.failed:
             raise
         failed = list(under_way.recording().failed)  # ops of all requests
-        journal(under_way, 0.0).end(failed, time.monotonic() - begin)
+        journal(under_way, 0.0).write_end(failed, time.monotonic() - begin)
     finally:
         for one in writer:
             one.close()

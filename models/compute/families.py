@@ -169,7 +169,7 @@ class Families(Backend):
             with open(self.file) as lines:
                 data: dict[str, Any] = json.load(lines)
             if data["form"] != FORM:
-                raise ValueError(f"its form is {data['form']!r}")
+                raise ValueError(f"its form is {data['form']!r}, not {FORM!r}")
             self._lines = {name: FittedLine.of(one) for name, one in data["families"].items()}
             self.source = f"fitted: {data['source']}"
             self._costs = Caches.of(data["caches"]) if data.get("caches") else None
@@ -178,7 +178,7 @@ class Families(Backend):
                 self._lines = {n: line.with_memory(costs) for n, line in self._lines.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackendError(
-                f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"
+                f"{self.file}: has no fitted op families ({error}); write it with 'foretrace fit'"
             ) from error
         if self.caches == "step" and self._costs is None:
             raise BackendError(

@@ -22,7 +22,7 @@ MOST_ROWS = 24
 Point = Mapping[str, Any]
 
 
-def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
+def mean_rank_breakdown(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
     """Time in s per category of the time breakdown, for the mean rank of each variant."""
     return {name: {b: t["mean"] for b, t in p["activity"].items()} for name, p in points.items()}
 

@@ -24,7 +24,7 @@ class Pass(NamedTuple):
     ----------
     what : ``forward``, ``backward``, or one half of a backward pass: gradients of inputs, or of
         weights
-    beside : True if another pass of the same stage runs at the same time
+    is_concurrent : True if another pass of the same stage runs at the same time
     """
 
     stage: int
@@ -33,7 +33,7 @@ class Pass(NamedTuple):
     chunk: int
     start: Seconds
     end: Seconds
-    beside: bool = False
+    is_concurrent: bool = False
 
     @property
     def forward(self) -> bool:

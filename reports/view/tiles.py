@@ -166,7 +166,7 @@ class ViewedTable:
         if not len(lanes):
             return False
         rank = self._rank[lanes]
-        rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
+        rows = self._groups.rows_to_read(first, last, int(rank.min()), int(rank.max()))
         kept = self._bars_from_pyramid(self.levels.start, first, last)
         with self._db.cursor() as db:
             (ops,) = db.execute(

@@ -92,8 +92,8 @@ class Resizing:
             )
         if was.ranks != graph.ranks:
             raise ScenarioError(
-                f"workload.recorded_on.parallel: has {was.ranks} ranks, but {graph.ranks} were "
-                "recorded; correct it"
+                f"workload.recorded_on.parallel: its degrees make {was.ranks} ranks, but "
+                f"{graph.ranks} were recorded; write degrees whose product is {graph.ranks}"
             )
         if graph.ranks == 1 and np.any(graph.ops.kind == Kind.COLLECTIVE):
             raise ScenarioError(

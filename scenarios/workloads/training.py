@@ -109,7 +109,7 @@ class TrainingParallelism(Section):
     sequence: bool = False
     """True for sequence parallelism: tensor-parallel ranks also share norms and dropouts."""
     micro_batch: Positive = 1
-    """Micro-batch size: sequences that a rank processes at a time."""
+    """Micro-batch size: number of sequences that a rank processes at a time."""
     zero: Literal[0, 1, 2, 3] = 0
     """ZeRO stage: data-parallel ranks shard the optimizer (1), gradients (2), weights (3)."""
 
@@ -197,7 +197,8 @@ class TrainedExperts(Section):
     """Zipf exponent s: the k-th most chosen expert gets tokens in proportion to k^-s; 0 for equal
     shares. Experts are assigned to ranks in turn."""
     recorded: Many[Annotated[float, Field(ge=0)]] | None = None
-    """Counted tokens of each expert; each rank has a block of experts."""
+    """Counted tokens of each expert, in the order of experts; each rank has a block of consecutive
+    experts."""
     exchange: ExchangeBy = "normal"
     """Token exchange: ``normal`` is the library's all-to-all, for which the host must know the
     counts; ``low-latency``: each GPU writes directly into the memory of the others (DeepEP's
@@ -304,8 +305,8 @@ SEARCHED = (
 )  # fmt: skip
 """Fields of a plan that a search over plans chooses."""
 SCALED_BY_KERNELS = 128
-"""Numbers whose partial sum a kernel itself scales, in registers, whatever tensor cores do
-(DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
+"""Smallest number of products per scale for which kernels scale partial sums in registers, so that
+tensor cores need not support it (DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
 NO_HOST = HostResources()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()

@@ -208,10 +208,10 @@ class StreamingSums:
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
-            beside=max(self.last_outside_periods, self.spans.last_outside_periods),
-            under_way=self.spans.last_outside_periods,
+            last_outside_periods=max(self.last_outside_periods, self.spans.last_outside_periods),
+            last_outside_periods_of_graph=self.spans.last_outside_periods,
         )  # fmt: skip
-        found = replace(found, moved=self.used_seconds(found.last))
+        found = replace(found, work_seconds=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.breakdown_bounds, self.ranks)
         if self.keep == "ranks":
@@ -411,7 +411,7 @@ def merge_job_aggregates(
     kept : aggregates of each job
     """
     first = min(k.first for k in kept)
-    ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
+    ends = (max(int(k.end.max(initial=NEVER)), k.last_outside_periods) for k in kept)
     last = max(first, *ends)  # a job without ended ops does not extend the window
     sources: dict[str, int] = {}
     for one in kept:
@@ -429,7 +429,7 @@ def merge_job_aggregates(
         busy if busy.max(initial=0) >= 2**62 else busy.astype(np.int64),
         np.sum([s.used_seconds(last) for s in sums], axis=0),
         sources,
-        beside=last,
+        last_outside_periods=last,
     )
     windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window
     if sums[0].keep == "ranks":

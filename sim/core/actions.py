@@ -103,7 +103,7 @@ class Actions(StateView):
         store.part_table[component, lay.FAILED] = 1
         rows = store.rows[: store.cells]
         holding = np.flatnonzero((rows["slot"] == component) & (rows["at"] == lay.HELD))
-        hit = {self.op_cell(int(c)) for c in holding}
+        hit = {self.first_cell_of_op(int(c)) for c in holding}
         if self.rate[component] >= 0:
             self._change(component, 0)
             for c in self._users(component):
@@ -245,7 +245,7 @@ class Actions(StateView):
         if isinstance(there, Answer):
             cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
-            cell["left"], work = left.of(there.fixed, there.work)
+            cell["left"], work = left.apply_to(there.fixed, there.work)
             self._use(c, work, dict(there.usage), there.limit)
         else:
             cell["flags"] |= lay.ASK
@@ -266,7 +266,7 @@ class Actions(StateView):
             if c not in gone and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
                 gone.add(c)
                 after = links[rows[c]["first"] : rows[c + 1]["first"]]
-                todo += [self.op_cell(p) for p in after.tolist()]
+                todo += [self.first_cell_of_op(p) for p in after.tolist()]
         for c in sorted(gone):
             self._leave(c)
             rows[c]["state"] = lay.CANCELLED

@@ -128,7 +128,8 @@ class ListedNames(Names):
     def _numbers(self) -> dict[str, int]:
         found = {name: i for i, name in enumerate(self._names)}
         if len(found) < len(self._names):
-            raise ValueError(f"two components are named {max(found, key=self._names.count)!r}")
+            twice = max(found, key=self._names.count)
+            raise ValueError(f"two components are named {twice!r}; rename one")
         return found
 
 

@@ -26,7 +26,7 @@ from .part_names import NameSubset, PartsByRole
 FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
-    "machine",
+    "machine_numbers",
     "_matches",
     "_components_by_role",
     "_route_cache",
@@ -383,7 +383,7 @@ class System:
         return self.components.names.node(component)
 
     @cached_property
-    def machine(self) -> NDArray[np.int64]:
+    def machine_numbers(self) -> NDArray[np.int64]:
         """Machine number of each component, shape (components,); -1 between machines."""
         return self.components.names.machines()
 
@@ -631,7 +631,8 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
     if not all(r.weight > 0 for r in routes):
         raise GraphError(
             "routes",
-            f"weights are {[r.weight for r in routes]}; give each route a weight above 0",
+            f"the weights of the routes of a pair are {[r.weight for r in routes]}; give each a "
+            "weight above 0",
         )
     total = math.fsum(r.weight for r in routes)
     return tuple(Route(tuple(r.components), r.weight / total) for r in routes)

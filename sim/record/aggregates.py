@@ -48,8 +48,8 @@ class RunAggregates:
         there
     busy : (components, kinds) busy time in ticks, summed over slots; int64, or Python integers if
         the sum exceeds int64
-    moved : (components, kinds) time in s that the work of ops takes at the component's full rate;
-        for a capacity, the time for which the held amounts would fill it completely
+    work_seconds : (components, kinds) time in s that the work of ops takes at the component's full
+        rate; for a capacity, the time for which the held amounts would fill it completely
     sources : total duration of ops in ticks, by the source of their times
     exposed : (k, ranks) ticks with communication in flight but no compute, in each period's window
     boxes : (7, 1 + k, ranks) ticks in each category of the time breakdown, before the first period
@@ -57,8 +57,9 @@ class RunAggregates:
     windows : (components, 100) fraction of time in which each component works, in 100 equal windows
         of the run; None if not kept
     taken : (components, 100) fraction of slots in use, in the same windows; None if not kept
-    beside : tick of the last end of ops that belong to no period
-    under_way : tick of the last end of ops without a period in the graph that the run was given
+    last_outside_periods : tick of the last end of ops that belong to no period
+    last_outside_periods_of_graph : tick of the last end of ops without a period in the graph that
+        the run was given
     """
 
     ops: int
@@ -67,19 +68,19 @@ class RunAggregates:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     busy: NDArray[Any]
-    moved: NDArray[np.float64]
+    work_seconds: NDArray[np.float64]
     sources: dict[str, int]
     exposed: NDArray[np.int64] | None = None
     boxes: NDArray[np.int64] | None = None
     windows: NDArray[np.float64] | None = None
     taken: NDArray[np.float64] | None = None
-    beside: int = NEVER
-    under_way: int = NEVER
+    last_outside_periods: int = NEVER
+    last_outside_periods_of_graph: int = NEVER
 
     @cached_property
     def last(self) -> int:
         """Tick of the last end of any op."""
-        return max(int(self.end.max(initial=self.first)), self.first, self.beside)
+        return max(int(self.end.max(initial=self.first)), self.first, self.last_outside_periods)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -91,7 +92,8 @@ class RunAggregates:
             return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
         last = np.maximum.accumulate(self.end.max(axis=1))
-        return np.concatenate([[first_period_start_tick(first, self.under_way, last[0])], last])
+        outside = self.last_outside_periods_of_graph
+        return np.concatenate([[first_period_start_tick(first, outside, last[0])], last])
 
     @cached_property
     def breakdown_bounds(self) -> NDArray[np.int64]:

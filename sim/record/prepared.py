@@ -64,7 +64,7 @@ class RowTiming(NamedTuple):
     work_lo: int
     rate_limit: int
 
-    def uses_same(self, other: RowTiming) -> bool:
+    def has_same_timing(self, other: RowTiming) -> bool:
         """True if the other op has the same times, work, limit, held amounts and usage."""
         mine, others = self.structure, other.structure
         return self[:4] == other[:4] and mine.usage == others.usage

@@ -113,7 +113,7 @@ class OpState:
     def set_answer(self, answer: Answer, left: RemainingWork) -> None:
         """Set the timing of the op, of which only the given fraction is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
-        self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
+        self.fixed_left, self.work_left = left.apply_to(answer.fixed, answer.work)
         self.usage, self.limit = dict(answer.usage), answer.limit
 
     def move(self, there: TimingElsewhere, left: RemainingWork) -> None:

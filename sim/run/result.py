@@ -132,7 +132,7 @@ class Result(RunRecord):
         Amounts that processes hold are not included.
         """
         found: dict[tuple[str, str], float] = {}
-        whole = seconds(self.kept.busy, self.tick) + self.kept.moved
+        whole = seconds(self.kept.busy, self.tick) + self.kept.work_seconds
         for c, kind in np.argwhere(whole).tolist():
             found[self.parts.names[c], Kind(kind).name.lower()] = float(whole[c, kind])
         return found
@@ -151,7 +151,8 @@ class Result(RunRecord):
     def _busy_seconds(self) -> NDArray[np.float64]:
         """Busy time of each component, in s, shape (components,)."""
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        return np.asarray(held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self))
+        worked = self.kept.work_seconds.sum(axis=1)
+        return np.asarray(held + worked + seconds_held_by_processes(self))
 
     def utilization(self) -> dict[str, float]:
         """Fraction of wall time in which each component works; idle components are left out.

@@ -92,7 +92,7 @@ class RunningJob:
         return next(iter(self.job.on.values()), None)
 
     @cached_property
-    def what(self) -> Graph | Process:
+    def graph_or_process(self) -> Graph | Process:
         """Graph or process that its workload returns for this run."""
         return check_start_result(self.job.workload.start(self.job), f"job {self.name}")
 
@@ -150,13 +150,13 @@ class RunningJob:
 
     def _begin(self, processes: Sequence[Process]) -> None:
         """Submit the job's graph or start its process, then its further processes."""
-        if isinstance(self.what, Graph):
-            self.given = len(self.what)
-            handle = self.session.submit(self.what, self)
+        if isinstance(self.graph_or_process, Graph):
+            self.given = len(self.graph_or_process)
+            handle = self.session.submit(self.graph_or_process, self)
             self.opening = handle.index
             self.session.note_job_graph(handle)
         else:
-            self.start([self.what])
+            self.start([self.graph_or_process])
         self.start(processes)
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:

@@ -90,12 +90,12 @@ class SharedLinks:
             colour[self.template_flows.rank], self.template_flows.pair, self.facts, over
         )
 
-    def of_ranks(self, hashes: Hashes) -> Numbers:
+    def rank_hashes(self, hashes: Hashes) -> Numbers:
         """(ranks,) sum of the hashes of each rank's non-collective flows."""
         own = self.family < 0
         return _sums(hashes[own], self.template_flows.rank[own], self.template.ranks)
 
-    def of_groups(self, family: int, hashes: Hashes) -> Numbers:
+    def group_hashes(self, family: int, hashes: Hashes) -> Numbers:
         """(groups,) sum of the hashes of the collective flows of each group of a family."""
         theirs, group = self.family == family, self.template.groups[family]
         return _sums(hashes[theirs], group[self.template_flows.rank[theirs]], int(group.max()) + 1)

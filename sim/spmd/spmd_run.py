@@ -155,7 +155,7 @@ class SpmdRun:
             raise NotUniform("the durations of its ops may add up to more than the range of ticks")
         kept = replace(
             self._sum_aggregates(run_times),
-            moved=classes.rank_flows.seconds_at_full_rate(
+            work_seconds=classes.rank_flows.seconds_at_full_rate(
                 parts, ticks_per_second(self.simulation.tick)
             ),
             sources=self._ticks_of_threads_by_source(run_times, partners),
@@ -274,7 +274,7 @@ class SpmdRun:
         for c, (program, table) in enumerate(
             zip(template.programs, self.classes.answers, strict=True)
         ):
-            rows = np.flatnonzero(~program.own)
+            rows = np.flatnonzero(~program.non_collective)
             at = program.family[rows], table[program.encoded.question[rows], 0]
             np.add.at(ticks[c], *at)
         found = np.zeros(template.ranks, np.int64)

@@ -194,8 +194,8 @@ def _check_recorded_files(
     tables = sorted(out.glob("rank*.steps.csv"), key=_rank_of_file)
     if not tables:
         raise TraceError(
-            f"{' '.join(command)}: made no optimizer step; steps are seen where a subclass of "
-            "torch.optim.Optimizer runs step() in a Python started without -I, -E or -S"
+            f"{' '.join(command)}: made no optimizer step; call step() of a subclass of "
+            "torch.optim.Optimizer, and start Python without -I, -E and -S"
         )
     traces = [out / f"rank{_rank_of_file(table)}.json.gz" for table in tables]
     for table, trace in zip(tables, traces, strict=True):

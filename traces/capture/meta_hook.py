@@ -112,7 +112,7 @@ class OpWriter(TorchDispatchMode):
             self._operator(func._schema.name, _all_arguments(func, args, kwargs), 1)
         result = func(*args, **kwargs)
         for tensor in _tensors(result):
-            self._hold(tensor)
+            self._count_memory(tensor)
         self._keep_values(func, args, kwargs, result)
         return result
 
@@ -128,11 +128,11 @@ class OpWriter(TorchDispatchMode):
         )  # fmt: skip
         self.time += lasts
 
-    def gradient(self, parameter: torch.Tensor) -> None:
+    def record_gradient(self, parameter: torch.Tensor) -> None:
         """Record that a parameter's gradient is complete."""
         self._operator(GRADIENT, [parameter.grad], 0)
 
-    def _hold(self, tensor: torch.Tensor) -> None:
+    def _count_memory(self, tensor: torch.Tensor) -> None:
         """Count a storage as memory in use until it is freed."""
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -338,7 +338,7 @@ class MetaRecorder:
         """From now on, record when the gradients of these parameters are complete."""
         self.writer.parameters = [p for p in parameters if p.requires_grad]
         for parameter in self.writer.parameters:
-            parameter.register_post_accumulate_grad_hook(self.writer.gradient)
+            parameter.register_post_accumulate_grad_hook(self.writer.record_gradient)
 
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """End an iteration at the step of the first optimizer.
@@ -492,8 +492,8 @@ def _reason(error: BaseException) -> str:
         ]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the script"
         return (
-            f"{place}: what {error.args[0]} gives depends on values, and nothing is computed; give "
-            "it a fixed size (a capacity, a padded batch), or record a real step"
+            f"{place}: the result of {error.args[0]} depends on values, which are not computed; "
+            "give it a fixed size (a capacity, a padded batch), or record a real step"
         )
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 

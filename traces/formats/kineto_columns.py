@@ -127,7 +127,7 @@ class KinetoColumns:
         whole, pico, _ = self.durations[-1]
         for row in np.flatnonzero(whole < 0)[:1].tolist():
             lasts = whole[row] + pico[row] / 10**PLACES
-            what = f"lasts {lasts:g} us; the clock was set meanwhile, record it again"
+            what = f"has the duration {lasts:g} us, because the clock was set back; record it again"
             self._raise_for_event(events, kept[row], first, what)
 
     def _raise_for_event(

@@ -95,7 +95,10 @@ def data_parallel(
         The trace has more than one rank, or gradients were not recorded.
     """
     if graph.ranks != 1:
-        raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
+        raise TraceError(
+            f"{graph.name}: has {graph.ranks} ranks; DDP can be added only to a trace of one rank: "
+            "give one rank"
+        )
     finished = gradients(trace, stretch, sizes)
     return _DdpInsertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
 

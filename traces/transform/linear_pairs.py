@@ -150,7 +150,8 @@ def _refuse_use_outside(
             for s in operator.tensors:
                 if s[-1] in p.split_widths - known and len(s) > 1 and prod(s[:-1]) == p.tokens:
                     raise ValueError(
-                        f"{operator}, outside of the pair {p}, works on what would be split"
+                        f"{operator} is outside of the pair {p}, but uses a tensor that would be "
+                        "split"
                     )
 
 
@@ -189,12 +190,12 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise _SizeMismatchError(f"the next, {row}, has another number of rows")
+        raise _SizeMismatchError(f"the next layer, {row}, has another number of rows (tokens)")
     parameters = parameter_shapes(operators)
     between = [
         o
         for o in operators[first.forward + 1 : row.forward]
-        if not o.gradient and o.name not in PRODUCTS and not is_cast(o, parameters)
+        if not o.gradient and o.name not in PRODUCTS and not is_weight_cast(o, parameters)
     ]
     attention = [o for o in between if _is_attention(o)]
     heads = _heads(attention, columns, row) if attention else None
@@ -215,7 +216,10 @@ def _heads(
 ) -> AttentionHeads:
     """Heads of the single attention between the layers; it must use all their columns."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
-        raise ValueError(f"{len(attention)} attentions lie between it and the next")
+        raise ValueError(
+            f"there are {len(attention)} attentions between it and the next layer; only one, with "
+            "recorded query, key and value, can be split"
+        )
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
         raise ValueError(
@@ -258,7 +262,7 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     """
     known = operator.name in POINTWISE | JOINS or operator.name.startswith(ATTENTION)
     if not known:
-        raise ValueError(f"{operator} {where} may mix what would be split")
+        raise ValueError(f"{operator} {where} may mix columns that would be on different ranks")
     if not operator.shapes:
         raise ValueError(f"{operator} {where} has no recorded shapes")
     tensors = list(operator.tensors)
@@ -327,7 +331,7 @@ def backward_operators(
             yield at, operator
 
 
-def is_cast(operator: Operator, parameters: set[Shape]) -> bool:
+def is_weight_cast(operator: Operator, parameters: set[Shape]) -> bool:
     """True if an operator of the forward pass copies a weight, as autocast does."""
     return operator.name == "copy" and all(s in parameters for s in operator.tensors)
 

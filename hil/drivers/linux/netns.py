@@ -34,7 +34,7 @@ KINDS = (
 CURES = {
     "denied": "run the agent with CAP_NET_ADMIN, or in namespaces of its own: foretrace lab",
     "unsupported": "this kernel lacks it; take the lab's: foretrace lab up",
-    "broken": "look at what ip says",
+    "broken": "read the message of ip",
 }
 
 

@@ -87,7 +87,9 @@ class PageBlock:
             if not stay:
                 return time.perf_counter_ns() - since, again
             again += stay
-        raise DriverFault("broken", f"{stay} pages stay busy after {TRIES} tries; try fewer")
+        raise DriverFault(
+            "broken", f"{stay} pages are still busy after {TRIES} tries; use a smaller op"
+        )
 
     def _move_pages(self, node: int | None) -> NDArray[np.int32]:
         n = self.pages

@@ -241,7 +241,8 @@ class HostDriver(Driver):
             raise DriverFault("unsupported", f"{parts}: give two matrices")
         a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
         if a.shape[1] != b.shape[0]:
-            raise DriverFault("unsupported", f"{parts}: the shapes do not fit")
+            raise DriverFault("unsupported", f"{parts}: the columns of the first matrix are not "
+                              "the rows of the second; correct the shapes")  # fmt: skip
         return partial(np.matmul, a, b, out=np.empty((a.shape[0], b.shape[1]), a.dtype)), 1
 
     def _build_sum(self, parts: Signature) -> tuple[Call, int]:

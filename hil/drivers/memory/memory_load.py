@@ -101,7 +101,9 @@ class MemoryDriver(Driver):
         nodes = tuple(map(int, words))
         if lost := [n for n in nodes if n not in found]:
             there = ", ".join(map(str, found))
-            raise DriverFault("missing", f"node {lost[0]} has no memory, there are {there}; {CURE}")
+            raise DriverFault(
+                "missing", f"node {lost[0]} has no memory, but these nodes have: {there}; {CURE}"
+            )
         clock_source.refuse_under_timetravel("an access", self.clock)
         check_choice(settings, "clock", READERS)
         counted = clock_source.clock_of_this_machine()
@@ -132,12 +134,14 @@ class MemoryDriver(Driver):
         size, under_load = parts.bytes, request.signature.startswith(LOADED)
         processors = len(os.sched_getaffinity(0))
         most = processors - 1 if under_load else processors
-        if not (0 if under_load else 1) <= threads <= most:
-            raise DriverFault("unsupported", f"{threads} threads; 1 to {most} have a processor of "
-                              "their own")  # fmt: skip
+        least = 0 if under_load else 1
+        if not least <= threads <= most:
+            raise DriverFault("unsupported", f"{threads} threads are not possible; give {least} to "
+                              f"{most}, one processor each")  # fmt: skip
         if not 0 < size <= self.settings["cap"] or size % PIECE:
-            raise DriverFault("unsupported", f"{size} B; a multiple of {PIECE} B up to "
-                              f"{self.settings['cap']} B is allowed")  # fmt: skip
+            raise DriverFault("unsupported", f"{size} B is not possible; give a multiple of "
+                              f"{PIECE} B up to {self.settings['cap']} B (setting "
+                              "cap)")  # fmt: skip
         if request.context != WARM:
             raise DriverFault(
                 "unsupported",
@@ -246,5 +250,5 @@ def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:
         raise DriverFault("unsupported", f"{signature}: give threads= and reads=, in %")
     threads, reads = (int(value) for value in told.values())
     if reads > 100:
-        raise DriverFault("unsupported", f"{signature}: reads={reads}; 0 to 100 % are read")
+        raise DriverFault("unsupported", f"{signature}: reads is {reads}; give 0 to 100")
     return threads, reads

@@ -113,8 +113,9 @@ def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
     """
     certificate, user = environment.get(CERTIFICATE, ""), environment.get(USER, "")
     if not certificate and user:
-        raise DriverFault("denied", f"{USER} without {CERTIFICATE}: a password would go to "
-                          "whoever answers; name the certificate of the switch")  # fmt: skip
+        raise DriverFault("denied", f"{USER} is set, but {CERTIFICATE} is not, so another host "
+                          f"could get the password; set {CERTIFICATE} to the switch's certificate "
+                          "file")  # fmt: skip
     if not certificate:
         return {"insecure": True}
     password = read_private(Path(environment[PASSWORD])) if environment.get(PASSWORD) else ""

@@ -75,7 +75,7 @@ class NcclOnGpus:
         if found < count:
             raise RuntimeError(
                 f"{count} ranks need {count} GPUs, there are {found}, and NCCL cannot share one; "
-                "set ranks"
+                f"set ranks to at most {found}"
             )
         torch.cuda.set_device(rank)
         torch.set_default_device(f"cuda:{rank}")

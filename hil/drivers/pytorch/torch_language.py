@@ -70,7 +70,9 @@ def build_fused_experts(op: TorchOp) -> Call:
     x, first, second, chosen = op.operands(4)[:4]
     torch, every, inner = op.torch, first.shape[0], second.shape[2]
     if first.shape[1] != 2 * inner:
-        raise op.unsupported_error("has experts without a gate")
+        raise op.unsupported_error(
+            "the first weight has no gate; give it twice as many rows as the second has columns"
+        )
     pairs = chosen.numel()
     spread = torch.arange(pairs, device=op.device) % every
     order = torch.argsort(spread)

@@ -133,7 +133,8 @@ def _listening_id(channel: Any, host: str, most: int) -> tuple[Any, int]:
             continue
         return listener, port
     raise DriverFault("busy", f"no TCP port of {host} from {FIRST_PORT} to "
-                      f"{FIRST_PORT + PORTS - 1} is free; end who listens there")  # fmt: skip
+                      f"{FIRST_PORT + PORTS - 1} is free; end the programs that listen "
+                      "there")  # fmt: skip
 
 
 def ipv4_address(interface: str) -> str:

@@ -365,8 +365,9 @@ class RdmaEndpoint:
         allowed = [128 << number for number in range(1, active + 1)]
         if asked and asked not in allowed:
             self.context.close()
-            raise DriverFault("unsupported", f"path_mtu {asked}; port {self.port.number} of "
-                              f"{self.port.device} allows {allowed}")  # fmt: skip
+            raise DriverFault("unsupported", f"path_mtu is {asked}; use one that port "
+                              f"{self.port.number} of {self.port.device} allows: "
+                              f"{allowed}")  # fmt: skip
         return allowed.index(asked) + 1 if asked else active
 
     def _shared_receive_queue(self) -> SRQ:
@@ -378,7 +379,8 @@ class RdmaEndpoint:
         if self.port.iwarp and any(lacks.values()):
             self.context.close()
             what = " and ".join(k for k, asked in lacks.items() if asked)
-            raise DriverFault("unsupported", f"{what} over iWARP, which is TCP; take rc")
+            raise DriverFault("unsupported", f"{what} is not supported over iWARP, which is TCP; "
+                              "use transport rc, without path_mtu")  # fmt: skip
 
     def _check_limits(self) -> None:
         receives = self.settings.depth * self.settings.qps if self.settings.shared else 0
@@ -391,7 +393,9 @@ class RdmaEndpoint:
             if asked > most:
                 self.context.close()
                 raise DriverFault(
-                    "unsupported", f"{asked} {what}; {self.port.device} allows {most}"
+                    "unsupported",
+                    f"{asked} {what} are needed; use at most the {most} that {self.port.device} "
+                    "allows",
                 )
 
     def _scatter_entry(self, size: int, at: int) -> SGE:

@@ -151,8 +151,9 @@ def native_queue_pair(pair: Any) -> NativeQueuePair:
             if number == pair.qp_num and context and _word(memory.fileno(), queue) == context:
                 post, poll = (_word(memory.fileno(), context + k) for k in (POST, POLL))
                 return NativeQueuePair(at, queue, post, poll)
-    raise DriverFault("unsupported", f"{type(pair).__name__} of this pyverbs does not hold a queue "
-                      "pair of libibverbs as others do; set timed to python")  # fmt: skip
+    raise DriverFault("unsupported", "no queue pair of libibverbs was found in the "
+                      f"{type(pair).__name__} of this pyverbs version; set timed: "
+                      "python")  # fmt: skip
 
 
 def _word(memory: int, address: int, size: int = 8) -> int:

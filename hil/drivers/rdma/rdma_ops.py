@@ -50,7 +50,7 @@ def loop_time(pair: Ends, name: str, size: int, count: int) -> int:
     return ns
 
 
-def round_trip(pair: Ends, size: int) -> int:
+def round_trip_time(pair: Ends, size: int) -> int:
     """Time in ns of a message and its reply, each of ``size`` B, by RDMA send."""
     one, other = pair
     one.post_receive(size)
@@ -65,7 +65,7 @@ def round_trip(pair: Ends, size: int) -> int:
     return elapsed
 
 
-def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
+def message_stream_time(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
     """Time in ns of ``count`` messages, with ``depth`` outstanding on each queue pair.
 
     A new batch is posted to the queue pair that has just completed one, so that none exceeds

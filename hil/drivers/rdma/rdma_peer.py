@@ -217,7 +217,7 @@ def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
     return here, there
 
 
-def measured_offset(pair: FarPair) -> ClockOffset:
+def measure_offset(pair: FarPair) -> ClockOffset:
     """Offset of the other host's clock, measured by round trips."""
     return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
 

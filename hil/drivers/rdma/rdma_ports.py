@@ -239,7 +239,8 @@ def gid_pair(one: RdmaPort, other: RdmaPort, index: int = -1) -> tuple[Gid, Gid]
             return gid, max(alike, key=lambda g: _common_bits(gid.address, g.address))
     kinds = sorted({f"{g.kind} {g.family}" for g in chosen})
     raise DriverFault("unsupported", f"{one.device} has {', '.join(kinds) or f'no GID {index}'}, "
-                      f"which {other.device} has not; look at both GID tables")  # fmt: skip
+                      f"which {other.device} does not have; give both ports addresses of the same "
+                      "kind and family, or choose another gid")  # fmt: skip
 
 
 def crosses_subnets(one: IPv6Address, other: IPv6Address) -> bool:

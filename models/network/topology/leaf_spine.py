@@ -156,8 +156,8 @@ class FatTree(GraphTopology):
         elif self.tiers == 2:
             raise GraphError(
                 "cluster.fabric.topology",
-                f"{leaves} leaves of {uplinks} uplinks are more than spines of {ports} ports join; "
-                "take tiers: 3, or a larger switch",
+                f"spines with {ports} ports cannot connect {leaves} leaves with {uplinks} uplinks "
+                "each; write tiers: 3, or use a larger switch",
             )
         else:
             level, low, span = self._add_pods(graph, leaves, uplinks, switch)

@@ -107,7 +107,7 @@ class MachineRouter:
                     raise GraphError(
                         "cluster",
                         f"topology {self.topology.registered_name!r} sends data over {name!r}, "
-                        "which its components() did not make",
+                        "which its components() did not make; add it there",
                     )
             yield [self._numbers[name] for name in names], weight
 

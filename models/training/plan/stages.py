@@ -138,7 +138,7 @@ def shared_embedding(model: Model, plan: ParallelPlan) -> int:
     return -(-model.vocabulary // plan.tensor) * model.hidden
 
 
-def sent_numbers(model: Model, plan: ParallelPlan) -> int:
+def message_elements(model: Model, plan: ParallelPlan) -> int:
     """Number of elements in a message between stages: the residual stream of a rank's tokens."""
     assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
     return plan.split.own_tokens * model.hidden

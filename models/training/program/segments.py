@@ -198,7 +198,7 @@ class SegmentBuilder:
             first = begun
         self._queues[queue] = first, last
 
-    def hang(self, number: int, queue: int) -> int:
+    def add_parallel_op(self, number: int, queue: int) -> int:
         """Add an op off the chain; it waits for the chain and for the previous op of its queue.
 
         No op of the chain waits for it. Returns its row.
@@ -225,7 +225,7 @@ class SegmentBuilder:
         """Rows that the end of the step waits for, in the order in which they were added."""
         return np.concatenate([NONE, *self._open])
 
-    def join(self) -> None:
+    def wait_for_open_rows(self) -> None:
         """Make the chain wait for all open rows."""
         self.wait(self.open.tolist())
         self._open = []

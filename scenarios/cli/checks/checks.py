@@ -61,7 +61,8 @@ BUILDING: dict[str, Check] = {
     "limits": memory_limit_problems,
     "answers": unanswerable_op_problems,
 }
-"""The checks of a scenario that is read; each later one needs more of the machine and the trace."""
+"""Checks made after a scenario is read, by name; each later one builds more of the system and of
+the work."""
 
 ORDER = (*READING, *BUILDING)
 """Every check by name; ``load`` makes those of ``READING`` and raises their errors.

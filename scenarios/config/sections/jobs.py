@@ -25,8 +25,8 @@ class JobSection(Section):
     workload: WorkloadSection
     """The workload that the job runs."""
     on: dict[str, Pool] = Field(default_factory=dict)
-    """Components by pool: a name, a glob, several of them, or a count of the pool's kind, for which
-    it waits in order; all there are unless said."""
+    """Components by pool: a name, a glob, a list of them, or a count; a job with a count waits in
+    order until so many are free. By default all components of the pool's kind."""
     placement: PlacementSection = PlacementSection()
     """Where its state is kept, and the component of each rank."""
     processes: tuple[Choice, ...] = ()

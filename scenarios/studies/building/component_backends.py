@@ -32,7 +32,7 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         links = [backend_for_component(link, scenario, part) for link in binding.links]
         return Chain(links=[_of_another_gpu(link, scenario, part) for link in links])
     if binding.use == CARRIED:
-        return _carried_backend(binding, scenario, part)
+        return _transferring_backend(binding, scenario, part)
     try:
         return Binding(
             binding.use,
@@ -64,7 +64,7 @@ def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -
     return own.settings_for(binding.use) if own is not None else {}
 
 
-def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
+def _transferring_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """Backend that transfers recorded times to another GPU; on the same GPU it keeps them."""
     told = binding.settings.get("recorded_on")
     device = told or next((d for d in _recording_devices(scenario) if d), None)
@@ -82,10 +82,10 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
             f"add it to a catalog, or remove '{CARRIED}'"
         )
     way = binding.settings.get("way", JUDGED_BEST)
-    return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
+    return transfer_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(
+def transfer_recorded_times(
     recorded: Part, target: Part, method: Way = JUDGED_BEST
 ) -> CrossGpuScaling:
     """Backend that transfers recorded times from one kind of GPU to another."""
@@ -108,9 +108,9 @@ def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
         construct_with_groups(Roofline, target.settings_for(ROOFLINE)),
         Recorded.of_another_gpu(),
     ]
-    return Chain(
-        links=[*((carry_recorded_times(recorded, target),) if recorded is not None else ()), *links]
-    )
+    if recorded is not None:
+        links.insert(0, transfer_recorded_times(recorded, target))
+    return Chain(links=links)
 
 
 def may_use_chain(scenario: Scenario) -> bool:

@@ -212,10 +212,10 @@ def components_of_ranks(placement: PlacementSection, system: System) -> tuple[st
     """
     if placement.ranks is None:
         return None
-    return tuple(name for glob in placement.ranks for name in _places_named(glob, system))
+    return tuple(name for glob in placement.ranks for name in _components_of_glob(glob, system))
 
 
-def _places_named(glob: str, system: System) -> tuple[str, ...]:
+def _components_of_glob(glob: str, system: System) -> tuple[str, ...]:
     """Names of the GPUs that a glob matches; without GPUs, of other components with slots."""
     if glob in system.index or not any(letter in glob for letter in "*?[:"):
         return (glob,)

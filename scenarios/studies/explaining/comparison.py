@@ -29,7 +29,7 @@ METRICS = (  # shown if they differ, in this order
 LEAST = 5e-4  # smallest relative change that counts
 MOST_COLUMNS = 3  # metrics shown next to the headline
 APART = ("name", "question", "report", "what_if", "sweep", "expect", "catalog")
-"""Sections that change no result."""
+"""Sections that do not change a result."""
 Told = dict[str, tuple[str, str]]
 
 
@@ -214,7 +214,10 @@ def compare(
             )
         return Comparison(tuple(_variant_rows(points, beside)), read[0].answer)
     if beside:
-        raise ScenarioError("--with: needs a single scenario; give the base run first instead")
+        raise ScenarioError(
+            "--with: needs a single scenario or run; give only one, or put the run to compare with "
+            "first"
+        )
     first = read[0]
     rows = []
     for one, name in zip(read, _run_names(read), strict=True):

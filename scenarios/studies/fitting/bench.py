@@ -54,7 +54,7 @@ MACHINE: dict[str, Any] = {
         "fabric": {"switch": {"ports": 4, **NO_TIME}},
     },
 }
-"""Every part of two machines; none takes time."""
+"""Cluster of two machines with every kind of part, of which none takes time."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ BENCHES = {
 
 
 @dataclass(frozen=True)
-class BenchOp:
+class RecordedOp:
     """Recorded op that a test bench runs.
 
     Parameters
@@ -160,7 +160,7 @@ class Bench:
         system = build_system(scenario)
         return system, build_backends(scenario, system)
 
-    def graph(self, ops: Sequence[BenchOp], system: System) -> Graph:
+    def graph(self, ops: Sequence[RecordedOp], system: System) -> Graph:
         """Graph of the ops, one after another.
 
         Raises
@@ -176,7 +176,7 @@ class Bench:
         return place(build.graph(), system)
 
     def _add(
-        self, build: Builder, one: BenchOp, system: System, peer: int, before: tuple[int, ...]
+        self, build: Builder, one: RecordedOp, system: System, peer: int, before: tuple[int, ...]
     ) -> int:
         parts = parse_signature(one.text)
         if parts.kind not in BENCHES[self.kind].kinds:
@@ -214,12 +214,12 @@ class Bench:
         work = kernel_work(shape)
         return work.flop or work.blocks * work.depth * work.step, work.bytes
 
-    def placed_ops(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Ops:
+    def placed_ops(self, ops: Sequence[RecordedOp], part: Mapping[str, Any]) -> Ops:
         """Build the ops table in the form that backends expect."""
         system, _ = self.built(part)
         return _asked(self.graph(ops, system))
 
-    def seconds(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Floats:
+    def seconds(self, ops: Sequence[RecordedOp], part: Mapping[str, Any]) -> Floats:
         """Time of each op without contention in s, shape (n,), from the backends of the machine."""
         system, backends = self.built(part)
         table = _asked(self.graph(ops, system))
@@ -236,7 +236,7 @@ class Bench:
         return found
 
     def simulated_seconds(
-        self, ops: Sequence[BenchOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
+        self, ops: Sequence[RecordedOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
         **binding: str,
     ) -> Floats:  # fmt: skip
         """Simulated time of each op in s, shape (n,), for a part described as in a scenario file.

@@ -65,7 +65,9 @@ def fit_families(
         chosen, own = _fit_alternately(rows)
         if not chosen or not rows.held_out_masks()[0].any():
             groups = len(set(rows.groups))
-            found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
+            found[name] = (
+                f"{groups} groups of {holdout} are too few to fit and to hold out; record more"
+            )
             continue
         model = family_model(own)
         found[name] = FittedFamily(
@@ -75,9 +77,9 @@ def fit_families(
 
 
 NO_FAMILY = {
-    "host:chase": "a latency of dependent loads, which is no line of bytes",
-    "compute:graph": "many ops in order, which are no family",
-    "compute:step": "a whole step, which is no family",
+    "host:chase": "latency of dependent loads, which is not linear in bytes",
+    "compute:graph": "a sequence of ops, not one op family",
+    "compute:step": "a complete step, not one op family",
 }
 
 

@@ -261,7 +261,7 @@ def network_lines(fit: NetworkFit, rows: Sequence[CollectiveRow]) -> list[str]:
     if fit.more_nodes is not None and there is not None:
         size = np.abs(fit.more_nodes.errors)
         lines.append(
-            f"held out whole, {max(r.nodes for r in rows)} machines: median "
+            f"all logs of {max(r.nodes for r in rows)} machines held out: median "
             f"{np.median(size):.1%}, mean {size.mean():.1%} on {len(size)} rows; {there:.0%} inside"
         )
     return lines

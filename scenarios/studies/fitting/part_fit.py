@@ -24,7 +24,7 @@ from ....sim.setting_groups import (
 from ...config.part_specs import Part, part_backends, required_settings, settings_taken
 from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.settings import backend_settings_model
-from .bench import Bench, BenchOp
+from .bench import Bench, RecordedOp
 
 Floats = NDArray[np.float64]
 RATE = "bandwidth"
@@ -58,7 +58,7 @@ def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
 
 
 def part_model(
-    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+    bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
     """Function that predicts op times in s from the parameters of a part; other settings are fixed.
 
@@ -73,7 +73,7 @@ def part_model(
 
 
 def _path_model(
-    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+    bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
     """Function that predicts op times for a part on a route: fixed times per message, bytes / rate.
 
@@ -96,7 +96,8 @@ def _path_model(
     for one, moved in zip(ops, passing.tolist(), strict=True):
         if not moved > 0:
             raise ScenarioError(
-                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; exclude it with --only"
+                f"fit {bench.kind}: '{one.text}' does not cross a {bench.kind}; exclude it with "
+                "--only"
             )
     start = slow - passing / SLOW
     beside = asked(bandwidth=FAST) - start
@@ -112,7 +113,7 @@ def _path_model(
     return seconds
 
 
-def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any]) -> Model:
+def _backend_model(bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any]) -> Model:
     """Function that predicts op times in s from parameters; each call asks the part's backend."""
     system, backends = bench.built(settings)
     placed = bench.placed_ops(ops, settings).at
@@ -181,7 +182,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
 
 
 def fit_part(
-    bench: Bench, part: PartToFit, ops: Sequence[BenchOp], rows: CalibrationRows
+    bench: Bench, part: PartToFit, ops: Sequence[RecordedOp], rows: CalibrationRows
 ) -> tuple[Calibration, Model]:
     """Fit the parameters of a part to measured rows; also returns the fitted model.
 

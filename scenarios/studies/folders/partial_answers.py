@@ -61,7 +61,9 @@ class PartialAnswers:
 
         def noted(sample: Sample) -> None:
             if self.log is not None:
-                self.log.sample(component, sample, replace(recording_so_far(KILLED), samples=()))
+                self.log.write_sample(
+                    component, sample, replace(recording_so_far(KILLED), samples=())
+                )
 
         return noted
 

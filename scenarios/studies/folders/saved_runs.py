@@ -135,7 +135,9 @@ def remove_run(folder: Path) -> None:
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()
     except OSError as error:
-        raise ScenarioError(f"{folder}: cannot be removed ({error})") from error
+        raise ScenarioError(
+            f"{folder}: cannot be removed ({error}); check its permissions"
+        ) from error
 
 
 def sweep_cache_folders(out: Path) -> Iterator[Path]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 Ranking = tuple[tuple[SweepTrial, Mapping[str, Any]], ...]
-"""The best points in order, and how far each is behind: see ``ranking.rank_points``."""
+"""Best points in order, each with its differences from others (see ``ranking.rank_points``)."""
 
 
 @dataclass(frozen=True)

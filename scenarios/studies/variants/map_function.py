@@ -18,7 +18,7 @@ class MapFunction(Protocol):
 
 
 Counted = Callable[[int, int], None]
-"""Told how many are done, and of about how many."""
+"""Function of the number of finished simulations and the expected total."""
 
 
 class SimulationCounter:

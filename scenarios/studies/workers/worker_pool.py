@@ -17,7 +17,7 @@ class WorkerPool(Protocol):
     """Interface of a pool of worker processes that run tasks in any order."""
 
     name: str
-    """For people."""
+    """Description of the pool for users, such as ``4 processes``."""
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
         """Yield each task with its outcome, in the order in which they finish.

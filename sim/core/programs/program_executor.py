@@ -246,9 +246,15 @@ def run_programs(
     _, ops, beyond = run.counts.tolist()
     stuck = np.count_nonzero(run.parked)
     if beyond:
-        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
+        raise SimulationError(
+            "time overflow", "an op of an SPMD graph ends after the last tick; use a coarser tick"
+        )
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} ranks of an SPMD graph wait for each other")
+        raise SimulationError(
+            "deadlock",
+            f"{stuck} ranks of an SPMD graph wait for each other; correct the order of their "
+            "collectives and messages",
+        )
     tally, waiting = run.tally[:, :-1], run.tally[:, -1]
     return ProgramTimes(
         run.step_start.T,

@@ -218,13 +218,21 @@ def run_threads(
             _run_until_blocked(run)
     if counts[OVER] == TOO_HEAVY:
         raise SimulationError(
-            "weight", "the weights of concurrent ops of an SPMD graph sum to 2^22 or more"
+            "weight",
+            "the weights of concurrent ops of an SPMD graph sum to 2^22 or more; divide the rates "
+            "and weights by one number",
         )
     if counts[BEYOND]:
-        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
+        raise SimulationError(
+            "time overflow", "an op of an SPMD graph ends after the last tick; use a coarser tick"
+        )
     stuck = int(np.count_nonzero(run.cursor < plan.end))
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} streams of an SPMD graph wait for each other")
+        raise SimulationError(
+            "deadlock",
+            f"{stuck} streams of an SPMD graph wait for each other; correct the order of their "
+            "collectives and messages",
+        )
     return ThreadTimes(
         run.step_start.T, run.step_end.T, run.tally[:, :-1], run.tally[:, -1],
         run.by_source, run.by_group, run.latest, run.notes, run.flow_ends, flow_end_offsets,

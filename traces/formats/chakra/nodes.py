@@ -95,8 +95,8 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
     missing = list(islice((r for r in range(max(files)) if r not in files), 5))
     if missing:
         raise TraceError(
-            f"{file_prefix(files[max(files)])}: no file of ranks {missing}; a Chakra trace "
-            "needs one file per rank"
+            f"{file_prefix(files[max(files)])}: no file of ranks {missing}; add it: a "
+            "Chakra trace needs one file per rank"
         )
     return dict(sorted(files.items()))
 

@@ -168,7 +168,7 @@ def cpu_segments(
     )
     first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
-    busiest = _longest_spell_of_segments(end - start, first)
+    busiest = _longest_span_of_segments(end - start, first)
     row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
     segments = CpuSegments(
         lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
@@ -176,7 +176,7 @@ def cpu_segments(
     return _add_wait_segments(segments, waits)
 
 
-def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
+def _longest_span_of_segments(lasts: Ints, first: Ints) -> Ints:
     """Index of the longest of the time spans that make up each segment.
 
     `lasts` is the length of each span, and `first` the index of the first span of each segment.
