@@ -77,7 +77,9 @@ class PolicyRun(simpy.Process):
         raise self._error("a compiled process cannot be interrupted; send it a message")
 
     def close(self) -> None:
-        """End the process where it waits."""
+        """End the process where it waits, or before it starts."""
+        if self._target.callbacks:
+            self._target.callbacks.remove(self._resume)
         self._leave_waits()
         self.succeed()
 

@@ -47,7 +47,7 @@ def _is_steered(point: Variant) -> bool:
 
 
 def _check_process(use: str, process: Process, system: System) -> None:
-    for glob in getattr(process, "touches", ()):
+    for glob in getattr(process, "touches", None) or ():
         if not any(fnmatchcase(name, glob) for name in system.index):
             hint = did_you_mean_text(glob, list(system.index))
             raise SimulationError("action", f"{use}: no component matches '{glob}'{hint}")

@@ -11,6 +11,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
+from foretrace.scenarios.studies.variants.process_check import impossible_process_problems
 from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.facts.backend import BACKENDS
@@ -428,6 +429,14 @@ def test_workloads_and_processes_of_a_file_may_be_compiled(plugged):
     text += f"processes: [{{use: {name}-process, metric: own}}, {name}-made]\n"
     found = run_with_replicas(build_variant(loads(text + MACHINE))).result.metrics
     assert sorted(found) == [("made", 7.0, 7.0), ("own", 7.0, 7.0), ("woken", 7.0, 7.0)]
+
+
+def test_a_compiled_process_runs_next_to_a_trace(plugged):
+    name = plugged(COMPILED)
+    text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}-process, metric: own}}]\n"
+    point = build_variant(loads(text))
+    assert list(impossible_process_problems(point)) == []
+    assert run_with_replicas(point).result.metrics == (("own", 7.0, 7.0),)
 
 
 def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):

@@ -291,6 +291,20 @@ def test_a_stopped_job_ends_its_kernels_and_drops_their_requests(run):
     assert seen == [[4], []]
 
 
+def test_a_job_that_is_stopped_at_once_never_calls_its_kernel(run):
+    class Never(Workload):
+        needs = Needs({})
+
+        def start(self, job):
+            return process(lambda turn: policy.after(turn, 1, 0), idle)
+
+    def stops(sim):
+        sim.launch(Never(), "never").stop()
+        yield sim.wait(1.0)
+
+    assert events(run(stops)) == []
+
+
 def test_done_drops_what_it_waits_for(run):
     def begin(turn):
         policy.after(turn, 10**12, 1)
