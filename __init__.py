@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from .sim.facts.store import Store
     from .sim.facts.system import Component, Location, System
     from .sim.facts.way import Way
+    from .sim.kernel.policy import policy_kernel
     from .sim.run.allocator import Allocator
+    from .sim.run.compiled_process import CompiledProcess
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
     from .sim.run.process import Process, Running, process
@@ -71,6 +73,7 @@ __all__ = [
     "Builder",
     "Coded",
     "Comparison",
+    "CompiledProcess",
     "Component",
     "Doubt",
     "ForetraceError",
@@ -111,6 +114,7 @@ __all__ = [
     "compare",
     "load",
     "place",
+    "policy_kernel",
     "process",
     "read_ops",
     "read_trace",
@@ -126,6 +130,7 @@ _HOME = {
     "BackendError": "sim.errors",
     "Builder": "sim.facts.graph",
     "Coded": "sim.facts.coded",
+    "CompiledProcess": "sim.run.compiled_process",
     "Comparison": "scenarios.studies.explaining.comparison",
     "Component": "sim.facts.system",
     "Location": "sim.facts.system",
@@ -167,6 +172,7 @@ _HOME = {
     "compare": "scenarios.studies.explaining.comparison",
     "load": "scenarios.config.loader",
     "place": "sim.facts.place",
+    "policy_kernel": "sim.kernel.policy",
     "process": "sim.run.process",
     "read_ops": "reports.export.kept_ops",
     "read_trace": "traces.formats.autodetect",

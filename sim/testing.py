@@ -1,18 +1,24 @@
-"""Contract check for backends, to use in the tests of a plug-in."""
+"""Checks of the contracts of backends and policies, to use in the tests of a plug-in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
+from .errors import ForetraceError
 from .facts.backend import Backend, Timing, check_timing
 from .facts.ops import Ops
+from .run.process import Process
+from .run.simulation import ENGINES, Simulation
+from .run.workload import Workload
 
-__all__ = ["check_backend"]
+__all__ = ["check_backend", "check_same_run"]
 
 
 def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
@@ -70,6 +76,54 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
                 "itself",
             )
     made.close()
+
+
+def check_same_run(
+    simulation: Simulation, policy: Workload | Process, twin: Workload | Process
+) -> None:
+    """Check that two policies give the same run, each on both engines: a kernel and its twin.
+
+    Equal are all emitted values with their times and order, the start and end of all ops, the
+    amounts of capacities that processes held, and the kind of an error.
+
+    Raises
+    ------
+    AssertionError
+        Names the first difference.
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.system import System
+    >>> def waits(sim):
+    ...     yield sim.wait(1.0)
+    ...     sim.emit("woken", sim.now)
+    >>> def hurries(sim):
+    ...     yield sim.wait(0.5)
+    ...     sim.emit("woken", sim.now)
+    >>> check_same_run(Simulation(System((), ()), {}), waits, waits)
+    >>> check_same_run(Simulation(System((), ()), {}), hurries, waits)
+    Traceback (most recent call last):
+    AssertionError: on reference, value 0 is ('woken', 0.5, 0.5); of the twin ('woken', 1.0, 1.0)
+    """
+    meant = _observations(replace(simulation, engine="reference"), twin)
+    for engine in reversed(ENGINES):
+        for process in (policy, twin):
+            found = _observations(replace(simulation, engine=engine), process)
+            for k, (one, other) in enumerate(zip_longest(found, meant)):
+                _require_that(one == other, f"on {engine}, value {k} is {one}; of the twin {other}")
+
+
+def _observations(simulation: Simulation, process: Workload | Process) -> list[Any]:
+    """All that can be seen of a run: values, then times of ops, or the kind of its error."""
+    try:
+        if isinstance(process, Workload):
+            found = simulation.run(process, keep="ops")
+        else:
+            found = simulation.run(None, process, keep="ops")
+    except ForetraceError as error:
+        return [(type(error).__name__, getattr(error, "kind", ""))]
+    times = zip(found.start.tolist(), found.end.tolist(), strict=True)
+    return [*found.emitted, *map(str, times), found.acquired.changes.tolist()]
 
 
 def _require_that(kept: bool, otherwise: str) -> None:

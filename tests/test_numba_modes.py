@@ -85,6 +85,28 @@ def test_a_row_below_zero_is_an_overrun_and_not_the_last_row():
         row(np.arange(6).reshape(3, 2), -1)
 
 
+STATE = """
+from typing import NamedTuple
+import numpy as np
+from foretrace.sim.kernel.jit import jit
+class NAME(NamedTuple):
+    rows: np.ndarray
+@jit
+def first(state):
+    return state.rows[0]
+print(first(NAME(np.array([7]))))
+"""
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_a_kernel_whose_argument_type_was_renamed_is_compiled_again(tmp_path):
+    for name in ("Queue", "Requests"):
+        (tmp_path / "kernels.py").write_text(STATE.replace("NAME", name))
+        command = [sys.executable, "-c", "import kernels"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.stdout == "7\n", done.stderr
+
+
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 def test_an_unknown_numba_version_compiles_with_plain_njit():
     env = {key: text for key, text in os.environ.items() if key != "FORETRACE_PLAIN_NJIT"}

@@ -154,8 +154,12 @@ def _check_methods(table: str, cls: Any, method: str) -> None:
         told.bind(*arguments.rstrip(")").split(", "))
     except TypeError:
         raise TypeError(f"{verb}{told} takes other arguments; write 'def {method}'") from None
-    if table == "process" and not inspect.isgeneratorfunction(found):
-        raise TypeError(f"{verb}{told} never yields; write 'yield sim.wait(seconds)' to wait")
+    is_compiled = "CompiledProcess" in str(told.return_annotation)
+    if table == "process" and not is_compiled and not inspect.isgeneratorfunction(found):
+        raise TypeError(
+            f"{verb}{told} never yields; write 'yield sim.wait(seconds)' to wait, or "
+            "'-> CompiledProcess' if it returns one"
+        )
 
 
 UNWRITTEN = (

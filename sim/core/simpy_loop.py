@@ -106,7 +106,8 @@ class SimpyLoop(Actions):
     def _is_awaited(self) -> int:
         """1 if a process waits for the end of the current instant, else 0."""
         waits = self.thresholds
-        return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
+        mail = self.mail.posted
+        return int(bool(self.news or self.losing or waits.waiting or waits.next_turn or mail))
 
     def _advance_simpy_clock(self, tick: int) -> None:
         """Advance SimPy's clock to the tick of the engine."""
@@ -118,7 +119,7 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants.
+        """Wake processes: ends, losses, grants, messages, thresholds and `settled`, in this order.
 
         True if any was woken.
         """
@@ -129,6 +130,8 @@ class SimpyLoop(Actions):
             online_times += self._losses_by_graph()
         if self.store.world.item(lay.GRANTS) != NONE:
             online_times += self._grant_events(tick)
+        if self.mail.posted:
+            online_times += self.mail.deliveries()
         if self.thresholds.waiting or self.thresholds.next_turn:
             online_times += [(event, None) for event in self.thresholds.reached()]
         for event, value in online_times:

@@ -9,25 +9,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-
-class _Callbacks(list[Callable[[simpy.Event], None]]):
-    """Callback list of a grant's event, which reports when its last callback is removed."""
-
-    def __init__(self, on_abandoned: Callable[[], None]):
-        super().__init__()
-        self.on_abandoned = on_abandoned
-
-    def remove(self, value: Any, /) -> None:
-        """Remove one callback, when its process was interrupted or continued for another reason."""
-        super().remove(value)
-        if not self:
-            self.on_abandoned()
+from .abandonment import AbandonableCallbacks
 
 
 class Grant(simpy.Event):
@@ -66,7 +53,7 @@ class Grant(simpy.Event):
         self.place = -1  # index in the engine's queue while it waits
         self.over = False  # released, or no longer in the queue
         self._leave = on_release
-        self.callbacks = _Callbacks(lambda: on_abandoned(self))
+        self.callbacks = AbandonableCallbacks(lambda: on_abandoned(self))
 
     @property
     def is_abandoned(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import cast
+from weakref import proxy
 
 import simpy
 
@@ -28,6 +29,7 @@ from .interface import (
     Submitted,
     TimingElsewhere,
 )
+from .mailbox import MailRoom
 from .simpy_adapter import GraphHandle, SimpyAdapter
 from .simpy_clock import step_simpy
 from .store_control import StoreControl
@@ -60,11 +62,14 @@ class EngineControl(SimpyAdapter):
     ):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
+        weak = proxy(self)  # or the state of a run would stay until Python collects cycles
+        self.mail = MailRoom(self.env, lambda action: weak._note_action(action))
         self.ledger = CapacityLedger()
         self.stores = StoreControl(self)
         self.count = 0  # ops submitted so far
         self.held_ops = 0  # ops of the graphs in memory
         self.past = FinalStates()
+        self.cancels = 0  # commands that cancelled ops so far
 
     # Commands: recorded now, applied at the start of the next turn.
 
@@ -110,6 +115,7 @@ class EngineControl(SimpyAdapter):
         """Remove ops and all ops that depend on them."""
         for op in ops:
             check_op(op, self.count)
+        self.cancels += 1
         self._note_action(lambda: self._cancel(ops))
 
     def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
@@ -126,17 +132,22 @@ class EngineControl(SimpyAdapter):
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
         """Acquire an amount of a capacity at once, without waiting; returns True on success."""
         check_amount(self.parts, component, amount)
-        book = self.ledger
-        free = (
-            self.parts.capacity_of(component) - self.held(component) - book.taken.get(component, 0)
-        )
-        waits = component in book.waiting or bool(self.waiting(component))
-        if waits or amount > free or self.failed(component):
+        if amount > self.takeable(component):
             return False
+        book = self.ledger
         book.taken[component] = book.taken.get(component, 0) + amount
         book.add(self._now, component, amount, owner, self._acting_process())
         self._note_action(lambda: self._note_taken(component, amount))
         return True
+
+    def takeable(self, component: int) -> int:
+        """Largest amount of a capacity that `take` would grant now."""
+        book = self.ledger
+        if component in book.waiting or self.failed(component) or self.waiting(component):
+            return 0
+        return (
+            self.parts.capacity_of(component) - self.held(component) - book.taken.get(component, 0)
+        )
 
     def release(self, component: int, amount: int, owner: int = 0) -> None:
         """Release an amount of a capacity."""

@@ -77,14 +77,16 @@ else:
 
         By itself, numba checks only the kernel's own file, and would keep outdated code of the
         kernels that it calls. The cache key also contains the module name, since a plug-in's
-        module may change.
+        module may change. A cache of other sources is not loaded: its types may have been renamed.
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
         own = Path(kernel.__code__.co_filename)
         if own.exists():  # otherwise it has no file, and no cache
             stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
             made.enable_caching()
-            made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)
+            stamp, file = (*_stamp(stats), kernel.__module__), made._cache._cache_file
+            file._source_stamp = stamp
+            file._version = numba.__version__, stamp  # is compared before types are loaded
         return cast(Kernel, made)
 
     def _stamp(stats: list[os.stat_result]) -> tuple[float, int]:

@@ -248,7 +248,7 @@ class EventLoop(EngineControl):
         return row is not None and row.state == State.PENDING and row.at[place] == WAITING
 
     def _wake(self) -> None:
-        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants."""
+        """Wake processes in this order: ends, losses, grants, messages, thresholds, settled."""
         for event, value in self.news:
             fire_in_this_turn(self.env, event, value)
         self.news = []
@@ -257,6 +257,8 @@ class EventLoop(EngineControl):
         for grant in self.ledger.note_grants(self.tick, self.fired):
             fire_in_this_turn(self.env, grant, None)
         self.fired = []
+        for event, message in self.mail.deliveries():
+            fire_in_this_turn(self.env, event, message)
         for event in self.thresholds.reached():
             fire_in_this_turn(self.env, event, None)
 

@@ -7,17 +7,20 @@ commands are applied in the engine's next turn (``docs/semantics.md``, section 5
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import simpy
 
 from ..engine_api.interface import Submitted
+from ..engine_api.mailbox import Mailbox
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.way import Way
 from ..record.prepared import Prepared, Values
 from ..registry import register
 from ..units import Seconds, ticks
+from .compiled_process import CompiledProcess
 from .job import Job
 from .process_actions import ProcessActions
 from .run_interface import JobState, RunInterface
@@ -47,8 +50,8 @@ class Process(Protocol):
     True
     """
 
-    def __call__(self, sim: Running) -> Steps:
-        """Generator of the process; it yields the events to wait for."""
+    def __call__(self, sim: Running) -> Steps | CompiledProcess:
+        """Generator of the process, which yields the events to wait for; or a compiled process."""
 
 
 PROCESSES: dict[str, type] = {}
@@ -269,3 +272,27 @@ class Running(ProcessActions):
             Unit of the metric, if its workload does not declare one.
         """
         self._run.emissions.add(self._job.number, metric, self.now, float(value), unit)
+
+    def count(self, counter: str, by: int = 1) -> None:
+        """Add to a counter of this job; its total is emitted as a metric when the run ends."""
+        self._run.counters.add(self._job.number, counter, index(by))
+
+    def mailbox(self, name: str) -> Mailbox:
+        """Mailbox of this job, through which its processes send each other messages.
+
+        ``box.send(a, b, c)`` is an action; ``message = yield box.receive()`` waits for the next.
+
+        Examples
+        --------
+        >>> from foretrace.sim.facts.system import System
+        >>> from foretrace.sim.run.simulation import Simulation
+        >>> def asks(sim):
+        ...     yield sim.wait(1.0)
+        ...     sim.mailbox("work").send(7)
+        >>> def works(sim):
+        ...     message = yield sim.mailbox("work").receive()
+        ...     sim.emit("got", message.a)
+        >>> Simulation(System((), ()), {}, engine="reference").run(None, asks, works).metrics
+        (('got', 1.0, 7.0),)
+        """
+        return self._run.machine.mail.box(self._job.number, name)

@@ -13,6 +13,7 @@ from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
 from ..facts.system import System
 from ..facts.way import Way
+from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
 from ..record.schedule import SubmittedRun
@@ -88,6 +89,7 @@ class RunInterface(Protocol):
     tick: Seconds
     runs: list[SubmittedRun]
     emissions: EmissionRecorder
+    counters: Counters
     allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
 

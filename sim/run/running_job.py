@@ -15,8 +15,10 @@ from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
+from .compiled_process import CompiledProcess
 from .job import Job
 from .losses import Lost, loss_event
+from .policy_run import PolicyRun
 from .process import Process, Running, Steps
 from .ranks import Ranks
 from .run_interface import RunInterface
@@ -167,9 +169,7 @@ class RunningJob:
         """Start processes of this job."""
         found = []
         for process in processes:
-            touches = getattr(process, "touches", None)
-            running = Running(self.session, self, self._process_label(process), touches)
-            made = self.session.machine.env.process(process(running))
+            made, touches = self._begin_process(process)
             if touches is not None and not len(touches):
                 self.session.machine.watchers.add(made)
             else:
@@ -178,6 +178,16 @@ class RunningJob:
             self.processes[made] = None
             found.append(made)
         return found
+
+    def _begin_process(self, process: Process) -> tuple[simpy.Process, Sequence[str] | None]:
+        """Start a process; returns it and the components that it may change, None for all."""
+        touches, who = getattr(process, "touches", None), self._process_label(process)
+        steps = process(Running(self.session, self, who, touches))
+        if not isinstance(steps, CompiledProcess):
+            return self.session.machine.env.process(steps), touches
+        touches = touches if steps.touches is None else steps.touches
+        sim = Running(self.session, self, who, touches)
+        return PolicyRun(self.session, sim, steps, self.number), touches
 
     def _process_label(self, process: Process) -> str:
         """Name of a process for error messages."""
@@ -295,6 +305,9 @@ class RunningJob:
 
 def _end_process(process: simpy.Process) -> None:
     """End a waiting process: its ``finally`` blocks run, and its waiters continue."""
+    if isinstance(process, PolicyRun):
+        process.close()
+        return
     if process.target.callbacks is not None:
         process.target.callbacks.remove(process._resume)
     process._generator.close()

@@ -27,6 +27,7 @@ from ..facts.way import Pins, Way
 from ..record.aggregates import MOST_OPS
 from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
+from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
@@ -73,7 +74,7 @@ class Session:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
-        self.emissions = EmissionRecorder()
+        self.emissions, self.counters = EmissionRecorder(), Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
         self.timing = GraphTiming(simulation)
@@ -140,6 +141,7 @@ class Session:
         It drops the engine and the graphs, since jobs and session refer to each other and would
         otherwise stay in memory until Python collects cycles.
         """
+        self._emit_totals()
         result = self.result(keep, repeat_run)
         self._drop_engine()
         return result
@@ -222,6 +224,12 @@ class Session:
         except SimulationError as error:
             error.submitted = self.held.submitted
             raise
+
+    def _emit_totals(self) -> None:
+        """Emit the totals of all counters, at the end of the run."""
+        for job, name, total in self.counters.totals():
+            end = int(self.machine.env.now) / ticks_per_second(self.tick)
+            self.emissions.add(job, name, end, float(total))
 
     def time_graph(
         self, graph: Graph, job: JobState | None = None, pins: Pins | None = None

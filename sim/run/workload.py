@@ -208,10 +208,6 @@ def check_start_result(found: Any, who: str) -> Graph | Process:
 that is given the running simulation
     """
     name = type(found).__name__
-    if name == "CompiledProcess":
-        raise TypeError(
-            f"{who}: start returned a {name}, which is not supported yet; return a process"
-        )
     if isinstance(found, Graph) or callable(found):
         return found  # type: ignore[no-any-return]
     raise TypeError(

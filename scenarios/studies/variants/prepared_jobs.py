@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import simpy
+
 from ....sim.facts.graph import Graph
 from ....sim.run.allocator import Allocator
+from ....sim.run.compiled_process import CompiledProcess
 from ....sim.run.job import Job
 from ....sim.run.process import Process, Running, Steps
 from ....sim.run.result import Result
@@ -63,12 +66,16 @@ class PreparedWorkload(Workload):
 
         def steered(sim: Running) -> Steps:
             if isinstance(found, Graph):
-                work = sim.submit(found).done
+                work: simpy.Event = sim.submit(found).done
+                sim.start(beside)
+                yield work
+            elif isinstance(steps := found(sim), CompiledProcess):
+                (work,) = sim.start([steps])
                 sim.start(beside)
                 yield work
             else:
                 sim.start(beside)
-                yield from found(sim)
+                yield from steps
 
         return steered
 

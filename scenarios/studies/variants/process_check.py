@@ -30,7 +30,7 @@ def impossible_process_problems(point: Variant) -> Iterator[Problem]:
 
 
 def _check_process(use: str, process: Process, system: System) -> None:
-    for glob in getattr(process, "touches", ()):
+    for glob in getattr(process, "touches", None) or ():
         if not any(fnmatchcase(name, glob) for name in system.index):
             hint = did_you_mean_text(glob, list(system.index))
             raise SimulationError("action", f"{use}: no component matches '{glob}'{hint}")

@@ -52,7 +52,8 @@ class Player:
     A step is ``(verb, *arguments)``. Waiting: ``at tick``, ``wait ticks``, ``ended op``,
     ``done graph``, ``lost graph``, ``settled``, ``reaches what component low high``, ``acquire
     component amount owner``, ``race component amount owner ticks`` (a grant, but no longer than
-    so many ticks), ``await grant``. Acting: the verbs of the machine, ``cancel graph`` as
+    so many ticks), ``await grant``, ``receive box``, ``receive_within box ticks``. Acting: ``send
+    box value``, the verbs of the machine, ``cancel graph`` as
     ``drop``, ``submit cases``, ``observe``, ``ask`` (acquire, and do not wait), ``give grant``
     back, ``interrupt actor``, ``kill actor``, of stores ``hold component key size owner``,
     ``let_go component key owner``, ``let_go_all component owner``, ``forget component key``,
@@ -184,6 +185,16 @@ class Player:
         if not self.grants:
             return self.machine.settled()
         return self.grants[grant % len(self.grants)]
+
+    def _wait_receive(self, box: int) -> simpy.Event:
+        return self.machine.mail.box(0, f"box{box}").receive()
+
+    def _wait_receive_within(self, box: int, ticks: int) -> simpy.Event:
+        timeout = self.machine.env.timeout(ticks)
+        return self._wait_receive(box) | timeout
+
+    def _do_send(self, box: int, value: int) -> None:
+        self.machine.mail.box(0, f"box{box}").send(value, answer_to=f"box{1 - box}")
 
     def _do_ask(self, component: int, amount: int, owner: int) -> None:
         self._wait_acquire(component, amount, owner)
@@ -381,7 +392,7 @@ def _nobody(rows: Sequence[int], now: int) -> list[Answer]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, simpy.events.ConditionValue):
-        return [isinstance(event, Grant) for event in value]
+        return [isinstance(event, Grant) or event.value for event in value]
     return [tuple(v) for v in value] if isinstance(value, list) else value
 
 

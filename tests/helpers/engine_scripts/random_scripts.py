@@ -15,6 +15,7 @@ from foretrace.sim.engine_api.store_interface import PARTS
 
 KINDS = (
     "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared", "store",
+    "mail",
 )  # fmt: skip
 RULES = ("lru", "oldest", "window", "order")
 
@@ -34,7 +35,8 @@ def random_script(kind: str, seed: int) -> Script:
         ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
         with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
         handed in often and given back, some of which hold amounts or are odd, ``store`` as
-        ``verbs`` with stores, whose entries processes hold, release, split and look at.
+        ``verbs`` with stores, whose entries processes hold, release, split and look at, ``mail``
+        as ``verbs`` with processes that send each other messages.
     seed : int
 
     Examples
@@ -129,6 +131,7 @@ class _Draw:
             "capacity": self.verbs if r.random() < 0.8 else lambda: [],
             "prepared": self.serving,
             "store": self.verbs,
+            "mail": lambda: [self.mailing() for _ in range(r.randint(1, 4))] + self.verbs(),
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -357,6 +360,27 @@ class _Draw:
             if r.random() < 0.3:
                 steps.append(("observe",))
             steps += self.acting()
+        return steps
+
+    def mailing(self) -> list[Step]:
+        """A process that sends and receives, at times no longer than for some ticks."""
+        r, steps = self.r, []  # type: random.Random, list[Step]
+        for _ in range(r.randint(3, 12)):
+            box, ticks = r.randrange(2), r.choice([0, 0, 1, 2, 5])
+            steps.append(
+                r.choice(
+                    [
+                        ("send", box, r.randrange(9)),
+                        ("send", box, r.randrange(9)),
+                        ("receive", box),
+                        ("receive_within", box, ticks),
+                        ("receive_within", box, ticks),
+                        ("wait", ticks),
+                        ("interrupt", r.randrange(9)),
+                        ("settled",),
+                    ]
+                )
+            )
         return steps
 
     def waiting(self) -> Step:

@@ -11,6 +11,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
+from foretrace.scenarios.studies.variants.process_check import impossible_process_problems
 from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.facts.backend import BACKENDS
@@ -383,11 +384,59 @@ def test_tokens_of_a_plug_in_workload_are_paid_for_like_those_of_a_trace(plugged
     assert found["cost_per_million_tokens"].item() == pytest.approx(2 * time * 1e6)
 
 
-def test_a_compiled_process_is_refused_by_its_name(plugged):
-    name = plugged(WORK.replace("pass", "return type('CompiledProcess', (), {})()"))
+COMPILED = """
+from foretrace import Builder, CompiledProcess, Kind, Metric, Workload, process, workload
+from foretrace.sim.kernel import policy
+
+def submits(state, event, turn):
+    if event[policy.KIND] == policy.START:
+        policy.submit(turn, 0, 0)
+        return policy.GO_ON
+    return step(state, event, turn)
+
+def step(state, event, turn):
+    if event[policy.KIND] == policy.START:
+        policy.after(turn, 7 * policy.ticks_per_second(turn), 0)
+        return policy.GO_ON
+    policy.emit(turn, 0, event[policy.NOW] / policy.ticks_per_second(turn))
+    return policy.DONE
+
+@workload("NAME")
+class Mine(Workload):
+    metrics = (Metric("woken", "s", "When it is woken.", better="lower"),)
+    headline = "woken.mean"
+    def start(self, job):
+        build = Builder("op")
+        build.op(Kind.COMPUTE, duration=7.0)
+        return CompiledProcess(submits, metrics=["woken"], graphs={"op": build.graph()})
+
+@process("NAME-process")
+class Own(CompiledProcess):
+    def __init__(self, *, metric: str):
+        super().__init__(step, metrics=[metric])
+
+@process("NAME-made")
+class Made:
+    def __call__(self, sim) -> CompiledProcess:
+        return CompiledProcess(step, metrics=["made"])
+"""
+
+
+def test_workloads_and_processes_of_a_file_may_be_compiled(plugged):
+    name = plugged(COMPILED)
     text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
-    with pytest.raises(ScenarioError, match="a CompiledProcess, which is not supported yet"):
-        build_variant(loads(text + MACHINE))
+    text += 'backends: {"node*.gpu*": {use: recorded}}\n'
+    text += f"processes: [{{use: {name}-process, metric: own}}, {name}-made]\n"
+    found = run_with_replicas(build_variant(loads(text + MACHINE))).result.metrics
+    assert sorted(found) == [("made", 7.0, 7.0), ("own", 7.0, 7.0), ("woken", 7.0, 7.0)]
+
+
+def test_a_compiled_process_runs_next_to_a_trace(plugged):
+    name = plugged(COMPILED)
+    text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}-process, metric: own}}]\n"
+    point = build_variant(loads(text))
+    assert list(impossible_process_problems(point)) == []
+    assert run_with_replicas(point).result.metrics == (("own", 7.0, 7.0),)
 
 
 def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):

@@ -687,7 +687,7 @@ def test_a_job_is_not_under_way_before_its_run():
     ("what", "said"),
     [
         (3, "job main: start returned a int; return a Graph, or a process"),
-        (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not supported yet"),
+        (None, "job main: start returned a NoneType; return a Graph, or a process"),
     ],
 )
 def test_a_start_result_must_be_a_graph_or_a_process(what, said):

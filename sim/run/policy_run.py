@@ -1,0 +1,411 @@
+"""Compiled process in a run: it calls the kernel once per event, and applies its actions.
+
+The kernel is called by callbacks of SimPy events, at the place where a generator that waits for the
+same event would continue. Its actions go through the same methods as those of a generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, cast
+
+import numpy as np
+import simpy
+from simpy.events import Initialize
+
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.interface import State, Submitted
+from ..engine_api.mailbox import Mailbox, Message
+from ..errors import SimulationError
+from ..kernel import policy_rows as rows
+from ..record.prepared import Prepared
+from .compiled_process import CompiledProcess
+from .losses import Lost
+from .process import Running
+from .run_interface import RunInterface
+
+Row = Sequence[int]  # columns of an action
+CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events
+
+
+class Wait(NamedTuple):
+    """What a compiled process waits for: kind and tag of the event, and what it concerns."""
+
+    kind: int
+    tag: int
+    of: Any = None
+
+
+class PolicyRun(simpy.Process):
+    """Running compiled process; as a SimPy event, it fires when the process is over.
+
+    Parameters
+    ----------
+    run : Run in progress.
+    sim : interface of the process to the run
+    described : its description
+    job : number of its job
+    """
+
+    def __init__(self, run: RunInterface, sim: Running, described: CompiledProcess, job: int):
+        simpy.Event.__init__(self, sim.env)
+        self._run, self._sim, self._described, self._job = run, sim, described, job
+        self._waits: dict[simpy.Event, Wait] = {}
+        self._by_tag: dict[int, dict[simpy.Event, None]] = {}  # what `cancel` finds
+        self._watches: dict[int, simpy.Event] = {}  # by number of the submission
+        self._event = np.zeros(rows.EVENT_COLUMNS, np.int64)
+        self._act_by_verb = (
+            self._stray_number, self._stray_number, self._stray_number, self._stray_number,
+            self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
+            self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
+        )  # fmt: skip
+        self._target: Any = Initialize(sim.env, self)
+
+    @property
+    def name(self) -> str:
+        """Name of the process, for messages and records."""
+        return self._described.__name__
+
+    def interrupt(self, cause: object = None) -> NoReturn:
+        """Refuse to be interrupted: a kernel has no place where it could be.
+
+        Raises
+        ------
+        SimulationError
+            Always.
+        """
+        raise self._error("a compiled process cannot be interrupted; send it a message")
+
+    def close(self) -> None:
+        """End the process where it waits, or before it starts."""
+        if self._target.callbacks:
+            self._target.callbacks.remove(self._resume)
+        self._leave_waits()
+        self.succeed()
+
+    # From an event to a call of the kernel.
+
+    def _resume(self, event: simpy.Event) -> None:
+        """Start: prepare what the kernel needs, and call it for the first time."""
+        self._call_guarded(self._begin)
+
+    def _woken(self, event: simpy.Event) -> None:
+        """Call the kernel for an event that it waits for."""
+        wait = self._end_wait(event)
+        self._call_guarded(lambda: self._handle(wait, event))
+
+    def _call_guarded(self, call: Any) -> None:
+        """Call a function as the acting process; its error is that of the process."""
+        self.env._active_proc = self
+        try:
+            call()
+        except Exception as error:  # as of any SimPy process, whatever a policy raises
+            self._leave_waits()
+            self.fail(error)
+        finally:
+            self.env._active_proc = None
+
+    def _begin(self) -> None:
+        sim, of = self._sim, self._described
+        self._state, self._kernel = of.new_state(), _callable_kernel(of.kernel)
+        self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
+        self._parts = [sim.system.number(name) for name in of.parts]
+        self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.boxes]
+        self._inbox = sim.mailbox(of.inbox) if of.inbox else None
+        counts = self._run.counters.table(self._job, of.counters)
+        per_second = self._run.ticks(1.0)
+        self._turn = rows.new_turn(of.actions, len(self._parts), counts, per_second)
+        self._arrivals = [int(self.env.now) + at for at in of.arrivals.ticks(self._run.tick)]
+        self._step(rows.START, 0)
+        self._await_arrival(0)
+        self._await_message()
+        self._check_can_wake()
+
+    def _handle(self, wait: Wait, event: simpy.Event) -> None:
+        """Call the kernel for an event, and wait for the next one of its kind."""
+        if wait.kind == rows.LOST:
+            self._report_losses(wait, cast(list[Lost], event.value))
+        else:
+            self._step(wait.kind, *self._columns(wait, event))
+        if wait.kind == rows.ARRIVAL:
+            self._await_arrival(wait.tag + 1)
+        elif wait.kind == rows.MESSAGE:
+            self._await_message()
+        self._check_can_wake()
+
+    def _columns(self, wait: Wait, event: simpy.Event) -> tuple[int, ...]:
+        """TAG, A, B and C of the kernel's event."""
+        if wait.kind == rows.ENDED:
+            self._forget_watch(wait.of[0])
+            return wait.tag, self._cancelled_ops(wait.of[0]), wait.of[1]
+        if wait.kind == rows.GRANT:
+            return wait.tag, wait.of, cast(Grant, event).amount
+        if wait.kind == rows.MESSAGE:
+            a, b, c, box = cast(Message, event.value)
+            names = self._described.boxes
+            return names.index(box) if box in names else -1, a, b, c
+        if wait.kind == rows.ARRIVAL:
+            return wait.tag, *self._described.arrivals.columns[wait.tag].tolist()
+        return (wait.tag,)
+
+    def _report_losses(self, wait: Wait, losses: list[Lost]) -> None:
+        """Call the kernel once per op that a failure stopped."""
+        graph: Submitted = wait.of
+        parts = self._described.parts
+        for k, lost in enumerate(losses):
+            part = parts.index(lost.component) if lost.component in parts else -1
+            if self.is_alive:
+                self._step(rows.LOST, wait.tag, lost.op - graph.first, part, len(losses) - 1 - k)
+
+    def _step(self, kind: int, tag: int, a: int = 0, b: int = 0, c: int = 0) -> None:
+        """Call the kernel for one event; apply its actions and its return code."""
+        self._event[:] = kind, tag, a, b, c, int(self.env.now)
+        code = self._decide()
+        self._apply()
+        if code == rows.DONE:
+            self.close()
+
+    def _decide(self) -> int:
+        """Return code of the kernel, after its state has grown as it asked."""
+        head = self._turn.head
+        while True:
+            self._observe()
+            head[rows.COUNT] = 0
+            try:
+                code = self._kernel(self._state, self._event, self._turn)
+            except Exception as error:  # a kernel can raise anything
+                raise self._error(
+                    f"its kernel raised {type(error).__name__}: {error}; correct it"
+                ) from error
+            if head[rows.COUNT] > head[rows.MOST]:
+                raise self._error(
+                    f"wrote {head[rows.COUNT]} actions in one call, but actions is "
+                    f"{head[rows.MOST]}; set actions= to as many as it may write"
+                )
+            if code != rows.GROW:
+                break
+            self._grow()
+        if code not in (rows.GO_ON, rows.DONE):
+            raise self._error(f"its kernel returned {code!r}; return GO_ON, DONE or grow(...)")
+        return int(code)
+
+    def _observe(self) -> None:
+        """Fill the table of parts: the machine at the end of the last turn."""
+        machine, table = self._run.machine, self._turn.parts
+        for k, c in enumerate(self._parts):
+            total = machine.parts.capacity_of(c)
+            is_capacity = total >= 0
+            table[k] = (
+                total,
+                machine.held(c),
+                machine.takeable(c) if is_capacity else 0,
+                len(machine.waiting(c)) if is_capacity else 0,
+                machine.failed(c),
+            )
+
+    def _grow(self) -> None:
+        """Enlarge an array of the state with zeros."""
+        head = self._turn.head
+        number, wanted = head.item(rows.GROW_TABLE), head.item(rows.GROW_ROWS)
+        fields = getattr(self._state, "_fields", ())
+        if head[rows.COUNT]:
+            raise self._error("wrote actions before it returned grow(...); return it first")
+        if not 0 <= number < len(fields):
+            raise self._error(f"grows array {number}, but its state has {len(fields)}; correct it")
+        old = self._state[number]
+        if wanted <= len(old):
+            raise self._error(
+                f"grows state.{fields[number]} to {wanted} rows, but it has {len(old)}; ask for "
+                "more"
+            )
+        try:
+            made = np.zeros((wanted, *old.shape[1:]), old.dtype)
+        except (MemoryError, ValueError):
+            raise self._error(
+                f"grows state.{fields[number]} to {wanted} rows, which do not fit into memory; "
+                "ask for fewer"
+            ) from None
+        made[: len(old)] = old
+        self._state = self._state._replace(**{fields[number]: made})
+
+    # Events to wait for.
+
+    def _wait(self, event: simpy.Event, kind: int, tag: int, of: object = None) -> None:
+        """Call the kernel when an event fires."""
+        self._waits[event] = Wait(kind, tag, of)
+        if kind in CANCELLABLE:
+            self._by_tag.setdefault(tag, {})[event] = None
+        cast(list[Any], event.callbacks).append(self._woken)
+
+    def _end_wait(self, event: simpy.Event) -> Wait:
+        """Forget that the kernel waits for an event."""
+        wait = self._waits.pop(event)
+        if wait.kind in CANCELLABLE:
+            del self._by_tag[wait.tag][event]
+            if not self._by_tag[wait.tag]:
+                del self._by_tag[wait.tag]
+        elif wait.kind == rows.LOST:
+            del self._watches[wait.of.index]
+        return wait
+
+    def _drop(self, event: simpy.Event) -> None:
+        """Wait for an event no more."""
+        self._end_wait(event)
+        if event.callbacks is not None:
+            event.callbacks.remove(self._woken)
+
+    def _leave_waits(self) -> None:
+        """Wait for nothing any more, in the order in which the waits began."""
+        for event in list(self._waits):
+            self._drop(event)
+
+    def _await_arrival(self, row: int) -> None:
+        if self.is_alive and row < len(self._arrivals):
+            event = self.env.timeout(self._arrivals[row] - int(self.env.now))
+            self._wait(event, rows.ARRIVAL, row)
+
+    def _await_message(self) -> None:
+        if self.is_alive and self._inbox is not None:
+            self._wait(self._inbox.receive(), rows.MESSAGE, 0)
+
+    def _forget_watch(self, graph: Submitted) -> None:
+        """Wait for losses of a graph no more, since it is over."""
+        if graph.index in self._watches:
+            self._drop(self._watches[graph.index])
+
+    def _cancelled_ops(self, graph: Submitted) -> int:
+        machine = self._run.machine
+        if not machine.cancels:
+            return 0
+        ops = range(graph.first, graph.first + graph.count)
+        return sum(machine.state(op) == State.CANCELLED for op in ops)
+
+    def _check_can_wake(self) -> None:
+        """Raise an error if nothing can call the kernel again."""
+        if self.is_alive and not self._waits:
+            raise self._error(
+                "returned GO_ON, but waits for nothing: no timer, submission, request, arrival or "
+                "message; return DONE at the end"
+            )
+
+    # Actions.
+
+    def _apply(self) -> None:
+        """Apply the actions of one call in order."""
+        count = self._turn.head.item(rows.COUNT)
+        written = self._turn.actions[:count].tolist()
+        numbers = self._turn.numbers[:count].tolist()
+        at = 0
+        while at < count:
+            verb = written[at][rows.VERB]
+            if verb == rows.SUBMIT:
+                at = self._submit(written, numbers, at)
+            else:
+                self._act_by_verb[verb](written[at], numbers[at])
+                at += 1
+
+    def _submit(self, written: Sequence[Row], numbers: Sequence[float], at: int) -> int:
+        """Submit a graph with the numbers in the rows behind; returns the row after them."""
+        _, tag, graph, *_ = written[at]
+        prepared = self._named(self._graphs, graph, "graph", "graphs")
+        new: dict[int, dict[int, float]] = {rows.FLOP: {}, rows.BYTES: {}}
+        key, at = None, at + 1
+        while at < len(written) and written[at][rows.VERB] in (rows.FLOP, rows.BYTES, rows.KEY):
+            verb, _, a, *_ = written[at]
+            if verb == rows.KEY:
+                key = a
+            else:
+                new[verb][a] = numbers[at]
+            at += 1
+        flop, moved = new[rows.FLOP] or None, new[rows.BYTES] or None
+        handle = self._sim.submit(prepared, key=key, flop=flop, bytes=moved)
+        self._wait(handle.done, rows.ENDED, tag, (handle, graph))
+        return at
+
+    def _stray_number(self, row: Row, number: float) -> None:
+        raise self._error("gives a number to no submission; write it directly after submit()")
+
+    def _after(self, row: Row, number: float) -> None:
+        _, tag, delay, *_ = row
+        if delay < 0:
+            raise self._error(f"timer {tag}: waits {delay} ticks; wait 0 or longer")
+        self._wait(self.env.timeout(delay), rows.TIMER, tag)
+
+    def _take(self, row: Row, number: float) -> None:
+        name = self._part(row[rows.A])
+        if not self._sim.take(name, row[rows.B]):
+            raise AssertionError(f"{name}: take() in a kernel judged otherwise than the engine")
+
+    def _acquire(self, row: Row, number: float) -> None:
+        _, tag, part, amount, _ = row
+        self._wait(self._sim.acquire(self._part(part), amount), rows.GRANT, tag, part)
+
+    def _release(self, row: Row, number: float) -> None:
+        self._sim.release(self._part(row[rows.A]), row[rows.B])
+
+    def _send(self, row: Row, number: float) -> None:
+        _, to, a, b, c = row
+        box = self._named(self._boxes, to, "mailbox", "boxes")
+        box.send(a, b, c, answer_to=self._described.inbox)
+
+    def _set_rate(self, row: Row, number: float) -> None:
+        self._sim.set_rate(self._part(row[rows.A]), number)
+
+    def _emit(self, row: Row, number: float) -> None:
+        metrics = self._described.metrics
+        self._sim.emit(self._named(metrics, row[rows.A], "metric", "metrics"), number)
+
+    def _cancel(self, row: Row, number: float) -> None:
+        """Cancel all that is open under a tag."""
+        tag = row[rows.TAG]
+        found = list(self._by_tag.get(tag, ()))
+        if not found:
+            raise self._error(f"cancels tag {tag}, under which nothing is open; correct it")
+        for event in found:
+            wait = self._waits[event]
+            if wait.kind == rows.ENDED:
+                self._sim.cancel(wait.of[0])
+                continue
+            self._drop(event)
+            if wait.kind == rows.GRANT:
+                cast(Grant, event).release()
+
+    def _watch(self, row: Row, number: float) -> None:
+        tag = row[rows.TAG]
+        waits = [self._waits[event] for event in self._by_tag.get(tag, ())]
+        graphs: list[Submitted] = [wait.of[0] for wait in waits if wait.kind == rows.ENDED]
+        if not graphs:
+            raise self._error(f"watches tag {tag}, under which no submission is open; correct it")
+        for graph in graphs:
+            if graph.index not in self._watches:
+                event = self._watches[graph.index] = self._sim.lost(graph)
+                self._wait(event, rows.LOST, tag, graph)
+
+    def _settle(self, row: Row, number: float) -> None:
+        self._wait(self._sim.settled(), rows.SETTLED, row[rows.TAG])
+
+    def _bad_part(self, row: Row, number: float) -> None:
+        self._part(row[rows.A])
+
+    def _bad_counter(self, row: Row, number: float) -> None:
+        self._named(self._described.counters, row[rows.A], "counter", "counters")
+
+    def _part(self, number: int) -> str:
+        name: str = self._named(self._described.parts, number, "part", "parts")
+        return name
+
+    def _named(self, known: Sequence[Any], number: int, what: str, setting: str) -> Any:
+        """Entry of a setting by its number."""
+        if not 0 <= number < len(known):
+            raise self._error(
+                f"{what} {number} does not exist; {setting} has {len(known)}, numbered from 0"
+            )
+        return known[number]
+
+    def _error(self, what: str) -> SimulationError:
+        return SimulationError("policy", f"{self.name}: {what}")
+
+
+def _callable_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Kernel to call; if it is interpreted, integers overflow silently, as in a compiled one."""
+    return kernel if hasattr(kernel, "py_func") else np.errstate(over="ignore")(kernel)

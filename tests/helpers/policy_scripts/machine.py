@@ -1,0 +1,54 @@
+"""A small machine for random policies, with a tick of 1 ns and times of a few ticks."""
+
+from __future__ import annotations
+
+import numpy as np
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+
+KV, WIRE = 2, 4  # numbers of components
+SPREAD = Spread(np.empty(0), np.array([1.0, 2.0, 3.0]))  # so that the key of a draw matters
+
+
+def machine() -> System:
+    """Two GPUs, two capacities, a link."""
+    gpus = Component("node0.gpu0", "gpu", slots=1), Component("node0.gpu1", "gpu", slots=2)
+    amounts = (
+        Component("node0.kv", "memory", capacity=3, unit="block"),
+        Component("node0.pool", "memory", capacity=5, unit="block"),
+    )
+    return System(
+        (*gpus, *amounts, Component("wire", "link", rate=1e9)), (gpus[0].name, gpus[1].name)
+    )
+
+
+class Ticks(Backend):
+    """An op takes one tick per flop, then its bytes on the wire; labels say who holds memory."""
+
+    source = "the test"
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Times of ops."""
+        texts = [ops.signature_text(row) for row in range(len(ops))]
+        holds = [[(KV, 1, -1)] if text == "compute:holds" else [] for text in texts]
+        return Timing.of(
+            ops.flop * 1e-9,
+            work=ops.bytes,
+            usage=Usage.repeated([WIRE], len(ops)),
+            holds=Holds.of(holds),
+            spread=SPREAD,
+        )
+
+
+def graphs() -> dict[str, Graph]:
+    """The graphs that policies submit."""
+    one = Builder("one")
+    one.op(Kind.COMPUTE, flop=3.0, bytes=0.0)
+    two = Builder("two")
+    first = two.op(Kind.COMPUTE, flop=0.0, bytes=2.0)
+    two.op(Kind.COMPUTE, rank=1, flop=1.0, bytes=1.0, after=[first])
+    holding = Builder("holding")
+    holding.op(Kind.COMPUTE, rank=1, flop=2.0, bytes=0.0, signature="compute:holds")
+    return {"one": one.graph(), "two": two.graph(), "holding": holding.graph()}
