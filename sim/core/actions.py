@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, TimingElsewhere
+from ..engine_api.interface import NO_LIMIT, OVER, Answer, LostOp, State, TimingElsewhere
 from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
@@ -66,7 +66,7 @@ class Actions(StateView):
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
-            if self.store.flow(c) == flow and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
+            if self.store.flow(c) == flow and rows[c]["state"] not in OVER:
                 yield c
 
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
@@ -216,6 +216,8 @@ class Actions(StateView):
 
     def _start_over(self, c: int) -> None:
         """Reset an op to its full work, and ask an online backend for a new timing."""
+        if self.store.rows[c]["flags"] & lay.SENT:
+            return  # it is timed when it starts
         graph = self._graph(c)
         row, flow = c - graph.base, self.store.flow(c)
         fixed, work = graph.full_times(row)
@@ -242,6 +244,7 @@ class Actions(StateView):
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base
         graph.moved[row] = there
+        cell["flags"] &= ~lay.SENT
         if isinstance(there, Answer):
             cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
@@ -263,7 +266,7 @@ class Actions(StateView):
         todo = [self.cell(op) for op in ops if not self._is_over(op)]
         while todo:
             c = todo.pop()
-            if c not in gone and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
+            if c not in gone and rows[c]["state"] not in OVER:
                 gone.add(c)
                 after = links[rows[c]["first"] : rows[c + 1]["first"]]
                 todo += [self.op_cell(p) for p in after.tolist()]

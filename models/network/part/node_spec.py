@@ -152,8 +152,8 @@ class MachineParts:
 
     def _add_all(self) -> None:
         node, part = self.node, self.node.parts
-        host = Component(f"{self.name}.host", "host", slots=node.cores, part=part.get("host", ""))
-        self._add(host, role="host")
+        host = Component(f"{self.name}.host", "host", slots=node.cores)
+        self._add(host, role="host", part=part.get("host", ""))
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 self._add(memory.component(f"{self.name}.{kind}", part.get(kind, "")), role=kind)
@@ -173,7 +173,7 @@ class MachineParts:
         own = node.gpu
         # The GPUs of a machine share its NICs evenly; neighbours share the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
-        self._add(Component(gpu, "gpu", slots=own.streams, part=part.get("gpu", "")), rail=rail)
+        self._add(Component(gpu, "gpu", slots=own.streams), rail=rail, part=part.get("gpu", ""))
         roles = {"host": f"{self.name}.host"}
         if own.copy_engines:
             roles["dma"] = f"{gpu}.dma"
@@ -184,7 +184,7 @@ class MachineParts:
         if own.room is not None:
             roles["memory"] = f"{gpu}.memory"
             held = Component(roles["memory"], "memory", capacity=int(own.room))
-            self._add(held.renamed(held.name, part=part.get("gpu", "")), role="memory")
+            self._add(held, role="memory", part=part.get("gpu", ""))
         if own.core:
             roles["core"] = f"{gpu}.core"
             self._add(Component(roles["core"], "core", rate=CORE), role="core")

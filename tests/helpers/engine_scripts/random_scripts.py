@@ -12,8 +12,9 @@ from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api.engine_literal import LiteralOp
 from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE
 
-KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
-
+KINDS = (
+    "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared", "bounded",
+)  # fmt: skip
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
 
@@ -29,7 +30,8 @@ def random_script(kind: str, seed: int) -> Script:
         stopped, ``verbs`` has everything, ``large`` as ``verbs`` with numbers near the limits,
         ``capacity`` as ``verbs`` with amounts that ops and processes hold, ``edges`` as ``verbs``
         with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
-        handed in often and given back, some of which hold amounts or are odd.
+        handed in often and given back, some of which hold amounts or are odd, ``bounded`` as
+        ``verbs`` or ``prepared`` with queues that turn ops away.
     seed : int
 
     Examples
@@ -59,8 +61,11 @@ class _Draw:
         self.stores: list[int] = []
         self.whole: list[int] = []
         self.edges = kind == "edges" or (kind == "prepared" and r.random() < 0.3)
-        if kind == "capacity" or (kind == "prepared" and r.random() < 0.5):
+        if kind == "capacity" or (kind in ("prepared", "bounded") and r.random() < 0.5):
             self.add_stores()
+        self.bounded = self.bounds() if kind == "bounded" else ()
+        away = {c for c, _, rule, _ in self.bounded if rule != "wait"}
+        self.patient = [c for c in self.queues if c not in away or r.random() < 0.01]
         self.order = r.random()  # below 1/2, collectives take their members in one order
         self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
         self.durations = r.choice(
@@ -82,6 +87,18 @@ class _Draw:
         self.stores = list(range(first, first + len(self.whole)))
         self.slots += [-1] * len(self.whole)
         self.rates += [-1] * len(self.whole)
+
+    def bounds(self) -> tuple[tuple[int, int, str, tuple[int, ...]], ...]:
+        """Bounded queues in front of most components with slots."""
+        r, found = self.r, []
+        for c in self.queues:
+            others = [other for other in self.queues if other != c]
+            rules = ["wait", "drop", "drop", *(["elsewhere"] * 3 if others else [])]
+            rule = r.choice(rules)
+            chosen = r.sample(others, r.randint(1, len(others))) if rule == "elsewhere" else []
+            if r.random() < 0.85:
+                found.append((c, r.choice([0, 0, 1, 1, 2, 3]), rule, tuple(chosen)))
+        return tuple(found)
 
     def rate(self) -> int:
         r = self.r
@@ -107,6 +124,7 @@ class _Draw:
             "edges": self.verbs,
             "capacity": self.verbs if r.random() < 0.8 else lambda: [],
             "prepared": self.serving,
+            "bounded": self.any_actors,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -118,6 +136,7 @@ class _Draw:
             tuple(r.choices("ab", [4, 1], k=len(self.slots))) if self.edges else (),
             tuple([-1] * (len(self.slots) - len(self.whole)) + self.whole) if self.whole else (),
             tuple(self.prepared),
+            queues=self.bounded,
         )
 
     def cases(self, n: int) -> tuple[LiteralOp, ...]:
@@ -194,8 +213,8 @@ class _Draw:
     def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
         r = self.r
         kind = r.random()
-        if kind < 0.2 and len(self.queues) > 1:
-            names = r.sample(self.queues, r.randint(2, len(self.queues)))
+        if kind < 0.2 and len(self.patient) > 1:
+            names = r.sample(self.patient, r.randint(2, len(self.patient)))
             names = sorted(names) if self.order < 0.5 else names
             if r.random() < 0.03:
                 names[0] = names[1]  # two places on one component
@@ -303,6 +322,11 @@ class _Draw:
         servers = [self.server() for _ in range(r.randint(1, 3))]
         others = self.verbs()
         return [*servers, *others[: r.randint(0, 2)], *others[-1:]]
+
+    def any_actors(self) -> list[list[Step]]:
+        """Processes that do anything, or that hand prepared graphs in, or none."""
+        draws = self.verbs, self.serving, lambda: []
+        return self.r.choice(draws)()
 
     def server(self) -> list[Step]:
         r, steps = self.r, []  # type: random.Random, list[Step]

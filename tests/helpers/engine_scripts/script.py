@@ -9,6 +9,7 @@ import numpy as np
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_components
 from foretrace.sim.engine_api.interface import ComponentTable
 from foretrace.sim.engine_api.medium_api import Medium
+from foretrace.sim.engine_api.queue_table import QueueTable
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -27,6 +28,7 @@ class Script(NamedTuple):
     prepared : graphs that processes hand in again and again
     plugged : whether each component is in the medium beside max-min; () where none is
     medium : that medium
+    queues : (component, length, rule, components elsewhere) of each bounded queue
     """
 
     slots: tuple[int, ...]
@@ -39,9 +41,13 @@ class Script(NamedTuple):
     prepared: tuple[tuple[LiteralOp, ...], ...] = ()
     plugged: tuple[bool, ...] = ()
     medium: Medium | None = None
+    queues: tuple[tuple[int, int, str, tuple[int, ...]], ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
         parts = literal_components(self.slots, self.rates, self.units, self.capacity)
-        return replace(parts, medium=self.medium, plugged=np.array(self.plugged, np.bool_))
+        bounded = {c: (length, rule, others) for c, length, rule, others in self.queues}
+        queues = QueueTable.of(bounded, len(parts)) if bounded else None
+        plugged = np.array(self.plugged, np.bool_)
+        return replace(parts, medium=self.medium, plugged=plugged, queues=queues)
