@@ -31,6 +31,7 @@ from .interface import (
     OnlineTiming,
 )
 from .medium_api import Medium, bind_medium
+from .queue_table import queue_table
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ def component_table(
         _whole_capacities(system),
         medium,
         plugged if medium is not None else np.empty(0, np.bool_),
+        queue_table(system),
     )
 
 

@@ -282,7 +282,7 @@ class Player:
         return Answer(case.fixed, case.work, dict(case.usage), case.limit)
 
     def _elsewhere(self, op: int, component: int) -> TimingElsewhere:
-        """What an op takes where a full queue sent it: some number of the two, any way of asking."""
+        """What an op takes where a full queue sent it: an answer, or a backend that is asked."""
         self.log.append((op, "sent", component))
         fixed = (op + component) % 4
         used = ((self.shared[op % len(self.shared)], ONE),) if op % 3 == 0 else ()

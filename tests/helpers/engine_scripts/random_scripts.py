@@ -13,7 +13,8 @@ from foretrace.sim.engine_api.engine_literal import LiteralOp
 from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE
 
 KINDS = (
-    "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared", "bounded",
+    "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared",
+    "bounded",
 )  # fmt: skip
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
