@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ..facts.ops import Kind, Ops
 from ..facts.part_names import Names
 from ..facts.place import timing_component_per_op
 from ..facts.roles import NETWORK
-from ..facts.system import System
+from ..facts.system import PartialRouter, System
 from ..facts.timing_merge import Merge
 
 AS_RECORDED = "recorded: delay or gap of the trace"
@@ -245,6 +245,7 @@ def time_ops(
     row_names : (n,) number of each op in error messages; by default its row
     times : times and factors that override the backends
     """
+    _check_ways(ops, members, system, row_names)
     merge, asked_about = Merge(len(ops)), component
     if times is not None:
         told = np.flatnonzero(times.is_given)
@@ -275,6 +276,34 @@ def time_ops(
         timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
         tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
     )  # fmt: skip
+
+
+def _check_ways(
+    ops: Ops, members: Csr, system: System, row_names: NDArray[np.int64] | None
+) -> None:
+    """Raise an error for an op that must send data to or from a machine without a NIC."""
+    router = system.router
+    if not isinstance(router, PartialRouter) or not router.cut_off.any():
+        return
+    for row in np.flatnonzero(members.counts).tolist():
+        gpus = members[row]
+        lonely = gpus[router.cut_off[gpus]]
+        if len(lonely) and len(np.unique(router.domain[gpus])) > 1:
+            _refuse_cut_off(ops, row, row if row_names is None else int(row_names[row]),
+                            system, int(lonely[0]))  # fmt: skip
+
+
+def _refuse_cut_off(ops: Ops, row: int, name: int, system: System, lonely: int) -> NoReturn:
+    part = system.components[lonely]
+    whose = f" of kind {part.pool!r}" if part.pool else ""
+    path = f"kinds.{part.pool}.nic" if part.pool else "node.nic"
+    raise GraphError(
+        "cluster",
+        f"op {name} ({ops.signature_text(row) or ops.kind_names[row]}) has to travel between "
+        f"machines, but {part.node}{whose} has no NIC to talk through; give cluster.{path}, or "
+        "place its ranks in one machine",
+        (name,),
+    )
 
 
 def ops_by_backend(

@@ -19,7 +19,7 @@ from ..engine_api.interface import OVER, Answer, EngineGraph, TimingElsewhere
 from ..errors import SimulationError
 from ..facts.csr import Csr
 from ..facts.kind import GPU, ROLES, Kind
-from ..facts.roles import NETWORK, role_of_op
+from ..facts.roles import NETWORK, components_by_role, role_of_op
 from ..facts.system import System
 from ..record.prepared import RowTiming, replace_row_timings, row_timings, timing_structures
 from ..record.schedule import SubmittedRun
@@ -117,8 +117,7 @@ def place_in_slots(
 
 def _component_in_role(system: System, gpu: int, role: str) -> int:
     """Number of the component with a role for a GPU; the GPU's own number if there is none."""
-    found = system.part(gpu, role) if role != GPU else -1
-    return gpu if found < 0 else found
+    return int(components_by_role(system, np.array([gpu], np.int32))[role][0])
 
 
 def _gpu_of_slot(system: System, slot: int, before: int) -> int:

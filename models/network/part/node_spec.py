@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ....sim.facts.system import CORE, Component
 from ....sim.units import Bytes
+from ...compute.slot_pool import SlotPool
 from ...memory.memory import Memory
 from ...parts import NodePart
 from .link import Link
@@ -134,7 +135,7 @@ class MachineParts:
     @property
     def has_plugin_parts(self) -> bool:
         """True if it has parts from plug-ins, which may differ from machine to machine."""
-        return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
+        return any(not isinstance(one, PcieSwitch | SlotPool) for _, _, one in self.node.others)
 
     def _above_nics(self, way: str) -> NDArray[np.int64]:
         """Component of the PCIe switch above each NIC, shape (NICs,); -1 for none."""

@@ -126,8 +126,7 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
 
 
 def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
-    """Copy of a value in ``what_if`` that carries the variant's layer and path, for error messages.
-    """
+    """Copy of a value in ``what_if`` that carries the variant's layer and path, for error messages."""
     if isinstance(node.value, tuple):
         value = tuple(_variant_value(n, layer, path) for n in node.value)
         return replace(node, value=value, layer=layer)

@@ -138,7 +138,8 @@ def _node_components(node: Described, path: str, jobs_share_memory: bool) -> Nod
             (kind, part.count, _part_from_settings(PARTS[kind], part.settings, f"{path}.{kind}"))
             for kind, part in parts.items()
             if kind in PARTS
-        ),
+        )
+        + tuple((name, pool.count, pool.part(name)) for name, pool in node.pools.items()),
     )
 
 
