@@ -30,6 +30,7 @@ from ..confidence.uncertainty import (
 )
 from ..summaries.ablations import judged_ablations
 from ..summaries.fabric_facts import fabric_facts
+from ..summaries.full_queues import full_queues
 from ..summaries.gpu_roofs import gpu_roofs
 from ..summaries.headline_breakdown import headline_time_breakdown
 from ..summaries.late_ranks import waiting_by_rank
@@ -300,6 +301,7 @@ def _summarise_variant(
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
         **({"roofs": roofs} if (roofs := gpu_roofs(of.point.scenario)) else {}),
         **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
+        **({"queues": queues} if (queues := full_queues(of.result)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
