@@ -65,7 +65,7 @@ class PoolSection(Section):
 
     def part(self, name: str) -> SlotPool:
         """The part that it describes, with its role registered."""
-        role = Role.register(self.role or name, layer=self.layer)
+        role = Role.declare(self.role or name, layer=self.layer)
         return SlotPool(name, self.slots, role, self.queue.queue() if self.queue else None)
 
     def backend(self) -> Service | None:
