@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
     from .sim.facts.system import Component, Location, System
+    from .sim.facts.waiting_room import Queue
     from .sim.run.allocator import Allocator
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
@@ -87,6 +88,7 @@ __all__ = [
     "Ops",
     "Periodic",
     "Process",
+    "Queue",
     "Result",
     "Role",
     "Running",
@@ -141,6 +143,7 @@ _HOME = {
     "Ops": "sim.facts.ops",
     "Periodic": "sim.run.periodic",
     "Process": "sim.run.process",
+    "Queue": "sim.facts.waiting_room",
     "Result": "sim.run.result",
     "Role": "sim.facts.kind",
     "Running": "sim.run.process",

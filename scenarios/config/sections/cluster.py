@@ -22,10 +22,10 @@ from ..part_specs import (
     read_part,
     read_part_link,
 )
-from ..pools import Pools, PoolSection
 from ..run_arguments import HostResources
 from ..schema import REQUIRED, Many, Section, register, validation_error
 from ..topology_choice import read_topology, topology_forms
+from .pools import Pools, PoolSection
 
 HOW = "How switches are connected."
 

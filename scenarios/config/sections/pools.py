@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ...models.compute.service import Service
-from ...models.compute.slot_pool import SlotPool
-from ...sim.facts.kind import OUR_ROLES, Role
-from ...sim.facts.waiting_room import ELSEWHERE, Queue
-from ...sim.units import ByteRate, Duration
-from .part_specs import KINDS, Whole
-from .schema import Many, Section
+from ....models.compute.service import Service
+from ....models.compute.slot_pool import SlotPool
+from ....sim.facts.kind import OUR_ROLES, Role
+from ....sim.facts.waiting_room import ELSEWHERE, Queue
+from ....sim.units import ByteRate, Duration
+from ..part_specs import KINDS, Whole
+from ..schema import Many, Section
 
 Slots = Annotated[int, Field(ge=1)]
 
