@@ -65,7 +65,7 @@ class MachineFacts:
     ----------
     host : host name
     devices : GPUs, NICs and CXL memory
-    nodes : CPU list and bytes of memory of each NUMA node
+    nodes : CPU list and memory in B of each NUMA node, by node number
     nvlinks : number of NVLinks between two GPUs, by their PCI addresses
     """
 
@@ -74,7 +74,7 @@ class MachineFacts:
     nodes: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     nvlinks: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    def of(self, kind: str) -> tuple[PciDevice, ...]:
+    def devices_of_kind(self, kind: str) -> tuple[PciDevice, ...]:
         """Devices of one kind (``gpu``, ``nic`` or ``cxl``), sorted by PCI address."""
         return tuple(d for d in self.devices if d.kind == kind)
 
@@ -106,7 +106,7 @@ class MachineFacts:
 
     def _lines_of_parts(self) -> Iterable[str]:
         for kind in ("gpu", "nic", "cxl"):
-            found = self.of(kind)
+            found = self.devices_of_kind(kind)
             names = sorted({d.part for d in found})
             if len(names) > 1:
                 yield f"    # {kind}: several models {names}; a scenario's machines have one"
@@ -115,18 +115,20 @@ class MachineFacts:
             elif found:
                 name = found[0].ids_and_name
                 yield f"    # {kind}: {len(found)} of {name}, which no catalog names"
-        if not self.of("gpu"):
+        if not self.devices_of_kind("gpu"):
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
     def _affinity_lines(self) -> list[str]:
         """Comment lines that list, for each GPU, the NICs on the same NUMA node."""
         lines = []
-        for gpu in self.of("gpu"):
-            near = [n.name or n.address for n in self.of("nic") if n.numa == gpu.numa >= 0]
+        for gpu in self.devices_of_kind("gpu"):
+            near = [
+                n.name or n.address for n in self.devices_of_kind("nic") if n.numa == gpu.numa >= 0
+            ]
             lines.append(
                 f"gpu {gpu.address} is nearest to {', '.join(near) or 'no nic of a known node'}"
             )
-        return lines if self.of("nic") else []
+        return lines if self.devices_of_kind("nic") else []
 
 
 def discover(

@@ -91,9 +91,9 @@ class Driver:
     ops : tuple of str
         Allow-list: ``kind:name`` of every op that the driver can time.
     clock, metric : str
-        Clock and metric of its samples: ``wall cpu icount timetravel device`` and ``completion
-        half_rtt message_rate bandwidth``. A driver that chooses them when opened sets them on
-        itself.
+        Clock that measures its samples (``wall``, ``cpu``, ``icount``, ``timetravel`` or
+        ``device``), and what their times mean (``completion``, ``half_rtt``, ``message_rate``,
+        ``bandwidth`` or ``one_way``; see ``Sample``). A driver may set both in ``open``.
     sharing : str
         What a coupled run may assume about concurrent ops. ``exclusive``: one op at a time.
         ``solo``: an op is measured alone and contention is modelled. ``concurrent``: ``together``
@@ -126,9 +126,9 @@ class Driver:
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Check the settings in ``spec`` and acquire the device, or select it if ops open it.
+        """Check the settings in ``spec`` and acquire the device, or choose what each op will open.
 
-        Unknown keys are refused (see ``checked``).
+        Unknown settings are refused (see ``checked``).
         """
         checked(spec, {})
 
@@ -145,9 +145,9 @@ class Driver:
         raise TypeError(f"{type(self).__name__} has no time_op(); implement it")
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
-        """Execute all ops concurrently for ``n`` rounds.
+        """Execute all ops concurrently for ``n`` rounds; returns one sample per request, in order.
 
-        Only drivers with ``sharing = "concurrent"`` do.
+        Only drivers with ``sharing = "concurrent"`` implement it.
         """
         raise DriverFault(
             "unsupported",
@@ -166,9 +166,9 @@ class Driver:
         return Sample(request.signature, times, self.clock, self.metric, request.key[1], **more)
 
     def sample_of_probe(self, spec: Spec, signature: str, cure: str) -> Sample | Missing:
-        """Sample of one op, measured with settings ``spec``; a ``Missing`` if that fails.
+        """Sample of one op, for use in ``probe``; a ``Missing`` with advice ``cure`` if that fails.
 
-        The driver is opened before and closed afterwards.
+        The driver is opened with settings ``spec`` before, and closed afterwards.
         """
         try:
             self.open(spec)
@@ -216,11 +216,14 @@ def parse_within_cap(signature: str, cap: int) -> Signature:
 
     >>> parse_within_cap("copy:h2h uint8[64]", cap=32)
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: 64 B; 32 B are allowed
+    foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: its operands have ...
     """
     parts = parse_signature(signature)
     if parts.bytes > cap:
-        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; {cap} B are allowed")
+        raise DriverFault(
+            "unsupported",
+            f"{signature}: its operands have {parts.bytes} B; at most {cap} B are allowed",
+        )
     return parts
 
 

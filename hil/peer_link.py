@@ -87,11 +87,17 @@ def answer_by_verb(verbs: Mapping[str, Callable[[Message], Message]], message: M
     """
     verb = verbs.get(str(message.get("do")))
     if verb is None:
-        raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+        raise DriverFault("protocol", "the far end does not know the message "
+                          f"{str(message.get('do'))[:80]!r}; send one of "
+                          f"{', '.join(verbs)}")  # fmt: skip
     try:
         return verb(message)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+        raise DriverFault(
+            "protocol",
+            f"the far end got a message with missing or invalid fields: {str(message)[:200]}; use "
+            "the same version at both ends",
+        ) from error
 
 
 def far_peers(peer: object) -> list[dict[str, str]]:

@@ -21,7 +21,9 @@ def read_token(path: Path) -> str:
     """
     token = read_private(path)
     if len(token) < SHORTEST:
-        raise DriverFault("denied", f"{path}: a token has at least {SHORTEST} characters")
+        raise DriverFault(
+            "denied", f"{path}: the token has {len(token)} characters; write at least {SHORTEST}"
+        )
     return token
 
 

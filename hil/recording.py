@@ -156,12 +156,16 @@ def _parse_header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         head = json.loads(line)
     except ValueError as error:
-        raise RecordingError(f"{path}: is not a recording of foretrace ({error})") from error
+        raise RecordingError(
+            f"{path}: is not a recording of foretrace ({error}); give one of 'hil record'"
+        ) from error
     if not isinstance(head, dict) or head.pop("form", "") != FORM:
         raise RecordingError(f"{path}: is not a recording of foretrace; give one of 'hil record'")
     schema = head.pop("schema", None)
     if schema != SCHEMA:
-        raise RecordingError(f"{path}: has schema {schema}, this version reads {SCHEMA}")
+        raise RecordingError(
+            f"{path}: has schema {schema}, this version reads {SCHEMA}; record it again"
+        )
     return head
 
 

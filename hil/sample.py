@@ -58,7 +58,10 @@ class Request:
         if self.context not in CONTEXTS:
             raise ValueError(f"{self.signature}: context {self.context!r} is not one of {CONTEXTS}")
         if bool(self.preceding) != (self.context == AFTER):
-            raise ValueError(f"{self.signature}: context 'after', and only it, has preceding ops")
+            raise ValueError(
+                f"{self.signature}: preceding ops need context 'after', and it needs them; give "
+                "both or neither"
+            )
 
     @property
     def key(self) -> tuple[str, str]:

@@ -28,7 +28,8 @@ def check_samples(
     Raises
     ------
     DriverFault
-        ``unrequested not-a-number negative absurd clock``.
+        Its kind is ``unrequested``, ``not-a-number``, ``negative``, ``absurd`` or
+        ``clock``.
 
     Examples
     --------
@@ -47,7 +48,9 @@ def check_samples(
         _check_times(sample, who)
         if sample.clock not in CLOCKS or (clock and sample.clock != clock):
             raise DriverFault(
-                "clock", f"{who}: answered by clock {sample.clock!r}, declared {clock!r}"
+                "clock",
+                f"{who}: a sample has clock {sample.clock!r}, but the driver declares {clock!r}; "
+                "fix the driver",
             )
 
 
@@ -61,23 +64,29 @@ def _check_request(request: Request, sample: Sample, who: str) -> None:
         raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is not one of {METRICS}")
     if sample.metric == ONE_WAY and not {OFFSET, OFFSET_ERROR} <= set(sample.facts):
         raise DriverFault(
-            "clock", f"{who}: {request.signature} one way, without the offset of the two clocks; "
-            f"tell {OFFSET} and {OFFSET_ERROR} among its facts"
+            "clock", f"{who}: a one-way time of {request.signature} without the offset of the two "
+            f"clocks; return {OFFSET} and {OFFSET_ERROR} in the facts of the sample"
         )  # fmt: skip
     count = len(sample.ns)
     if not count or count > request.n or (count < request.n and "partial" not in sample.facts):
         raise DriverFault(
-            "unrequested", f"{who}: {count} repeats of {request.signature}, asked for {request.n}"
+            "unrequested",
+            f"{who}: {count} repeats of {request.signature}, asked for {request.n}; return that "
+            "many, or give the reason for fewer in facts['partial']",
         )
 
 
 def _check_times(sample: Sample, who: str) -> None:
     """Check that every time is finite, positive and below an hour; 0 is allowed in time travel."""
     for kind, bad, why in (
-        ("not-a-number", ~np.isfinite(sample.ns), "no number"),
-        ("negative", sample.ns < 0, "no time runs backwards"),
-        ("absurd", sample.ns > LONGEST, "longer than an hour"),
-        ("absurd", _zero_times(sample), "the clock did not move: repeat the op within one reading"),
+        ("not-a-number", ~np.isfinite(sample.ns), "it is not a finite number; fix the driver"),
+        ("negative", sample.ns < 0, "a time cannot be negative; fix the driver"),
+        ("absurd", sample.ns > LONGEST, "longer than an hour is not plausible; fix the driver"),
+        (
+            "absurd",
+            _zero_times(sample),
+            "the clock did not move; repeat the op between two readings",
+        ),
     ):
         if bad.any():
             value = sample.ns[bad][0]

@@ -32,7 +32,10 @@ class NodePart:
         The GPUs of a machine share its parts evenly. A GPU finds its part by ``role``, which is the
         name of the kind unless the component sets another (``system.part(gpu, role)``).
         """
-        raise TypeError(f"{type(self).__name__} is made of nothing: write components()")
+        raise TypeError(
+            f"{type(self).__name__} has no components(); write it to return the components "
+            "of one part"
+        )
 
 
 PARTS: dict[str, type[NodePart]] = {}

@@ -56,12 +56,12 @@ def page_figures(sections: Sequence[ShownSection]) -> list[PageFigure]:
         for block in section.blocks:
             heading = block.text if isinstance(block, Heading) else heading
             for figure in figures_in(block):
-                name = _free_name(section.name, heading, found)
+                name = _unused_name(section.name, heading, found)
                 found[name] = PageFigure(name, section.name, figure)
     return list(found.values())
 
 
-def _free_name(section: str, heading: str, used_names: Mapping[str, Any]) -> str:
+def _unused_name(section: str, heading: str, used_names: Mapping[str, Any]) -> str:
     """A file name for a figure that no other figure has."""
     words = "-".join(re.findall(r"[a-z0-9]+", heading.lower()))[:40].strip("-")
     known = words in ("", section.replace("_", "-"))

@@ -92,7 +92,9 @@ def section(
     >>> del SECTIONS["run.size"]
     """
     if page not in PAGES:
-        raise ValueError(f"section {name!r}: no page is called {page!r}; there is {list(PAGES)}")
+        raise ValueError(
+            f"section {name!r}: no page is called {page!r}; use one of {', '.join(PAGES)}"
+        )
 
     def register(show: Show) -> Show:
         known = SECTIONS.get(f"{page}.{name}")

@@ -1,6 +1,6 @@
-"""From a file to an answer: what is described, checked, built, run and kept.
+"""Scenarios: read and check the files, build the systems, run them, and save the results.
 
-The only place where a name in a file becomes a class. Begin with ``loader.py``.
+The only place where a name in a file becomes a class. Begin with ``config/loader.py``.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ def register(
     <class 'str'>
     >>> register(table, "engines", "fast")(float)
     Traceback (most recent call last):
-    ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>
+    ValueError: two engines are named 'fast': <class 'int'> and <class 'float'>; rename one
     """
 
     def add_to_table(cls: C) -> C:
         taken = table.setdefault(name, cls)
         if taken.__qualname__ != cls.__qualname__:
-            raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}")
+            raise ValueError(f"two {plural} are named {name!r}: {taken} and {cls}; rename one")
         table[name] = cls
         if attribute:
             setattr(cls, attribute, name)

@@ -70,7 +70,7 @@ def with_current_names(cls: Any, settings: Mapping[str, Any], where: str) -> Map
 
     Parameters
     ----------
-    cls : its ``renamed_settings`` map old names to ``group.name``
+    cls : class whose ``renamed_settings`` map old names to ``group.name``
     where : prefix of the setting's name in messages
 
     Raises

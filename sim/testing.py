@@ -22,12 +22,17 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     finite and not negative; a second call returns the same timings; and each op is timed by itself,
     so that a permuted or sliced table gives the same rows.
 
+    Parameters
+    ----------
+    make : function without arguments that creates the backend
+    ops : ops to time; if they are placed, the backend is opened for their system first
+
     Raises
     ------
     AssertionError
-        Says which promise was broken.
+        The message states the broken rule.
     BackendError
-        An impossible answer.
+        A timing is impossible.
 
     Examples
     --------
@@ -47,7 +52,8 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     whole = made.timing(ops)
     check_timing(whole, ops, type(made).__name__)
     _require_that(
-        bool(made.knows(ops).all()), "timing() returns times of ops for which knows() is False"
+        bool(made.knows(ops).all()),
+        "timing() returns times of ops for which knows() is False; return True there",
     )
     orders = {
         "called twice": np.arange(n),
@@ -58,7 +64,11 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
         part = made.timing(ops.take_with_placement(rows))
         for name, column in _timing_table(part).items():
             want = [_timing_table(whole)[name][r] for r in rows.tolist()]
-            _require_that(column == want, f"{name}, {how}: {column} instead of {want}")
+            _require_that(
+                column == want,
+                f"{name}, {how}: timing() returned {column} instead of {want}; time each op by "
+                "itself",
+            )
     made.close()
 
 

@@ -87,7 +87,7 @@ def ticks_per_second(tick: Seconds = PICOSECOND) -> int:
     Raises
     ------
     ValueError
-        A tick that is no whole part of a second, or finer than 1 ps.
+        The tick is not one second divided by a whole number, or is shorter than 1 ps.
 
     Examples
     --------
@@ -236,7 +236,9 @@ def quantity(written: object, unit: Unit | str) -> float:
     try:
         return float(number * factor)
     except OverflowError:
-        raise ValueError(f"'{written}' is too large for any quantity") from None
+        raise ValueError(
+            f"'{written}' is too large for any quantity; write a smaller number"
+        ) from None
 
 
 def _split_quantity(written: object, wanted: Unit) -> tuple[Fraction, str]:

@@ -55,9 +55,7 @@ def digest(numbers) -> str:
 
 
 def summary_of(said):
-    """Summary of a run without its blame and the texts of the catalog; metrics of single components as
-    a hash.
-    """
+    """Summary of a run without blame and catalog texts; metrics of single components as a hash."""
     points = {name: _point(point) for name, point in said["points"].items()}
     return {**said, "points": points, "provenance": _provenance(said["provenance"])}
 

@@ -254,7 +254,8 @@ def _recorded_median(graph: Graph) -> Seconds:
     """
     if not _has_marked_steps(graph):
         raise TraceError(
-            f"{graph.name}: its steps are not marked, so their times cannot be compared"
+            f"{graph.name}: its steps are not marked, so their times are unknown; call "
+            "profiler.step() after each step"
         )
     times: Any = graph.facts["step_times"]
     (median,) = StepTimes((np.mean(times, axis=0),)).cycle_means(_steps_of_cycle(graph)).medians

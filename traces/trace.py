@@ -32,9 +32,9 @@ class Trace(RecordedEvents):
 
         Parameters
         ----------
-        missing_ranks : ``refuse``, ``like_recorded`` or ``recorded_waits`` What replaces ranks of
-            the job that were not recorded: an error, copies of recorded ranks, or the times that
-            recorded ranks spent waiting for them.
+        missing_ranks : ``refuse``, ``like_recorded`` or ``recorded_waits``: ranks of the job that
+            were not recorded are an error, or are replaced by copies of recorded ranks, or by the
+            times that recorded ranks spent waiting for them
         serialise : bool
             True runs ranks without dependency information in recorded order (False refuses them).
             It also allows overlapping ops on a stream: each then lasts from the end of the one

@@ -141,8 +141,8 @@ def listed_agents() -> AgentAddresses:
     status = agents_file_path().stat()
     if status.st_mode & 0o022 or status.st_uid not in (os.getuid(), 0):
         raise ScenarioError(
-            f"{agents_file_path()}: decides which programs are started, but other users may write "
-            "it; chmod go-w it, and own it"
+            f"{agents_file_path()}: other users may write this file, which decides which programs "
+            "are started; run chmod go-w on it, and be its owner"
         )
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -167,7 +167,8 @@ def _parse_address(name: str, entries: Any) -> Address:
     fields = [f for f in Address.__dataclass_fields__ if f != "name"]
     if not isinstance(entries, dict) or not set(entries) <= set(fields):
         raise ScenarioError(
-            f"{agents_file_path()}: agent {name} takes {', '.join(fields)}; has {entries!r}"
+            f"{agents_file_path()}: agent {name} is {entries!r}; write a mapping with keys out of "
+            f"{', '.join(fields)}"
         )
     lists: Sequence[str] = entries.get("load", ())
     if not isinstance(lists, list | tuple) or not isinstance(entries.get("environment", {}), dict):

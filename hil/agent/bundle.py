@@ -89,7 +89,7 @@ def write_bundle(path: Path, extra: dict[str, bytes] | None = None) -> None:
 def cached_bundle() -> Path:
     """Path of the bundle in the user's cache.
 
-    It is written if this version of the code is missing.
+    If the cache does not contain the bundle of this version of the code, it is written first.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
     content = bundle_bytes()

@@ -165,7 +165,7 @@ class RemoteDriver(Driver):
             peer.open({"device": device, "end": FAR})
 
     def _reply_of_peer(self, asked: Message, end: float) -> Message:
-        """Frame that answers the agent: the reply of the driver at the other end, or its fault.
+        """Reply to the agent's message to its peer: the peer driver's reply, or its fault.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class RemoteDriver(Driver):
                 reply = peer.relay_to_driver(str(asked.get("do")), message, self.limit, end)
         except DriverFault as fault:
             if peer.channel.broken:
-                self.channel.end()
+                self.channel.kill_agent()
                 raise
             return encode_error(fault)
         return {"reply": reply}

@@ -43,7 +43,7 @@ def load_driver_file(path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line of the agent; see ``--help``."""
+    """Command line of the agent; see ``--help`` for its options. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="foretrace-agent", description=__doc__)
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument("--stdio", action="store_true", help="speak over stdin and stdout")

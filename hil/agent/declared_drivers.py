@@ -91,7 +91,7 @@ def import_agent_driver(driver: str, agent: str) -> None:
         return
     raise DriverFault(
         "missing",
-        f"no driver '{driver}' on this side, which must know what its samples cover; "
+        f"no driver '{driver}' on this machine, which must know what its samples cover; "
         f"{unknown_driver_cure(agent)}, or install the package that brings it",
     )
 
@@ -121,8 +121,8 @@ def _load_file(file: Path) -> None:
     except ImportError as error:
         raise DriverFault(
             "broken",
-            f"{file}: {error}; import it inside of the methods that need it: both sides read "
-            "this file, and only the agent's Python has to have it",
+            f"{file}: {error}; import it inside the methods that need it: both machines read "
+            "this file, but only the agent's Python needs that module",
         ) from error
 
 

@@ -63,7 +63,8 @@ class Agent:
         try:
             verb = self.verbs.get(str(message.get("verb")))
             if verb is None:
-                raise DriverFault("protocol", f"no verb {str(message.get('verb'))[:80]!r}")
+                raise DriverFault("protocol", f"unknown verb {str(message.get('verb'))[:80]!r}; "
+                                  f"send one of {', '.join(self.verbs)}")  # fmt: skip
             _check_fields(message)
             return verb(message)
         except (DriverFault, RecordingError) as error:
@@ -80,7 +81,11 @@ class Agent:
 
     def _make_driver(self, name: str) -> Driver:
         if self.allow and name not in self.allow:
-            raise DriverFault("denied", f"this agent serves {', '.join(self.allow)}, not {name!r}")
+            raise DriverFault(
+                "denied",
+                f"this agent serves {', '.join(self.allow)}, not {name!r}; start it with "
+                f"--allow {name} too",
+            )
         return driver_registry.make_driver(name)
 
     def _open_driver(self) -> Driver:
@@ -152,7 +157,7 @@ def _check_allowed(driver: Driver, *signatures: str) -> None:
         if not known:
             raise DriverFault(
                 "unsupported",
-                f"{driver.name} does not do {signature!r}; it does: {', '.join(driver.ops)}",
+                f"{driver.name} cannot time {signature!r}; request one of {', '.join(driver.ops)}",
             )
 
 

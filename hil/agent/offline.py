@@ -73,7 +73,11 @@ def record_plan(
 
 def _require_allowed(driver: str, allow: Sequence[str]) -> None:
     if allow and driver not in allow:
-        raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {driver!r}")
+        raise DriverFault(
+            "denied",
+            f"this agent serves {', '.join(allow)}, not {driver!r}; start it with --allow {driver} "
+            "too",
+        )
 
 
 def _print_line(text: str) -> None:

@@ -66,7 +66,7 @@ def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
     EOFError
         The stream ended.
     DriverFault
-        ``oversized`` or ``protocol``.
+        ``oversized``: the frame is too large. ``protocol``: the frame is malformed.
     """
     return decode_frame(*read_frame(read))
 
@@ -79,7 +79,8 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
     EOFError
         The stream ended.
     DriverFault
-        ``oversized`` or ``protocol``: the position of the next frame is unknown.
+        ``oversized``: the frame is too large. ``protocol``: the other side is not an agent.
+        In both cases the position of the next frame is unknown.
     """
     magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
@@ -106,15 +107,19 @@ def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
         raise DriverFault("protocol", f"a message is malformed ({error})") from error
     if min(lengths, default=0) < 0 or sum(lengths) != len(data):
         told = f"{len(lengths)} arrays of {sum(lengths)} B"
-        raise DriverFault("protocol", f"{told} in a frame that has {len(data)} B of them")
+        raise DriverFault(
+            "protocol",
+            f"a message lists {told}, but its frame has {len(data)} B of arrays; send a correct "
+            "frame",
+        )
     stream = io.BytesIO(data)
     return message, [_decode_array(stream.read(n)) for n in lengths]
 
 
 def _finite(text: str) -> float:
-    """Parse a number of a message.
+    """Parse a number in a message.
 
-    ValueError for ``NaN``, ``Infinity`` and numbers out of range.
+    Raises ValueError for ``NaN``, ``Infinity`` and numbers too large for a float.
     """
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text} is not a finite number")
@@ -125,7 +130,8 @@ def _check_size(text: int, size: int) -> None:
     if text > MESSAGE or size > ARRAYS:
         raise DriverFault(
             "oversized",
-            f"a frame of {text} + {size} B; {MESSAGE} + {ARRAYS} B are allowed: ask for fewer",
+            f"a frame of {text} B of message and {size} B of arrays exceeds {MESSAGE} B or "
+            f"{ARRAYS} B; request fewer repeats",
         )
 
 
@@ -154,7 +160,11 @@ def _decode_array(data: bytes) -> Vector:
         raise DriverFault("protocol", f"an array is malformed ({error})") from error
     rest = len(data) - stream.tell()
     if dtype != np.dtype("<f8") or len(shape) != 1 or 8 * shape[0] != rest:
-        raise DriverFault("protocol", f"an array says {dtype}{shape} and has {rest} B")
+        raise DriverFault(
+            "protocol",
+            f"an array is declared as {dtype}{shape}, but has {rest} B; send float64 of one "
+            "dimension",
+        )
     return np.frombuffer(data, "<f8", offset=stream.tell()).copy()
 
 

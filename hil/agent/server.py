@@ -71,12 +71,16 @@ def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> prot
     frame = frames.get()
     if isinstance(frame, Exception):
         frames.put(frame)  # the loop ends with it
-        raise DriverFault("died", "the client that connects both ends is gone")
+        raise DriverFault("died", "the client that connects both ends is gone; connect again")
     return protocol.decode_frame(*frame)[0]
 
 
 def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
-    """Bytes of the reply to a frame, or of a fault if either is malformed or too large."""
+    """Bytes of the reply to a frame.
+
+    It is an error reply if the frame is malformed, or if the reply is too large or cannot be
+    encoded.
+    """
     try:
         message, _ = protocol.decode_frame(text, data)
         return protocol.pack_frame(*agent.reply(message))
@@ -179,9 +183,8 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
             1
         ]
         if uid != os.getuid():
-            _send(
-                sink, protocol.encode_error(DriverFault("denied", f"user {uid} may not use this"))
-            )
+            why = f"user {uid} may not use this agent; connect as the user who started it"
+            _send(sink, protocol.encode_error(DriverFault("denied", why)))
             return
         try:
             message, _ = protocol.unpack_frame(source.read)
@@ -191,7 +194,8 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
         except (EOFError, OSError):
             return  # the client has gone, or sends nothing
         if not hmac.compare_digest(str(message.get("token", "")).encode(), token.encode()):
-            _send(sink, protocol.encode_error(DriverFault("denied", "the token is wrong")))
+            why = "the token is wrong; give the token file that the agent was started with"
+            _send(sink, protocol.encode_error(DriverFault("denied", why)))
             return
         connection.settimeout(None)
         reply_until_end(allow, source, sink)
@@ -214,5 +218,9 @@ def path_with_rank(path: Path) -> Path:
         return path
     rank = next((os.environ[name] for name in RANKS if name in os.environ), "")
     if not rank.isdigit():
-        raise DriverFault("unsupported", f"{path}: no launcher set {' or '.join(RANKS)}")
+        raise DriverFault(
+            "unsupported",
+            f"{path}: has {{rank}}, but no launcher set {' or '.join(RANKS)}; start the agent with "
+            "torchrun or srun",
+        )
     return Path(str(path).replace("{rank}", rank))

@@ -86,7 +86,7 @@ class Channel:
         if self.stderr_file is not None:
             self.stderr_file.unlink(missing_ok=True)
 
-    def end(self) -> None:
+    def kill_agent(self) -> None:
         """Kill the agent now, in the middle of whatever it does."""
         self._kill()
 

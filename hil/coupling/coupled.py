@@ -1,8 +1,9 @@
 """Coupled mode: a device times each op during the run, when the op starts.
 
-``couple`` takes a system and its backends and puts devices in place of components. It returns the
-changed system, its backends, and the processes that set the rates of lanes. To the simulation these
-are ordinary online backends, components and processes.
+``couple`` takes a system and its backends and puts devices in place of components. If a device
+executes several ops concurrently, each op in flight gets a component of its own, called a lane.
+``couple`` returns the changed system, its backends, and the processes that set the rates of the
+lanes. To the simulation these are ordinary online backends, components and processes.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Coupling:
 
     Parameters
     ----------
-    system : system with one extra component per lane
+    system : system with the extra components (lanes) for ops in flight on a device
     backends : backends by component name
-    processes : processes that set the rates of lanes
-    adapters : one adapter per swap
+    processes : processes that set the rates of the lanes during the run
+    adapters : device adapters, one per swap
     """
 
     system: System
@@ -58,8 +59,8 @@ def couple(
     Parameters
     ----------
     swaps : components to replace, each with its device
-    ahead : time ops before the run where the result does not depend on the start time; for
-        recordings that answer with medians
+    ahead : True to time ops before the run if their times do not depend on when they start, as with
+        a recording that returns medians
 
     Raises
     ------
@@ -114,7 +115,8 @@ def _queried_components(
         matches += [c.name for c in system.components if _runs_ops(c) and answer[c.name]]
     if not matches:
         raise ScenarioError(
-            f"hil.swap {swap.component}: no op of this machine would use it; swap what ops run on"
+            f"hil.swap {swap.component}: no op would use this device; name a component that ops "
+            "run on or cross"
         )
     return tuple(matches)
 
@@ -161,7 +163,7 @@ class Coupled(Backend):
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of each op, from a device or the model; a device executes equal ops separately."""
-        modelled_timing = self.modelled(ops, now)
+        modelled_timing = self.model_timing(ops, now)
         rows = [self._answer(op, modelled_timing) for op in op_paths(ops, modelled_timing)]
         number = placement(ops).system.number
         return Timing.of(
@@ -179,10 +181,11 @@ class Coupled(Backend):
             return None
         return np.where([r.modelled for r in rows], modelled_timing.limit, np.inf)
 
-    def modelled(self, ops: Ops, now: float) -> Timing | None:
+    def model_timing(self, ops: Ops, now: float) -> Timing | None:
         """Timing of the ops by the model.
 
-        None if no op needs it, not even for its residual path.
+        None if devices execute all ops completely, so that no part of any op's path needs the
+        model.
         """
         covered = all(_covers_all(p, ops) and _supports_all(p, ops) for p in self.adapters)
         return None if covered or self.model is None else self.model.timing(ops, now)
@@ -193,15 +196,16 @@ class Coupled(Backend):
             return _as_modelled(op, modelled_timing)
         if op.collective and op.system.fabric not in adapter.swap.covers.devices:
             raise ScenarioError(
-                f"hil.swap {adapter.name}: op {op.row} ({op.text}) is a collective, of which this "
-                "device does only a part; swap the fabric, or expand collectives into sends"
+                f"hil.swap {adapter.name}: op {op.row} ({op.signature}) is a collective, and this "
+                "device executes only a part of it; swap the fabric, or expand collectives into "
+                "sends"
             )
-        if not adapter.swap.can(op.text):
+        if not adapter.swap.can_execute(op.signature):
             if adapter.swap.others == "model":
                 adapter.others += 1
                 return _as_modelled(op, modelled_timing)
-            raise _unsupported_error(adapter, op.text)
-        return adapter.answer(op.text, op.bytes, residual_path(op, adapter))
+            raise _unsupported_error(adapter, op.signature)
+        return adapter.answer(op.signature, op.bytes, residual_path(op, adapter))
 
     def adapter_of(self, op: OpPath) -> DeviceAdapter | None:
         """Adapter of the device that covers an op; None if the model times the op."""
@@ -210,8 +214,8 @@ class Coupled(Backend):
         if len(matches) > 1:
             names = " and ".join(p.name for p in matches)
             raise ScenarioError(
-                f"hil.swap: an op across {', '.join(sorted(crossed))} is in the samples of both "
-                f"{names}, and would be counted twice; swap one of them"
+                f"hil.swap: the samples of {names} both include the time of an op across "
+                f"{', '.join(sorted(crossed))}, which would be counted twice; swap only one of them"
             )
         return matches[0] if matches else None
 
@@ -232,7 +236,7 @@ def unseen_op_error(component: str, text: str) -> RecordingError:
     """Error for an op that a component's recording does not contain, if ``others`` is ``fail``."""
     return RecordingError(
         f"hil.swap {component}: its recording has not seen {text!r}; record it, or set ops: "
-        "{others: model} to let the model answer for what it has not seen"
+        "{others: model} to use the model for such ops"
     )
 
 
@@ -242,8 +246,8 @@ def _unsupported_error(adapter: DeviceAdapter, text: str) -> DriverFault | Recor
         return unseen_op_error(adapter.name, text)
     return DriverFault(
         "unsupported",
-        f"{adapter.name}: the device cannot do {text!r}; set ops: {{others: model}} to let the "
-        "model answer for what it cannot do, or swap another component",
+        f"{adapter.name}: the device cannot execute {text!r}; set ops: {{others: model}} to use "
+        "the model for such ops, or swap another component",
     )
 
 
@@ -253,7 +257,7 @@ def _contention_suffix(adapter: DeviceAdapter) -> str:
 
 
 def _covers_all(adapter: DeviceAdapter, ops: Ops) -> bool:
-    """True if every op of a table runs on the device's component."""
+    """True if all ops of a table run on the component that the device replaces."""
     at = placement(ops)
     names = {at.system.components[c].name for c in np.unique(at.component).tolist()}
     return names == {adapter.name}
@@ -263,7 +267,7 @@ def _supports_all(adapter: DeviceAdapter, ops: Ops) -> bool:
     """True if the device can execute every op of a table, so that none needs the model."""
     if adapter.swap.others == "fail":
         return True
-    return all(adapter.swap.can(op_signature(ops, i)) for i in range(len(ops)))
+    return all(adapter.swap.can_execute(op_signature(ops, i)) for i in range(len(ops)))
 
 
 def _as_modelled(op: OpPath, modelled_timing: Timing | None) -> DeviceAnswer:

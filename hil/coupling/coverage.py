@@ -76,8 +76,9 @@ class SampleCoverage:
         if missing:
             raise ScenarioError(
                 f"hil.swap {self.component}: a sample contains {', '.join(missing)}, which an op "
-                f"across {', '.join(sorted(path))} does not cross; swap with a device that "
-                "measures this way, or say under subtract how long that part takes, with its error"
+                f"across {', '.join(sorted(path))} does not cross; use a device that "
+                "measures the path of this op, or write under subtract the time of that part and "
+                "its error"
             )
         return True
 
@@ -108,7 +109,7 @@ def device_of_component(component: str) -> str:
 
 
 def component_numbers(system: System, name: str) -> tuple[int, ...]:
-    """Indices of the components that a name refers to: one component, or all parts of a device.
+    """Indices of the components that a name refers to: one, or all those of a device.
 
     Raises
     ------
@@ -152,7 +153,7 @@ def sample_coverage(
     unknown = sorted(set(subtract or {}) - devices)
     if unknown:
         raise ScenarioError(
-            f"hil.swap {component}: subtracts {', '.join(unknown)}, which is in no sample; a "
-            f"sample contains {', '.join(sorted(devices))}"
+            f"hil.swap {component}: subtract names {', '.join(unknown)}, but a sample contains "
+            f"only {', '.join(sorted(devices))}; remove the others"
         )
     return SampleCoverage(component, frozenset(devices), dict(subtract or {}))

@@ -50,7 +50,8 @@ class ResidualPath:
     Parameters
     ----------
     latency : latency of the modelled components minus the time subtracted from the sample, in s
-    usage : weight of each shared component that stays modelled, by name
+    usage : load on each shared component that stays modelled, by name: the component's rate used
+        per unit of the op's rate
     """
 
     latency: Seconds = 0.0
@@ -69,7 +70,7 @@ class Swap:
     covers : devices whose time a sample includes
     max_in_flight : maximum number of ops in flight on a concurrent device
     context : state before each op: ``warm``, ``cold``, or ``after`` (the device's previous ops)
-    preceding : number of previous ops that context ``after`` executes
+    preceding : number of previous ops that run before each op if the context is ``after``
     answers : function from a signature to True if the device can execute the op; None if it
         executes all ops
     others : what to do with ops that the device cannot execute: ``fail``, or ``model`` to use the
@@ -90,7 +91,7 @@ class Swap:
     sizes: tuple[int, ...] = SWEEP
     recorded: bool = False
 
-    def can(self, signature: str) -> bool:
+    def can_execute(self, signature: str) -> bool:
         """True if the device can execute an op of this signature."""
         return not callable(self.answers) or bool(self.answers(signature))
 
@@ -103,9 +104,9 @@ class DeviceAdapter:
     swap : Swap
         Component and the device that replaces it.
     slots : int or None
-        Slots of the component whose ops the device executes; None if it has no slots.
+        Number of slots of the component that the device replaces; None if it has no slots.
     bytes : bool
-        True if work is counted in bytes, False if in ops.
+        True if the amount of work of an op is its bytes, False if it is 1 per op.
     """
 
     def __init__(self, swap: Swap, slots: int | None, bytes: bool):
@@ -130,7 +131,10 @@ class DeviceAdapter:
         return 1 if self.swap.sharing == "exclusive" else self.swap.max_in_flight
 
     def components(self) -> tuple[Component, ...]:
-        """Components to add to the system for this device."""
+        """Components to add to the system, used by the ops that share or queue for this device.
+
+        Empty if the component that the device replaces queues the ops itself.
+        """
         if self.lanes is not None:
             return self.lanes.components()
         if self.swap.sharing == "solo":
@@ -147,7 +151,10 @@ class DeviceAdapter:
             self.lanes.reset(self.swap.timer)
 
     def answer(self, signature: str, bytes: float, residual: ResidualPath) -> DeviceAnswer:
-        """Timing of an op that starts now."""
+        """Timing of an op that starts now.
+
+        ``bytes`` is the size of the op; ``residual`` is the part of its path that stays modelled.
+        """
         self.answered += 1
         request = self._request_of(signature)
         if self.lanes is not None:
@@ -162,7 +169,10 @@ class DeviceAdapter:
     def _shared_answer(
         self, signature: str, bytes: float, seconds: Seconds, residual: ResidualPath
     ) -> DeviceAnswer:
-        """Timing of an op: fixed time for its latency, and work at an evenly shared rate."""
+        """Timing of an op that takes ``seconds`` alone, if concurrent ops share the device evenly.
+
+        It has a fixed time for the latency; the rest is work at the shared rate.
+        """
         fixed = min(self._fitted_latency(signature) + max(residual.latency, 0.0), seconds)
         rest = seconds - fixed
         if rest == 0 or (self.unit == "B" and not bytes > 0):
@@ -193,16 +203,16 @@ class DeviceAdapter:
 
 
 def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
-    """Fit latency and bandwidth of one kind of op to a sweep over message sizes.
+    """Fit latency in s and bandwidth in B/s of one kind of op to a sweep over message sizes.
 
-    Ops of 64 B to 4 MiB are measured alone, and relative errors are minimised. Sizes that a
-    recording does not contain are left out. Fewer than two sizes give (0, inf).
+    The ops of ``swap.sizes`` are measured alone, and relative errors are minimised. Sizes that a
+    recording does not contain are left out. With fewer than two sizes the result is (0, inf).
     """
     rows = []
     for size in swap.sizes:
         operand = Operand("uint8", (size,))
         text = str(Signature(parts.kind, parts.name, (operand,)))
-        if swap.can(text):
+        if swap.can_execute(text):
             rows.append((size, swap.timer.alone(Request(text, 1, WARM)) * NANOSECOND))
     if len(rows) < 2:
         return 0.0, float("inf")
@@ -212,7 +222,9 @@ def fit_sweep(swap: Swap, parts: Signature) -> tuple[Seconds, ByteRate]:
 def fit_latency_bandwidth(
     sizes: Sequence[float], seconds: Sequence[float]
 ) -> tuple[Seconds, ByteRate]:
-    """Fit a line of time over size by least squares of relative errors, with latency >= 0.
+    """Fit time = latency + size / bandwidth by least relative squares, with latency >= 0.
+
+    Returns the latency in s and the bandwidth in B/s.
 
     >>> latency, bandwidth = fit_latency_bandwidth([100, 1000, 10000], [1.1e-6, 2e-6, 11e-6])
     >>> round(latency, 9), round(bandwidth)

@@ -39,7 +39,7 @@ class JournalEntry:
     Parameters
     ----------
     component : name under ``hil.swap``
-    sequence : number of the request to this component, from 0
+    sequence : index of this request among the requests to the component, from 0
     asked : ``(signature, context)`` of each requested op; several ops were in flight together
     ns : time of each op, in ns
     clock : clock that measured the times
@@ -103,7 +103,8 @@ class JournalReader:
         self._entries = [e for e in entries if e.component == component]
         if not self._entries:
             raise RecordingError(
-                f"journal: has no entries for {component}; it belongs to another scenario"
+                f"journal: it has no entries for {component} and belongs to another scenario; give "
+                "the journal of this one"
             )
         self.clock, self.source = self._entries[0].clock, source
         self._next = 0
@@ -119,15 +120,16 @@ class JournalReader:
     def _next_answer(self, requests: Sequence[Request]) -> tuple[float, ...]:
         if self._next == len(self._entries):
             raise RecordingError(
-                f"journal: {self.component} was asked {self._next} questions then, and one more "
-                "now; the scenario differs from the one that was journalled"
+                f"journal: it has {self._next} requests to {self.component}, and this run makes "
+                "one more, so the scenario differs from the one that was journalled; give that one"
             )
         entry = self._entries[self._next]
         asked = tuple(r.key for r in requests)
         if entry.asked != asked:
             raise RecordingError(
-                f"journal: question {self._next} to {self.component} was {entry.asked}, now it is "
-                f"{asked}; the scenario differs from the one that was journalled"
+                f"journal: request {self._next} to {self.component} was {entry.asked}, and in this "
+                f"run it is {asked}, so the scenario differs from the one that was journalled; "
+                "give that one"
             )
         self._next += 1
         return entry.ns

@@ -67,9 +67,9 @@ class LiveDriver:
         return float(samples[0].ns[-1])
 
     def together(self, requests: Sequence[Request]) -> list[float]:
-        """Execute the ops concurrently.
+        """Execute the ops concurrently in three rounds.
 
-        Returns the time of each in ns, the median of three rounds.
+        Returns the median time of each op in ns.
         """
         repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
         with prefix_faults(self.named):

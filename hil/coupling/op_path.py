@@ -22,7 +22,8 @@ class OpPath:
     Parameters
     ----------
     ops, placement, row : ops table, its placement on the system, and the op's row
-    used : weight of each shared component that the model would use, by name
+    used : load on each shared component that the model would use, by name: the component's rate
+        used per unit of the op's rate
     """
 
     ops: Ops
@@ -36,7 +37,7 @@ class OpPath:
         return self.placement.system
 
     @property
-    def text(self) -> str:
+    def signature(self) -> str:
         """Signature of the op as a driver gets it; see ``op_signature``."""
         return op_signature(self.ops, self.row)
 
@@ -57,7 +58,11 @@ class OpPath:
 
     @cached_property
     def crossed(self) -> set[str]:
-        """Names of the op's component, of those on its route, and of those the model uses."""
+        """Names of all components that the op crosses.
+
+        These are the component that it runs on, those on its route, and the shared components that
+        the model uses.
+        """
         route, crossed_numbers = self.system.route, {int(self.placement.component[self.row])}
         members = self.placement.members[self.row].tolist()
         if self.collective:

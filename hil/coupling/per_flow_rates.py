@@ -87,7 +87,9 @@ class PerFlowRates:
         """Take a free lane for an op that starts now; returns the lane's number."""
         if not self.free:
             raise SimulationError(
-                "lanes", f"{self.name}: more than {self.count // 2} ops at once; swap less of it"
+                "lanes",
+                f"{self.name}: more than {self.count // 2} ops run or wait on this device at once; "
+                "let fewer ops run at once, or leave out this swap",
             )
         lane = heapq.heappop(self.free)
         self.flights[lane] = flight
@@ -149,7 +151,10 @@ class PerFlowRates:
         ]
 
     def _turn_time(self, lane: int) -> float:
-        """Time of the op on the device in ns; measured once, even if the waiting ops change."""
+        """Time in ns that the op of a lane takes alone on the device.
+
+        It is measured once per op, also if other ops start to wait meanwhile.
+        """
         flight = self.flights[lane]
         if self._current_turn is None or self._current_turn[0] is not flight:
             self._current_turn = (flight, self.timer.alone(flight.request))
@@ -158,8 +163,8 @@ class PerFlowRates:
     def _steady_times(self, requests: Sequence[Request]) -> list[float]:
         """Time in ns that each op would take if all ops stayed in flight until it ends.
 
-        In a measured set, an op's last part runs with fewer ops in flight. The work done after the
-        first completion, at the rate of the remaining set, is subtracted.
+        In a measurement, the ops that end later run with fewer ops in flight after the first
+        completion. The work done in that time, at the rate of the remaining ops, is subtracted.
         """
         ns = self._measure_together(requests)
         first = min(ns)
@@ -171,9 +176,9 @@ class PerFlowRates:
         return ns
 
     def _measure_together(self, requests: Sequence[Request]) -> list[float]:
-        """Time in ns of each op while all are in flight, in order.
+        """Time in ns of each op while all ops are in flight.
 
-        Each set of ops is measured once.
+        The same set of ops is measured only once.
         """
         order = sorted(range(len(requests)), key=lambda i: requests[i].key)
         key = tuple(requests[i].key for i in order)

@@ -29,7 +29,8 @@ class ReplayOp:
     component : name under ``hil.swap``
     signature : signature sent to the driver
     bytes : bytes of the op; NaN if unknown
-    predicted : time by the model without contention, in s; NaN if no model is bound
+    predicted : time by the model for the complete op without contention, in s; NaN if no model is
+        bound
     residual_path : part of the path that stays modelled
     rate_bound : maximum rate of the residual path, in B/s; infinite if unlimited
     supported : True if the driver can execute the op
@@ -86,7 +87,7 @@ def _ops_of_backend(
     system = placement(ops).system
     backend.open(system)
     model = backend.model if predict else None
-    timing = backend.modelled(ops, 0.0) if model is None else model.timing(ops)
+    timing = backend.model_timing(ops, 0.0) if model is None else model.timing(ops)
     times, replay = (
         np.full(len(ops), np.nan) if timing is None else uncontended_seconds(timing, ops),
         [],
@@ -97,11 +98,11 @@ def _ops_of_backend(
         port = backend.adapter_of(op)
         if port is None:
             continue
-        text, residual = op.text, residual_path(op, port)
+        text, residual = op.signature, residual_path(op, port)
         rate_bound = min(
             (component_rate(system, c) / w for c, w in residual.usage.items()), default=np.inf
         )
-        supported = port.swap.can(text)
+        supported = port.swap.can_execute(text)
         replay.append(
             ReplayOp(row, port.name, text, op.bytes, predicted, residual, rate_bound, supported)
         )
@@ -109,6 +110,6 @@ def _ops_of_backend(
 
 
 def component_rate(system: System, component: str) -> float:
-    """Rate of a component; infinite if it has none."""
+    """Rate of a component in its unit of work per second, such as B/s; infinite if it has none."""
     rate = system[component].rate
     return float("inf") if rate is None else rate

@@ -63,8 +63,8 @@ class RecordingDriver(Driver):
         for name in ("driver", "device"):
             if settings[name] not in ("", getattr(recording, name)):
                 raise RecordingError(
-                    f"{settings['file']}: is of {name} {getattr(recording, name)!r}, asked for "
-                    f"{settings[name]!r}; give a recording of that one"
+                    f"{settings['file']}: was recorded with {name} {getattr(recording, name)!r}, "
+                    f"not {settings[name]!r}; give another recording, or change {name}"
                 )
         self._use_recording(recording, settings["answer"], settings["seed"])
 
@@ -121,8 +121,8 @@ class RecordingDriver(Driver):
         begin = self._used.get(request.key, 0)
         if begin + request.n > len(ns):
             raise RecordingError(
-                f"{self._driver_name}: {request.signature!r} was recorded {len(ns)} times, asked "
-                "for once more; record more, or answer 'draw' or 'median'"
+                f"{self._driver_name}: {request.signature!r} was recorded {len(ns)} times and "
+                "is requested more often; record more repeats, or set answer: draw or median"
             )
         self._used[request.key] = begin + request.n
         return ns[begin : begin + request.n]

@@ -1,4 +1,4 @@
-"""GPUs: what is missing before an op can be timed on a GPU in its slot."""
+"""GPUs: what is missing before ops can be timed on the GPUs of a machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ OPEN = "Open Kernel Module"
 
 
 def findings(machine: Machine, packages: frozenset[str]) -> list[Finding]:
-    """One finding about all GPUs: the first obstacle to using them.
+    """Findings about all GPUs: the first obstacle to using them.
+
+    If there is none, further findings are about the Python packages and about dma-buf.
 
     Parameters
     ----------

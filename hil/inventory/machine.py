@@ -144,8 +144,8 @@ class Machine:
     def other_python(self) -> str:
         """Path of a Python other than the system's that can run an agent; "" if there is none.
 
-        It was installed by a package, or is the virtual environment that an earlier advice created.
-        Write it as ``python:`` in agents.yaml.
+        It was installed by a package, or is in the virtual environment that an earlier finding told
+        the user to create. Write its path as ``python:`` in agents.yaml.
         """
         found = (re.fullmatch(r"python3\.(\d+)", name) for name in self.names("usr/bin"))
         for minor in sorted(int(m[1]) for m in found if m and (3, int(m[1])) >= OLDEST):
@@ -158,7 +158,10 @@ class Machine:
 
     @property
     def runs_agents(self) -> bool:
-        """True if the system's Python is new enough to run an agent, so that its modules count."""
+        """True if the system's Python is new enough to run an agent.
+
+        Only then the modules that are installed for it can be used.
+        """
         return self.python is not None and self.python >= OLDEST
 
     def has_module(self, name: str) -> bool:
@@ -168,13 +171,13 @@ class Machine:
         return any((site / name / "__init__.py").exists() for site in sites)
 
     def locked_limit(self) -> float:
-        """Bytes that a process may lock in memory; infinite if unlimited or unknown."""
+        """Number of bytes that a process may lock in memory; infinite if unlimited or unknown."""
         found = re.search(r"^Max locked memory\s+(\S+)", self.text("proc/self/limits"), re.M)
         return float(found[1]) if found and found[1].isdigit() else float("inf")
 
 
 def findings(machine: Machine) -> list[Finding]:
-    """Findings about what an agent needs of the machine itself."""
+    """Finding about the machine's Python: whether it can run an agent."""
     told = machine.release().get("PRETTY_NAME", "an unknown distribution")
     version, cure = machine.python, machine.distribution.python
     if version is None:

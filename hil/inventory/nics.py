@@ -1,4 +1,4 @@
-"""RDMA adapters: what is missing before a message can be timed on a card in its slot."""
+"""RDMA adapters: what is missing before messages can be timed on the cards of a machine."""
 
 from __future__ import annotations
 

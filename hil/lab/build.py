@@ -32,7 +32,8 @@ class BuildStep:
     title : title for progress messages
     parts : names of the files that the step produces; the first one identifies the step
     run : function that builds the files in ``parts``
-    inputs : texts that determine the result; if one changes, the step runs again
+    inputs : function that returns the texts that determine the result; if one changes, the step
+        runs again
     """
 
     title: str
@@ -47,7 +48,10 @@ class BuildStep:
 
     @property
     def is_built(self) -> bool:
-        """True if all parts exist and were built from these inputs (or from unrecorded ones)."""
+        """True if all files of the step exist and were built from the current inputs.
+
+        Files whose inputs were not recorded count as built.
+        """
         there = all((lab_folder() / part).exists() for part in self.parts)
         return there and built_recipes().get(self.parts[0], self.recipe) == self.recipe
 

@@ -29,7 +29,7 @@ def lab_folder() -> Path:
     return Path(cache) / "foretrace" / "lab"
 
 
-def part_path(name: str) -> Path:
+def built_file_path(name: str) -> Path:
     """Path of a file that the lab has built, by its name.
 
     Raises

@@ -100,7 +100,7 @@ class PackageDownloader:
     def fetch(self, names: Sequence[str], depends: bool = True) -> list[Path]:
         """Download packages and, unless ``depends`` is false, all their dependencies.
 
-        Returns the files.
+        Returns the paths of the package files.
         """
         if not depends:
             self._run_apt(

@@ -56,7 +56,9 @@ def _apply_patch(file: Path) -> None:
     before, after = XSTATE
     text = file.read_text()
     if before not in text:
-        raise HardwareUnavailable(f"lab: {file.name} of {SOURCE} has changed; adapt XSTATE")
+        raise HardwareUnavailable(
+            f"lab: {file.name} of {SOURCE} has changed; adapt XSTATE in lab/kernel.py"
+        )
     file.write_text(text.replace(before, after))
 
 
@@ -69,4 +71,6 @@ def _configure_kernel(tree: Path) -> None:
     run_build_step(["make", "olddefconfig"], cwd=tree, env=arch, doing="configuring the kernel")
     configured = (tree / ".config").read_text().splitlines()
     if lost := [line for line in WANTED if line not in configured]:
-        raise HardwareUnavailable(f"lab: the kernel's configuration lost {' '.join(lost)}")
+        raise HardwareUnavailable(
+            f"lab: the kernel's configuration lacks {' '.join(lost)}; adapt lab/uml.config"
+        )

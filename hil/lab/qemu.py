@@ -1,8 +1,9 @@
-"""QEMU from Debian's package, run from where it was unpacked: a PC with instruction counting.
+"""Machine ``qemu`` of the lab: a PC emulated by QEMU, with instruction counting.
 
-With ``-icount shift=0`` one guest instruction takes one ns. This gives a repeatable clock for the
-drivers' code path, not for hardware. A CXL type-3 expander is behind a root port. Two machines can
-be two hosts connected by a wire.
+QEMU is unpacked from Debian's package, not installed. With ``-icount shift=0`` one guest
+instruction takes one ns. This gives a repeatable clock for the drivers' code path, not for
+hardware. A CXL type-3 expander is behind a root port. Two machines can be two hosts connected by a
+wire.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .build_cache import (
     GUEST_INITRD,
     GUEST_KERNEL,
     add_versions,
-    part_path,
+    built_file_path,
     replacing_part,
 )
 from .debian import PackageDownloader, package_version, unpack_packages
@@ -65,7 +66,7 @@ def command(settings: Mapping[str, str]) -> list[str]:
         raise DriverFault("unsupported", "lab: Debian's kernel has no soft-iWARP; take lab: uml")
     words_by_key = dict(settings)
     cxl, counted = words_by_key.get("cxl") == "1", words_by_key.pop("clock", "icount") == "icount"
-    program = part_path(PROGRAM)
+    program = built_file_path(PROGRAM)
     clock = "icount" if counted else "wall"
     if WIRE in settings:
         _check_wired(settings, counted)
@@ -80,10 +81,11 @@ def command(settings: Mapping[str, str]) -> list[str]:
         "-m", "1536M,maxmem=4G,slots=4" if cxl else "768M",
         *(COUNTED if counted else PLAIN),
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
-        "-kernel", str(part_path(GUEST_KERNEL)), "-initrd", str(part_path(GUEST_INITRD)),
+        "-kernel", str(built_file_path(GUEST_KERNEL)),
+        "-initrd", str(built_file_path(GUEST_INITRD)),
         "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable "
                    f"foretrace.clock={clock} lab.share=9p lab.run=agent {words}",
-        "-drive", f"file={part_path(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
+        "-drive", f"file={built_file_path(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=disk",
         "-fsdev", f"local,id=share,path={stage_agent_files()},security_model=none,readonly=on",
         "-device", "virtio-9p-pci,fsdev=share,mount_tag=lab",
@@ -103,8 +105,8 @@ def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
         raise DriverFault("unsupported", "lab: two machines that count instructions share no time; "
                           "set clock=wall together with wire")  # fmt: skip
     if lost := [name for name in ("ends", "addresses", "vlan") if name in settings]:
-        raise DriverFault("unsupported", "lab: a host at a wire has one device with one address; "
-                          f"leave out {lost[0]}")  # fmt: skip
+        raise DriverFault("unsupported", "lab: a machine with a wire has one device with one "
+                          f"address; leave out {lost[0]}")  # fmt: skip
 
 
 def _network_device(settings: Mapping[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ KINDS = {".py", ".sh", ".config"}
 
 
 def stage_agent_files(extra: Sequence[Path] = ()) -> Path:
-    """World-readable folder with a copy of the package files that an agent needs; returns its path.
+    """Create a world-readable folder with the files that an agent needs; returns its path.
 
     Equal code gives the same folder, so that it is copied only once.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...sim.errors import DriverFault
-from .build_cache import ROOT, UML_KERNEL, part_path
+from .build_cache import ROOT, UML_KERNEL, built_file_path
 from .staging import stage_agent_files
 from .wire import WIRE
 
@@ -33,16 +33,16 @@ def command(settings: Mapping[str, str]) -> list[str]:
     if "vlan" in settings:
         raise DriverFault("unsupported", "lab: the kernel of uml has no VLANs; take lab: qemu")
     if WIRE in settings:
-        raise DriverFault("unsupported", "lab: the virtual time of uml is its own, and no wire "
-                          "leads out of it; take lab: qemu clock=wall")  # fmt: skip
+        raise DriverFault("unsupported", "lab: uml has its own virtual time, so no wire can "
+                          "connect it; use lab: qemu clock=wall")  # fmt: skip
     words = [f"lab.{key}={value}" for key, value in settings.items()]
     return [
-        str(part_path(UML_KERNEL)),
+        str(built_file_path(UML_KERNEL)),
         f"mem={MEMORY}",
         "umid=lab",
         "uml_dir={home}",
         "rootfstype=hostfs",
-        f"rootflags={part_path(ROOT)}",
+        f"rootflags={built_file_path(ROOT)}",
         "ro",
         "quiet",
         "init=/usr/sbin/lab-start",

@@ -49,7 +49,7 @@ class AnswerLog:
                 os.close(new)
         os.write(self.file, json.dumps(line).encode() + b"\n")
 
-    def sample(self, component: str, sample: Sample, head: Recording) -> None:
+    def write_sample(self, component: str, sample: Sample, head: Recording) -> None:
         """Write a sample, with the component and the recording header it belongs to."""
         told = {k: v for k, v in vars(head).items() if k not in ("samples", "failed")}
         self.append({"component": component, "head": told, "sample": sample_to_json(sample)})

@@ -44,9 +44,10 @@ def record_conditions() -> Iterator[dict[str, Any]]:
 
 
 def clock_drift(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Seconds by which two clocks drifted apart between two readings; 0 if tolerable.
+    """Time in s by which several clocks drifted apart between two readings; 0 if tolerable.
 
-    Drift means that a clock was set or that the machine slept.
+    ``before`` and ``after`` are the readings by clock, in s. A large difference means that a clock
+    was set or that the machine slept.
 
     >>> clock_drift({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
     3.0
@@ -111,7 +112,7 @@ def _machine_state() -> dict[str, Any]:
 
 
 def _read_clocks() -> dict[str, float]:
-    """Readings of the monotonic, real-time and boot clocks, s."""
+    """Readings of the monotonic, real-time and boot clocks, in s."""
     read: dict[str, Callable[[], float]] = {
         "monotonic": time.monotonic,
         "real": time.time,
@@ -121,20 +122,19 @@ def _read_clocks() -> dict[str, float]:
 
 
 def _steal_ticks() -> int:
-    """Steal time since boot, clock ticks summed over all cores."""
+    """Steal time of all cores together since boot, in clock ticks."""
     words = stripped_text(Path("/proc/stat")).partition("\n")[0].split()
     return int(words[8]) if len(words) > 8 else 0
 
 
 def _busy_ticks() -> int:
-    """User, nice and system time since boot, clock ticks summed over all cores."""
+    """User, nice and system time of all cores together since boot, in clock ticks."""
     words = stripped_text(Path("/proc/stat")).partition("\n")[0].split()
     return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
 
 
 def _throttling_events() -> int:
-    """Number of thermal throttling events of core 0 since boot; 0 if the CPU does not report them.
-    """
+    """Number of thermal throttling events of core 0 since boot; 0 if they are not reported."""
     return int(_read_number(CPU / "cpu0/thermal_throttle/core_throttle_count", 1.0))
 
 

@@ -99,7 +99,10 @@ class Measurement:
                 )
 
     def _needs_start(self, start: int) -> bool:
-        """True if another start is needed: too few so far, or an op's interval is too wide."""
+        """True if another start is needed.
+
+        That is so if there were too few so far, or if the confidence interval of an op is too wide.
+        """
         if not self._requests():
             return False
         return start < self.work.starts or bool(self._unresolved_ops())

@@ -56,11 +56,11 @@ class PlanJournalWriter:
         self.file: IO[str] = journal_path(folder, number).open("x")
         self._line({"head": dict(head)})
 
-    def sample(self, sample: Sample) -> None:
+    def write_sample(self, sample: Sample) -> None:
         """Write one sample. It survives a kill of this process once this call returns."""
         self._line({"sample": sample_to_json(sample)})
 
-    def end(self, failed: list[FailedOp], seconds: float) -> None:
+    def write_end(self, failed: list[FailedOp], seconds: float) -> None:
         """Write the last line, which marks the piece as complete."""
         for row in failed:
             self._line({"failed": list(row)})

@@ -48,9 +48,9 @@ class Progress:
         return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
 
     def remaining_work(self, piece: PlanPiece, number: int) -> WorkList | None:
-        """Work list of the ops of a piece that are not yet measured in a round.
+        """Work list of the ops of a piece that are not yet measured in round ``number``.
 
-        None if complete.
+        None if the piece is complete in that round.
         """
         mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
         if any(j.seconds for j in mine):
@@ -159,7 +159,7 @@ def _measure_piece(
 
     share = len(work.requests) / len(piece.work.requests)
     under_way = Measurement(work, opener, log.info)
-    under_way.on_sample = lambda sample: journal(under_way, share).sample(sample)
+    under_way.on_sample = lambda sample: journal(under_way, share).write_sample(sample)
     try:
         recording = under_way.run()
         if recording.fault is not None:
@@ -168,19 +168,19 @@ def _measure_piece(
             raise SimulationError(
                 "unfinished", f"{piece.name}: {recording.ended}; start again to continue"
             )
-        journal(under_way, share).end(list(recording.failed), time.monotonic() - begin)
+        journal(under_way, share).write_end(list(recording.failed), time.monotonic() - begin)
     except DriverFault:
         if under_way.samples or not under_way.failed:
             raise
         failed = list(under_way.recording().failed)  # ops of all requests
-        journal(under_way, 0.0).end(failed, time.monotonic() - begin)
+        journal(under_way, 0.0).write_end(failed, time.monotonic() - begin)
     finally:
         for one in writer:
             one.close()
 
 
 def _next_start(progress: Progress, folder: Path) -> int:
-    """Number for the next process start: one that no journal has, not even a torn one."""
+    """Number for the next process start: one that no journal has, not even an incomplete one."""
     start = max(progress.journals, default=-1) + 1
     while journal_path(folder, start).exists():
         start += 1

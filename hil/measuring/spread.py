@@ -44,7 +44,7 @@ def samples_by_key(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
 
 
 def start_medians(samples: Iterable[Sample]) -> list[float]:
-    """Median of each process start over its unflagged batches, ns."""
+    """Median time of each process start over its batches without flags, in ns."""
     found: dict[int, list[float]] = {}
     for sample in samples:
         if sample.good:
@@ -55,8 +55,8 @@ def start_medians(samples: Iterable[Sample]) -> list[float]:
 def difference_between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
     """A/A difference: relative difference between the medians of odd and of even starts, by op.
 
-    It is a lower bound of a model's measurable error, because the measurement differs from itself
-    by that much. NaN if there is only one start.
+    Errors of a model that are smaller cannot be detected, because the measurements themselves
+    differ by that much. NaN if there is only one start.
 
     Examples
     --------

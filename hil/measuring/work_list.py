@@ -62,10 +62,12 @@ class WorkList:
     def __post_init__(self) -> None:
         keys = [r.key for r in self.requests]
         twice = {k for k in keys if keys.count(k) > 1} if len(set(keys)) < len(keys) else ()
-        if twice or not keys:
+        if twice:
             raise ValueError(
-                f"a work list requests {sorted(twice) or 'nothing'}; request each op once"
+                f"a work list has {sorted(twice)} more than once; request each op once"
             )
+        if not keys:
+            raise ValueError("a work list has no ops; request each op once")
 
     def text(self) -> str:
         """JSON text of the work list."""

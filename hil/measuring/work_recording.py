@@ -38,7 +38,7 @@ def record_work(
     _keep_abandoned(folder, on_progress)
     answers = AnswerLog(folder, KEY)
     under_way = Measurement(work, opener, on_progress)
-    under_way.on_sample = lambda sample: answers.sample(
+    under_way.on_sample = lambda sample: answers.write_sample(
         work.driver, sample, replace(under_way.recording("killed"), samples=())
     )
     try:

@@ -31,12 +31,13 @@ class Calibration:
     Parameters
     ----------
     parameters : all parameters, including those that kept their value
-    groups : number of groups fitted, held out, and in the final test
+    groups : numbers of groups that are fitted, held out, and in the final test
     fitted : errors on the fitted rows
-    blind, held, interpolated, nearest : errors on held-out rows: before the fit, after the fit, and
-        of the two baselines
+    blind, held, interpolated, nearest : errors on held-out rows: ``blind`` before the fit, ``held``
+        after it, ``interpolated`` and ``nearest`` of the two baselines
     final : errors on the final test rows; None if there are none
-    judged, once : signed errors by group, of the held-out rows and of the final test rows
+    judged, once : signed errors with their groups: ``judged`` of the held-out rows, ``once`` of the
+        final test rows
     """
 
     parameters: tuple[FittedParameter, ...]

@@ -28,8 +28,8 @@ class HeldOutErrors:
     ----------
     errors : (n,) relative error: (predicted - measured) / measured
     groups : (n,) group name of each row
-    spread : A/A spread: median relative difference between two halves of the starts; NaN for a
-        single start
+    spread : A/A spread: median relative difference between odd and even process starts of the same
+        op; NaN if every op has a single start
     """
 
     errors: Floats
@@ -49,7 +49,7 @@ class HeldOutErrors:
 
     @classmethod
     def pooled(cls, parts: Sequence[HeldOutErrors]) -> HeldOutErrors:
-        """Combined errors of several parts with separate groups; the spread is a row average."""
+        """Errors of several parts joined: groups stay separate, spreads are averaged by rows."""
         errors = np.concatenate([*(p.errors for p in parts), np.empty(0)])
         groups = tuple(f"{i}:{g}" for i, p in enumerate(parts) for g in p.groups)
         each = np.repeat([p.spread for p in parts], [len(p.errors) for p in parts])
@@ -83,7 +83,9 @@ class HeldOutErrors:
 
 
 def start_spread(rows: CalibrationRows) -> float:
-    """A/A spread: median relative difference of odd and even starts; NaN for single starts.
+    """A/A spread: median relative difference between odd and even process starts of the same op.
+
+    NaN if every op has a single start.
 
     >>> from foretrace.sim.facts.ops import Ops
     >>> ops = Ops.of(signature=[0, 0], signatures=("host:idle",))

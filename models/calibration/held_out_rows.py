@@ -26,8 +26,9 @@ class CalibrationRows:
     ops : Ops
         Measured ops, with signatures.
     seconds : (n,) measured time in s
-    groups : (n,) name of the group with which each row is held out
-    size : (n,) size of each row's group; the largest group is always held out. Empty: no group is
+    groups : (n,) name of each row's group; groups are held out as a whole
+    size : (n,) size of each row; the group of the largest row is always held out. Empty: no group
+        is always held out
     """
 
     ops: Ops

@@ -47,8 +47,8 @@ def fit_constants(
 ) -> tuple[FittedConstant, ...]:  # fmt: skip
     """Fit constants to measured times; constants that no row determines keep their value.
 
-    A constant whose interval spans more than a factor of 3 also keeps its value, if the others then
-    fit as well.
+    A constant whose interval spans more than a factor of 3 also keeps its value, if a fit of the
+    others alone is as good.
 
     The loss is the squared log error, with less weight on large errors. Intervals come from the
     linear model at the optimum and the size of the residuals. They do not include errors of the

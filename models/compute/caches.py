@@ -32,7 +32,7 @@ class Caches:
 
     Parameters
     ----------
-    latency : (working set in B, s per dependent load), ascending
+    latency : pairs (working set in B, time per dependent load in s), by ascending working set
     begin : cold-cache penalty at the start of an op in s, without the time of its operands, by
         kernel family
     other : cold-cache penalty at the start of an op in s, for kernel families that are not in

@@ -222,7 +222,7 @@ def peak_rate_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
-def unchanged_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
+def equal_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
     """Time ratio 1 for each op, shape (n,): each op takes as long on both GPUs."""
     return np.ones(len(ops))
 
@@ -230,7 +230,7 @@ def unchanged_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
 WAYS = {
     "by roofline": roofline_time_ratio,
     "by peaks": peak_rate_time_ratio,
-    "unchanged": unchanged_time_ratio,
+    "unchanged": equal_time_ratio,
 }
 
 

@@ -296,7 +296,11 @@ def conflict_misses(stride: int) -> float:
 
 
 def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
-    """Output points of a convolution over all images, from its gradient, or input and stride."""
+    """Number of output points of a convolution over all images.
+
+    They follow from the operands: the gradient of a backward op, otherwise the input and the
+    stride.
+    """
     if "backward" in parts.name:
         return float(four[0][0] * math.prod(four[0][2:]))
     stride_text = parts.attributes.get("stride", "")

@@ -40,10 +40,10 @@ class FittedLine:
     launch : start-up time of each op, in s
     piece : time per inner loop, in s
     flop_rate : flop/s; infinite for ops that only move bytes
-    ragged_rate : rate in 1/s of the extra cost of ``Demand.ragged``
-    clash_rate : rate in 1/s of the extra cost of ``Demand.clash``
+    ragged_rate : amount of ``Demand.ragged`` that costs one second of extra time
+    clash_rate : amount of ``Demand.clash`` that costs one second of extra time
     byte_rate : rate of all bytes, in B/s
-    rate_beyond : rate in B/s of the extra cost of bytes that do not fit the cache
+    rate_beyond : rate in B/s at which bytes that do not fit the cache cost extra time
     cache : cache size in B
     factors : factor on all costs but start-up, by op name
     launches : start-up time in s of ops that differ from their family, by op name
@@ -75,9 +75,9 @@ class FittedLine:
         return cls(**known, wrong=float(data.get("wrong", np.nan)))
 
     def with_memory(self, costs: Caches) -> FittedLine:
-        """Copy with bytes beyond the cache at memory rate, if the fit had no such op.
+        """Copy in which bytes beyond the cache also cost time, at the memory rate of ``costs``.
 
-        It applies only to families that move bytes without arithmetic.
+        The model itself if its fit already has such a rate, or if its family does arithmetic.
 
         >>> costs = Caches([(2**18, 0.0), (2**22, 1e-8)], {}, 0.0, 1e9)
         >>> FittedLine(byte_rate=1e10).with_memory(costs).rate_beyond
@@ -169,7 +169,7 @@ class Families(Backend):
             with open(self.file) as lines:
                 data: dict[str, Any] = json.load(lines)
             if data["form"] != FORM:
-                raise ValueError(f"its form is {data['form']!r}")
+                raise ValueError(f"its form is {data['form']!r}, not {FORM!r}")
             self._lines = {name: FittedLine.of(one) for name, one in data["families"].items()}
             self.source = f"fitted: {data['source']}"
             self._costs = Caches.of(data["caches"]) if data.get("caches") else None
@@ -178,7 +178,7 @@ class Families(Backend):
                 self._lines = {n: line.with_memory(costs) for n, line in self._lines.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackendError(
-                f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"
+                f"{self.file}: has no fitted op families ({error}); write it with 'foretrace fit'"
             ) from error
         if self.caches == "step" and self._costs is None:
             raise BackendError(

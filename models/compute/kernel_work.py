@@ -30,7 +30,7 @@ class KernelWork(NamedTuple):
     step : flop of a step on tensor cores; 0 for steps that take a fixed number of cycles
     flop : total flop of a kernel whose arithmetic is not divided into steps; else 0
     bytes : bytes read and written
-    far : bytes, of those in ``bytes``, that come from memory if the caches do not hold them
+    far : part of ``bytes`` that is read from memory if the caches do not hold it
     """
 
     blocks: float = 0.0

@@ -149,9 +149,10 @@ class KernelFamily:
 
 
 def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats:
-    """Number of rounds of the blocks, shape (n,): full rounds of the GPU, then of a processor.
+    """Effective number of rounds in which a kernel's blocks run, shape (n,).
 
-    A round with few blocks is faster than a full one, which a count of full rounds would miss.
+    It is the mean of the rounds of the complete GPU and of the busiest multiprocessor, since a
+    round with few blocks is faster than a full one.
     """
     held = np.maximum(np.floor(FULL / threads), 1.0)
     whole = np.ceil(blocks / (chip.processors * held))
@@ -182,7 +183,7 @@ def load_families(name: str) -> dict[str, KernelFamily]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
         raise BackendError(
-            f"{file}: holds no families of kernels ({error}); take one of {ours}, or a file that "
+            f"{file}: has no kernel families ({error}); take one of {ours}, or a file that "
             "calibration/fit/kernels.py wrote"
         ) from error
 
@@ -195,13 +196,18 @@ def _read_families(file: Path, written: int) -> dict[str, KernelFamily]:
     """
     data = json.loads(file.read_text())
     if data["form"] != FORM:
-        raise ValueError(f"its form is {data['form']!r}")
+        raise ValueError(f"its form is {data['form']!r}, not {FORM!r}")
     known = load_families(data["like"]) if "like" in data else {}
-    own = {n: _changed(known.get(n), one, f"{file}: {n}") for n, one in data["families"].items()}
+    own = {
+        n: _with_file_constants(known.get(n), one, f"{file}: {n}")
+        for n, one in data["families"].items()
+    }
     return _with_attention_backward({**known, **own})
 
 
-def _changed(known: KernelFamily | None, data: Mapping[str, Any], where: str) -> KernelFamily:
+def _with_file_constants(
+    known: KernelFamily | None, data: Mapping[str, Any], where: str
+) -> KernelFamily:
     """Kernel family with the constants of a file; all others are those of ``known``."""
     given = with_current_names(KernelFamily, data, where)
     return construct_with_groups(

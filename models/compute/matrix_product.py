@@ -57,7 +57,7 @@ def rows_are_aligned(p: MatrixProduct, width: float, at: int = ALIGNED) -> bool:
 
 
 def tiles_flop(p: MatrixProduct, processors: int) -> float:
-    """Flop that a tiled GEMM occupies: full waves of complete tiles on all processors.
+    """Flop of a tiled GEMM including padding: full waves of complete tiles on all processors.
 
     Tiles are 64 x 64 up to m = 64, 64 x 128 up to 128, then 128 x 128, without split-k: as in
     vllm's fp8 kernels for compute capability 9.0 (csrc/quantization, scaled_mm, CUTLASS), which

@@ -34,7 +34,7 @@ class MeasuredOps:
         return signature_grid_point(text)
 
     def add(self, measured: Iterable[tuple[Hashable, GridPoint, float]]) -> None:
-        """Add measured times by op identity; the median counts if an op has several."""
+        """Add measured times by op identity; the median is used if an op has several times."""
         found: dict[Hashable, tuple[GridPoint, list[float]]] = {}
         for name, grid_point, s in measured:
             found.setdefault(name, (grid_point, []))[1].append(s)

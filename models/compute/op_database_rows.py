@@ -53,8 +53,8 @@ def measured_rows(file: Path) -> Iterator[OpRow]:
         yield from reader(table)
     except KeyError as error:
         raise BackendError(
-            f"{file}: has no column {error}, only {', '.join(table)}; it is another version of the "
-            "database than 0.12 of AIConfigurator"
+            f"{file}: has no column {error}, only {', '.join(table)}; give a database of "
+            "AIConfigurator 0.12, since other versions have other columns"
         ) from error
 
 
@@ -81,7 +81,10 @@ def _read_parquet(file: Path) -> dict[str, NDArray[Any]]:
     try:
         found = duckdb.execute("select * from read_parquet(?)", [str(file)]).fetchnumpy()
     except duckdb.Error as error:
-        raise BackendError(f"{file}: is no parquet file that can be read ({error})") from error
+        raise BackendError(
+            f"{file}: cannot be read as parquet ({error}); give a file of an AIConfigurator "
+            "database"
+        ) from error
     return {name: np.asarray(column) for name, column in found.items()}
 
 
@@ -100,7 +103,7 @@ def _product_rows(t: Columns) -> Iterator[OpRow]:
 
 
 def _batched_product_rows(t: Columns) -> Iterator[OpRow]:
-    """Two GEMMs around the latent cache: heads x (tokens, 128) x (128, 512), and its reverse."""
+    """Batched GEMMs of latent attention: heads x (tokens, 128) x (128, 512), and the reverse."""
     for name, dtype, tokens, heads, s in _timed_rows(
         t, "op_name", "bmm_dtype", "num_tokens", "num_heads"
     ):

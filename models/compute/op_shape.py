@@ -141,7 +141,7 @@ def _may_do_anything(name: str) -> bool:
 
 
 def _product_shape(parts: Signature) -> OpShape | None:
-    """Shape of a GEMM; low-precision ones include quantization unless the signature says no.
+    """Shape of a GEMM; includes quantization unless the signature has ``quantized=1``.
 
     >>> op_shape("compute:aten::_scaled_mm quantized=1 fp8[4x8] fp8[8x16]").exact
     (1.0,)

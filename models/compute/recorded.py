@@ -130,9 +130,7 @@ class Recorded(Backend):
 
 
 def _part_of_each(ops: Ops, parts: dict[int, int]) -> NDArray[np.int32]:
-    """Number of the part (such as the host memory) for each op's component, shape (n,); -1 for
-    none.
-    """
+    """Number of the part (such as host memory) of each op's component, shape (n,); -1 for none."""
     if ops.at is None:
         return np.full(len(ops), -1, np.int32)
     of = np.full(1 + max(parts, default=0), -1, np.int32)

@@ -308,7 +308,7 @@ class Roofline(Backend):
         return np.asarray(table[ops.signature])
 
     def _levels(self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]) -> Floats:
-        """Level factor of each op's family, shape (n,)."""
+        """Factor on the complete time of each op, from its kernel family, shape (n,); usually 1."""
         known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
         if not known:
             return np.ones(len(ops))
@@ -319,7 +319,7 @@ class Roofline(Backend):
     def _doubt_families(
         self, ops: Ops, family_and_work: list[tuple[str, KernelWork] | None]
     ) -> list[str]:
-        """Family that gives each op its error interval and level."""
+        """Name of the kernel family from which each op gets its error interval and level factor."""
         owned = zip(ops.signatures, family_and_work, strict=True)
         names = np.array([*(self._doubt_family(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
@@ -340,7 +340,7 @@ class Roofline(Backend):
         )
 
     def _doubt_family(self, text: str, family_and_work: tuple[str, KernelWork] | None) -> str:
-        """Family that gives an op its error interval: its own, or the one named by ``like``."""
+        """Name of the family whose errors an op has: its own, or the one named by ``like``."""
         like = (
             parse_signature(text).attributes.get(LIKE)
             if family_and_work is None or family_and_work[0] == STREAM
@@ -480,7 +480,7 @@ def _timed_by_family(
 ) -> NDArray[np.bool_]:
     """Mask of ops that a kernel family times, shape (n,).
 
-    An op with a name without a rule uses its own flop if they are known.
+    The roofline times an op of the streaming family if its flop are known.
     """
     known = np.array([one is not None for one in family_and_work] + [False])[ops.signature]
     stream = np.array([_name(one) == STREAM for one in family_and_work] + [False])[ops.signature]

@@ -94,7 +94,7 @@ class MeasuredTable(Backend):
                 raise BackendError(f"{self.file}: no columns 'signature' and 'seconds'; add them")
             seconds = [float(r["seconds"]) for r in rows]
             if not all(0 <= s < np.inf for s in seconds):
-                raise ValueError("a time that cannot be")
+                raise ValueError("a time is negative or not finite")
             self._add_signatures([r["signature"] for r in rows], seconds)
         except (OSError, ValueError, TypeError, csv.Error) as error:
             raise BackendError(
@@ -124,7 +124,8 @@ class MeasuredTable(Backend):
         if len(used) and used[0] < 0:
             row = int(np.argmin(ops.signature))
             raise BackendError(
-                f"op {row} ({ops.kind_names[row]}): has no signature to look up; bind 'recorded'"
+                f"op {row} ({ops.kind_names[row]}) has no signature to look up in the table; bind "
+                "a backend for such ops ({use: [table, recorded]})"
             )
         texts = [ops.signatures[s] for s in used.tolist()]
         seconds, far = self._lookup(texts)

@@ -44,7 +44,11 @@ class HotSpare:
             raise SimulationError("action", f"hot-spare: period is {period}; give one above 0")
         unknown = set(self.spares) - set(graph.system.index)
         if unknown:
-            raise SimulationError("action", f"hot-spare: no component is named {min(unknown)!r}")
+            raise SimulationError(
+                "action",
+                f"hot-spare: no component is named {min(unknown)!r}; write the name of a GPU in "
+                "spares",
+            )
 
     def __call__(self, sim: Running) -> Steps:
         """Submit the graph and watch it until it ends."""

@@ -55,7 +55,7 @@ class LinkFailure:
         Raises
         ------
         SimulationError
-            Names the component, and what to write.
+            A check fails; the message names the component, and what to write.
         """
         names = self._names(system)
         for name in names:

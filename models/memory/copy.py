@@ -99,7 +99,10 @@ class Copy(Backend):
         return Timing.of(self.launch + np.array(latency), ops.bytes, Usage.of(uses))
 
     def _usage_of_path(self, component: int, direction: str, system: System) -> dict[int, float]:
-        """Weights of the components on a copy's path; absent memories are left out."""
+        """Bytes that each component on a copy's path moves per copied byte, by component index.
+
+        Memories that the system does not have are left out.
+        """
         if direction not in PATHS:
             raise BackendError(
                 f"{system.components[component].name}: copy {direction!r} is not a direction; "

@@ -52,7 +52,7 @@ class Memory(Backend):
         self.source = f"model:memory bandwidth={bandwidth:.4g} B/s latency={latency:.4g} s"
 
     def component(self, name: str, part: str = "") -> Component:
-        """Component of a system for this memory.
+        """System component with the rate and latency of this memory.
 
         >>> Memory(bandwidth=2e12, latency=5e-7).component("node0.gpu0.hbm").rate
         2000000000000.0

@@ -43,7 +43,7 @@ class NetworkDimension:
     latency: float
 
     @property
-    def crossing(self) -> float:
+    def rank_latency(self) -> float:
         """Latency from one rank to the next, in ns."""
         return LINKS[self.topology] * self.latency
 
@@ -103,7 +103,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
     ranks = gpus * outer.ranks
     links = (
         f"\n    links: [{{from: gpu, to: gpu, bandwidth: {inner.rate:g} GiB/s, "
-        f"latency: {inner.crossing:g} ns}}]"
+        f"latency: {inner.rank_latency:g} ns}}]"
         if inner
         else ""
     )
@@ -121,7 +121,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
         f"  nodes: {outer.ranks}",
         "  node:",
         f"    gpu: {{streams: 1, count: {gpus}}}",  # one kernel at a time, as there
-        f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.crossing / 2:g} ns, "
+        f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.rank_latency / 2:g} ns, "
         f"header: 0 B, count: {gpus}}}{links}",
         f"  fabric: {{library: {{{_library_of_settings(system, settings)}}}}}",
         "",

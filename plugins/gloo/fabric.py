@@ -30,13 +30,14 @@ class Gloo(Fabric):
     Parameters
     ----------
     message : Seconds
-        Processor time to handle one message.
+        Processor time to handle one message, in s.
     processors : int
         Number of processors that all ranks share; 0 means one processor per rank.
     fidelity, algorithms : str
         Fidelity, and algorithms of other collectives, as in ``fabric``.
     simple : Protocol
-        Protocol costs of other collectives.
+        Costs of the library's protocol (start-up, steps, efficiency) for collectives other than
+        all-reduce.
     cores : CoreCosts
         Processors that an all-reduce occupies, as in ``fabric``.
 

@@ -37,9 +37,9 @@ class Lan:
     Parameters
     ----------
     ranks : number of ranks, one per host
-    rate : rate of a port
-    delay : delay of a port before it sends
-    message : processor time to handle one message
+    rate : rate of a port in B/s
+    delay : delay of a port before it sends, in s
+    message : processor time to handle one message, in s
     processors : number of processors that the ranks share; 0 for one each
 
     Examples
@@ -110,8 +110,8 @@ class RingAllReduce:
     Parameters
     ----------
     lan : network that it crosses
-    size : bytes to reduce
-    ended : callback with the rank that has received its complete result
+    size : number of bytes to reduce
+    ended : callback that is called with each rank that has received its complete result
     """
 
     def __init__(self, lan: Lan, size: Bytes, ended: Hook):
@@ -177,8 +177,8 @@ class AllReduceCalls:
     Parameters
     ----------
     lan : network that they cross
-    size : bytes of each all-reduce
-    call_times : (ranks, calls) time in s at which each rank calls each all-reduce
+    size : size of each all-reduce in B
+    call_times : time in s at which each rank calls each all-reduce, shape (ranks, calls)
     """
 
     def __init__(self, lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]):
@@ -218,17 +218,18 @@ class AllReduceCalls:
 def all_reduce_end_times(
     lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]
 ) -> list[list[Seconds]]:
-    """Time in s at which each rank has the result of each all-reduce, as (calls, ranks).
+    """Time in s at which each rank has the result of each all-reduce, shape (calls, ranks).
 
     Parameters
     ----------
-    lan : network, not used before
-    size : bytes of each all-reduce
-    call_times : (ranks, calls) time in s at which each rank calls each all-reduce
+    lan : network; it must not have been used before
+    size : size of each all-reduce in B
+    call_times : time in s at which each rank calls each all-reduce, shape (ranks, calls)
 
     Examples
     --------
-    Two ranks take what the bytes take and the delay of every step; the third makes them wait.
+    Times are relative to the minimum that the port rate allows. If one rank calls late, two ranks
+    lose no time after that call, but four ranks do.
 
     >>> def took(n: int, late: float) -> float:
     ...     call_times = [[0.0] for _ in range(n - 1)] + [[late]]

@@ -82,7 +82,7 @@ class LayerProfile(Backend):
     def of(
         cls, times: Mapping[ProfileKey, Seconds], *, hidden: int, sequence: int, dtype: str = "fp32"
     ) -> LayerProfile:
-        """Backend from times in memory: seconds by micro-batch and tensor-parallel ranks."""
+        """Backend from times in memory: seconds by key, micro-batch and number of tensor ranks."""
         made = cls(file="<memory>", hidden=hidden, sequence=sequence, dtype=dtype)
         made._add(times)
         return made
@@ -123,7 +123,7 @@ class LayerProfile(Backend):
             )
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) True for ops that are a layer within the measured range of sizes."""
+        """True where an op is a layer within the measured range of sizes, shape (n,)."""
         found = [np.isfinite(self._seconds(text)[0]) for text in ops.signatures]
         known: NDArray[np.bool_] = np.array([*found, False])[ops.signature]
         return known
@@ -184,7 +184,7 @@ class LayerProfile(Backend):
 
 
 def _larger_batch_that_is_faster(times: Seconds) -> dict[Sizes, Sizes]:
-    """For each size that is slower than a larger micro-batch: the fastest larger size."""
+    """For each size slower than a larger micro-batch: the fastest of the larger sizes."""
     held = {}
     for (batch, tensor), took in times.items():
         larger = [s for s in times if s[1] == tensor and s[0] > batch and times[s] < took]

@@ -45,7 +45,7 @@ def check_answer(check: CheckShown) -> Iterable[Block]:
 
 
 def expectations_table(checked: Checked) -> Table:
-    """A row for each error that was expected, with its verdict."""
+    """Table with one row per expectation on an error: the error, its limit and the outcome."""
     columns = [
         Column("expected", alone=""),
         Column("error", number=True),

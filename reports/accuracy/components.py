@@ -32,7 +32,7 @@ STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias")
 
 
 def _measured_components(checked: Checked) -> dict[str, Mapping[str, Any]]:
-    """Components that have measurements."""
+    """Data of the components that have measurements, by name."""
     return {n: c for n, c in checked["components"].items() if c["ops"]}
 
 

@@ -41,8 +41,9 @@ class ComparisonShown:
     Parameters
     ----------
     rows : one mapping per run, the base run first: ``name``, ``values`` and ``changes`` by metric,
-        ``interval`` (of the deciding metric's change), ``settings``, ``activity``, ``why``,
-        ``limit``, and ``see`` (a command that shows the run)
+        ``interval`` (of the deciding metric's change), ``settings``, ``activity`` (time breakdown
+        of the mean rank), ``why`` (what changed most), ``limit`` (what limits the run), and ``see``
+        (a command that shows the run)
     facts : ``title``, ``command``, ``no_effect``, ``units`` by metric, and ``answer``, the deciding
         metric
     """

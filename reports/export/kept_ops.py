@@ -1,4 +1,4 @@
-"""Reader for the ops that a run kept in its folder."""
+"""Reader for the ops that a run stored in its folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_ops(run: str | Path, variant: str = "base", tick: Seconds = PICOSECOND)
 
     Parameters
     ----------
-    run : Run folder, such as ``runs/first/7f3a12``.
+    run : run folder, such as ``runs/first/7f3a12``
     tick : s
         Length of the run's tick.
 

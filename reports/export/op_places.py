@@ -14,7 +14,7 @@ from ...sim.run.result import Result
 
 
 class OpPlaces(NamedTuple):
-    """Columns with one row per place, shape (n,): op id, rank and stream of the op there."""
+    """Table with one row per place: op id, and rank and stream of the op there, shape (n,)."""
 
     op: NDArray[np.int64]
     rank: NDArray[np.int32]
@@ -32,7 +32,7 @@ def op_places(result: Result) -> OpPlaces:
 
 
 def rank_of_ops(result: Result) -> NDArray[np.int32]:
-    """(ops,) rank of each op; of a collective its first."""
+    """Rank of each op, shape (ops,); for a collective, its first rank."""
     return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
 
 

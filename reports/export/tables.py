@@ -28,8 +28,8 @@ def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = 
 
     Parameters
     ----------
-    factors : Ends of the 90 % error interval of each op's time as factors, shape (2, n); NaN where
-        unknown.
+    factors : ends of the 90 % error interval of each op's time, as factors of that time, shape (2,
+        n); NaN where unknown
     """
     ops, columns = result.ops, result.columns
     texts, label = op_labels(result)

@@ -22,7 +22,7 @@ MOST_ROWS = 24
 Point = Mapping[str, Any]
 
 
-def mean_boxes(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
+def mean_rank_breakdown(points: Mapping[str, Point]) -> dict[str, dict[str, float]]:
     """Time in s per category of the time breakdown, for the mean rank of each variant."""
     return {name: {b: t["mean"] for b, t in p["activity"].items()} for name, p in points.items()}
 
@@ -96,7 +96,10 @@ def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float)
 def timeline_bars(
     result: Result, ranks: Sequence[int], window: tuple[int, int]
 ) -> tuple[BarChart, float]:
-    """Bars of the ops of some ranks between two ticks, and the gap in s below which bars merge."""
+    """Bars of the ops of some ranks between two ticks, and the length of a pixel in s.
+
+    Each pixel shows the kind of op with the most time.
+    """
     first, last = window
     where, columns = op_places(result), result.columns
     start, end = columns.start[where.op], columns.end[where.op]
@@ -147,9 +150,10 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
 
 
 def bars_by_majority(start: Any, end: Any, layer: Any, pixel_ticks: int) -> tuple[Any, Any, Any]:
-    """Starts, lengths and layers of bars: each ``pixel_ticks`` show the layer with most time.
+    """Starts, lengths and kinds of bars, after each pixel gets the kind of op with the most time.
 
-    So a few ops of another layer do not hide many short ops of one layer.
+    A pixel is ``pixel_ticks`` ticks, and a layer is a kind of op in drawing order. So a few ops of
+    another kind do not hide many short ops of one kind.
 
     >>> start, end = np.array([0, 6, 20]), np.array([6, 10, 30])
     >>> [found.tolist() for found in bars_by_majority(start, end, np.array([2, 4, 4]), 10)]

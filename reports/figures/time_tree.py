@@ -28,7 +28,8 @@ class OpTotal(NamedTuple):
 
     Parameters
     ----------
-    path : job (if there are several), kind, phase, modules and name
+    path : names from the root of the tree to the op: job (if there are several), kind, phase,
+        modules, op name
     kind : kind of timeline bar, such as ``compute``
     value : time of the mean rank in s, per period if there are periods
     ops : number of ops over all ranks and periods
@@ -97,8 +98,7 @@ def _short(name: str) -> str:
 
 
 def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
-    """Total op time of each variant as a tree (job, kind, phase, module, op), for
-    ``reports/script/tree.js``.
+    """Total op time of each variant as a tree of job, kind, phase, module and op.
 
     >>> one = OpTotal(("compute", "gemm"), "compute", 2.0, 4)
     >>> tree = time_tree({"base": [one]})

@@ -61,5 +61,7 @@ class Plots:
     def _drawn(self, section: str, sheet: Sheet) -> Figures:
         found = page_figures(shown_sections(self._page, self._of, [section]))
         if not found:
-            raise ForetraceError(f"section {section!r}: has no figure here; its tables are text")
+            raise ForetraceError(
+                f"section {section!r}: has no figure; open the page for its tables"
+            )
         return Figures(draw_figure(one.figure, sheet) for one in found)

@@ -141,7 +141,7 @@ def critical_path_text(summary: Recorded) -> str:
 
 
 def critical_path_rows(summary: Recorded) -> Iterator[tuple[str, float]]:
-    """What the critical path is charged to, with its rank, and the time in s."""
+    """Yield (what it is charged to, time in s) for each part of the critical path."""
     for one in summary["path"]:
         of = "" if one["rank"] is None or len(summary["ranks"]) == 1 else f" of rank {one['rank']}"
         yield f"{one['what']}{of}", one["seconds"]

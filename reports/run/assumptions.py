@@ -62,7 +62,7 @@ def _sources(point: Point) -> Table:
 
 
 def _chains(chains: Mapping[str, Any]) -> Iterable[Block]:
-    """Table of the op time from each backend of a chain, and of the largest recorded-only ops."""
+    """Table of op times by backend of a chain, and of the longest ops with only recorded times."""
     if not chains:
         return
     numbers = ("ops", "time, each op alone", "share")

@@ -83,7 +83,7 @@ def link_loads(result: Result) -> dict[tuple[str, str], float]:
     """Mean utilization of the links between two switches, by the pair of switch names."""
     sums: dict[tuple[str, str], list[float]] = {}
     used, names = result.utilization(), result.system.components.names
-    for number in np.flatnonzero(result.system.machine < 0).tolist():
+    for number in np.flatnonzero(result.system.machine_numbers < 0).tolist():
         name = names[number]
         a, dot, rest = name.partition(".")
         if dot:

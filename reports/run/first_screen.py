@@ -22,7 +22,7 @@ from ..texts.answer import (
     token_price_text,
     variant_verdict,
 )
-from ..texts.changed_ops import changed_ops
+from ..texts.changed_ops import changed_ops_sentences
 from ..texts.headline import Answer, metric_header, metric_value, timed_span
 from ..texts.robustness import break_even_text
 from ..texts.study import Point, StudyShown
@@ -39,7 +39,7 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
         findings=[
-            ("ops changed by rules", [(text, "") for text in changed_ops(study.summary)]),
+            ("ops changed by rules", [(text, "") for text in changed_ops_sentences(study.summary)]),
             ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
@@ -47,7 +47,8 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         ],
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(
-            schedule.mean_boxes(study.points), f"{timed_span(study.answer)} of the mean rank"
+            schedule.mean_rank_breakdown(study.points),
+            f"{timed_span(study.answer)} of the mean rank",
         ),
     )
 
@@ -96,7 +97,7 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, answer: Ans
 
 
 def _verdict_tag(point: Point, base: Point, answer: Answer) -> str:
-    """Verdict on a variant; if its amount of work per period differs, that factor instead."""
+    """Verdict on a variant, or the ratio of work per period if it differs from the base's."""
     work = work_ratio(point, base, answer)
     return variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
 

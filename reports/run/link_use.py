@@ -1,4 +1,4 @@
-"""Section on how busy the longest collective of each variant kept its links."""
+"""Section on link utilization during the longest collective of each variant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Shares = Mapping[str, float]
 
 @section("links", title="Links of the longest collective", order=46)
 def link_use(study: StudyShown) -> Iterable[Block]:
-    """Section on how busy the longest collective of each variant kept its links."""
+    """Section on link utilization during the longest collective of each variant."""
     shares: dict[str, Shares] = {}
     sentences = []
     for name, result in study.results.items():

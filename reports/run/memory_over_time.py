@@ -30,8 +30,8 @@ class MemoryOverTime(NamedTuple):
     Parameters
     ----------
     time : times in s of memory changes, ascending, from the start of the first pass, shape (n,)
-    held : bytes held from each of the times ``time`` until the next, shape (n,)
-    always : bytes held during the complete iteration; included in ``held``
+    held : bytes in use from each of the times ``time`` until the next, shape (n,)
+    always : bytes in use during the complete iteration; included in ``held``
     passes : the pass that begins or ends at each change, shape (n,)
     """
 
@@ -42,7 +42,7 @@ class MemoryOverTime(NamedTuple):
 
     @property
     def peak(self) -> int:
-        """Index of the change after which most memory is held; the first of several."""
+        """Index of the change after which most memory is in use; the first of several."""
         return int(np.argmax(self.held))
 
 

@@ -47,7 +47,7 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
         "the stage, with the number of the micro-batch. Blank time is the bubble and exposed "
         "communication."
         + " Two boxes above each other run at the same time: one computes while the other "
-        "communicates." * any(p.beside for one in drawn.values() for p in one.passes)
+        "communicates." * any(p.is_concurrent for one in drawn.values() for p in one.passes)
     )
     columns = [
         Column("variant", header=True), Column("schedule"), Column("stages", number=True),
@@ -113,9 +113,11 @@ def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
     scale, unit = seconds_scale(axis_length)
     stages, chunks, batches = shown.sizes
     bars, texts, legend = [], [], dict[str, str]()
-    kinds = {(one.chunk, one.what, one.stage, one.beside): list[Pass]() for one in shown.passes}
+    kinds = {
+        (one.chunk, one.what, one.stage, one.is_concurrent): list[Pass]() for one in shown.passes
+    }
     for one in shown.passes:
-        kinds[one.chunk, one.what, one.stage, one.beside].append(one)
+        kinds[one.chunk, one.what, one.stage, one.is_concurrent].append(one)
     for chunk, what, stage, beside in sorted(
         kinds, key=lambda k: (k[0], list(COLOURS).index(k[1]), k)
     ):
@@ -141,7 +143,7 @@ def _drawing(shown: Pipeline, axis_length: Seconds) -> BarChart:
             if t * scale > LEAST * axis_length
         ]
     rows = [f"stage {stage}" for stage in range(stages)]
-    thick = 34 if any(one.beside for one in shown.passes) else 24
+    thick = 34 if any(one.is_concurrent for one in shown.passes) else 24
     return BarChart(rows, bars, axis_length / scale, f"time, {unit}", thick, legend, texts)
 
 

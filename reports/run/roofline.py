@@ -30,16 +30,16 @@ class OpGroup(NamedTuple):
     ----------
     name : name of the ops
     kind : element type of their first operand; "" if unknown
-    flop, bytes : work and memory traffic of one op
-    each, whole : mean time of one op and total time of all, in s
+    flop, bytes : FLOP of one op, and number of bytes that it moves
+    mean_time, total_time : mean time of one op, and total time of all ops of the group, in s
     """
 
     name: str
     kind: str
     flop: float
     bytes: float
-    each: float
-    whole: float
+    mean_time: float
+    total_time: float
 
 
 @section("roofline", title="Roofline of the ops", order=44)
@@ -88,7 +88,7 @@ def group_ops(result: Result) -> list[OpGroup]:
         )
         for k, row in enumerate(rows[first].tolist())
     ]
-    return sorted(found, key=lambda one: -one.whole)
+    return sorted(found, key=lambda one: -one.total_time)
 
 
 def _element_type(signature: str) -> str:
@@ -102,9 +102,10 @@ def _element_type(signature: str) -> str:
 
 
 def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> list[Line]:
-    """Table row: share of compute time with known work, that work on all ranks, and utilization.
+    """Table row of a variant: share of compute time with known FLOP, total FLOP, and utilization.
 
-    Utilization is the workload's own HFU if it reports one, else the work over the GPUs' peak.
+    Utilization is the HFU that the workload reports; without one, FLOP over what the GPUs' peak
+    rate allows.
     """
     result, point = study.results[name].detail, study.points[name]
     compute = np.flatnonzero(
@@ -114,7 +115,7 @@ def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> lis
     took = seconds((result.columns.end - result.columns.start)[compute], result.tick)
     known = np.nan_to_num(result.ops.flop[compute])
     flop, spent = float((known * alike).sum()), float(took.sum())
-    share = sum(g.whole for g in groups) / spent if spent else 0.0
+    share = sum(g.total_time for g in groups) / spent if spent else 0.0
     roofs, own = point.get("roofs"), point["metrics"].get(HFU)
     reached = "unknown"
     if own:
@@ -129,7 +130,7 @@ def _largest_kind(groups: list[OpGroup]) -> str:
     """Element type with the most compute time; "" if none is known."""
     sums: dict[str, float] = {}
     for one in groups:
-        sums[one.kind] = sums.get(one.kind, 0.0) + one.whole
+        sums[one.kind] = sums.get(one.kind, 0.0) + one.total_time
     return max(sums, key=lambda kind: sums[kind], default="")
 
 
@@ -137,7 +138,8 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
     series, marks = [], "os^Dv"
     most = [g for groups in found.values() for g in groups[:MOST_POINTS]]
     x = np.array([g.flop / g.bytes for g in most])
-    scale, prefix = next(p for p in PREFIXES if max(g.flop / g.each for g in most) >= 10 * p[0])
+    highest = max(g.flop / g.mean_time for g in most)
+    scale, prefix = next(p for p in PREFIXES if highest >= 10 * p[0])
     if roofs:
         ridge = max(roofs["peaks"].values()) / roofs["bandwidth"]
         reach = np.geomspace(min(x.min(), ridge / 10) / 2, max(x.max(), ridge) * 4, 60)
@@ -148,12 +150,13 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
         shown = groups[:MOST_POINTS]
         series.append(
             Series(
-                [g.flop / g.bytes for g in shown], [g.flop / g.each / scale for g in shown],
+                [g.flop / g.bytes for g in shown], [g.flop / g.mean_time / scale for g in shown],
                 marks[i % len(marks)], colour=series_colour(i), label=name, opacity=0.8,
                 size=max(6.5 - 1.2 * i, 3.0),
-                titles=[f"{g.name}\n{name}\n{format_quantity(g.each, 's')} each, "
-                        f"{format_quantity(g.flop / g.each, 'flop/s')}, "
-                        f"{g.flop / g.bytes:.3g} flop/B\n{format_quantity(g.whole, 's')} in all"
+                titles=[f"{g.name}\n{name}\n{format_quantity(g.mean_time, 's')} each, "
+                        f"{format_quantity(g.flop / g.mean_time, 'flop/s')}, "
+                        f"{g.flop / g.bytes:.3g} flop/B\n"
+                        f"{format_quantity(g.total_time, 's')} in all"
                         for g in shown],
             )
         )  # fmt: skip

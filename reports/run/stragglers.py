@@ -12,6 +12,6 @@ from ..texts.waiting import waiting_blocks
 
 @section("stragglers", title="Who waits for whom", order=25)
 def stragglers(study: StudyShown) -> Iterable[Block]:
-    """Section on own time, waiting and lateness by rank and by collective, for the base."""
+    """Section on own time, waiting and lateness of ranks and collectives in the base scenario."""
     late = study.base.get("late")
     return () if late is None else waiting_blocks(late)

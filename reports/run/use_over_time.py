@@ -1,4 +1,4 @@
-"""Section on utilization over time: heat maps of every variant, and curves of held capacities."""
+"""Section on utilization over time: heat maps of every variant, and curves of occupied capacity."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _heat_map(result: Result, shares: Shares) -> Live:
 
 
 def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[Block]:
-    """Plots of the capacities that are held over time, such as memory, blocks or tokens."""
+    """Plots of the occupied capacity over time, such as memory, blocks or tokens."""
     by_unit: dict[str, list[Series]] = {}
     scales: dict[str, tuple[float, str]] = {}
     for name, shares in found.items():

@@ -103,8 +103,8 @@ def cost_sentences(summary: Summary) -> list[str]:
         return []
     return [
         *_lowest_price_sentences(summary, rungs),
-        *_per_token(summary),
-        _next_dollar(summary, rungs),
+        *_token_price_sentences(summary),
+        _second_rung_sentence(summary, rungs),
     ]
 
 
@@ -150,7 +150,7 @@ def hourly_price_text(price: float) -> str:
     return f"{price:,.2f} USD/hour" if price >= 0.01 or not price else f"{price:.2g} USD/hour"
 
 
-def _per_token(summary: Summary) -> list[str]:
+def _token_price_sentences(summary: Summary) -> list[str]:
     """Sentence on the lowest cost per token, and on points whose interval overlaps with it."""
     fit = [p for p in summary["points"] if TOKENS in p.get("values", {}) and not p["missed"]]
     if not fit:
@@ -169,8 +169,8 @@ def _per_token(summary: Summary) -> list[str]:
     return [f"{text}; this cost {doubt}" if close else f"{text}."]
 
 
-def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
-    """Sentence on what the next more expensive point of the ladder gains."""
+def _second_rung_sentence(summary: Summary, rungs: Sequence[Rung]) -> str:
+    """Sentence on what the second point of the cost ladder gains over the first and cheapest."""
     _, metric, _ = first_goal_besides_cost(summary)
     if len(rungs) < 2:
         return (

@@ -128,7 +128,7 @@ def setting_effect_plot(
 
 
 def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
-    """Every k-th point, so that at most a drawable number remains."""
+    """Every k-th point, with k such that few enough points remain to be drawn."""
     return points[:: len(points) // MOST_DOTS + 1]
 
 

@@ -28,7 +28,7 @@ MARKS = "os^Dv"
 
 
 class ScalingCurve(NamedTuple):
-    """Throughput over a number of parts, with all other settings fixed.
+    """Throughput over the number of parts (such as GPUs), with all other settings fixed.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def scaling_section(sweep: SweepShown) -> Iterable[Block]:
 
 
 def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
-    """Scaling curves over a setting, highest rate first; none if it is not a number of parts."""
+    """Scaling curves over a setting, highest rate first; [] if it is not a number of parts."""
     named = [path.strip() for path in paths.split(",")]
     if named[0].rpartition(".")[2] not in COUNTS or all(OF_A_FIXED_MACHINE in p for p in named):
         return []

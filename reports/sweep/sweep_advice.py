@@ -9,7 +9,7 @@ from .sweep_results import (
     Found,
     Summary,
     front_points,
-    other_settings,
+    other_settings_key,
     replicas_can_differ,
     set_options,
     sweep_goals,
@@ -67,7 +67,9 @@ def _no_other_value_ties(point: Found, paths: str, summary: Summary) -> bool:
     _, metric, _ = sweep_goals(summary)[0]
     own = point["values"][metric]
     same = [
-        p for p in summary["points"] if other_settings(p, paths) == other_settings(point, paths)
+        p
+        for p in summary["points"]
+        if other_settings_key(p, paths) == other_settings_key(point, paths)
     ]
     rest = [p["values"][metric] for p in same if p is not point and metric in p.get("values", {})]
     return all(abs(other - own) >= LEAST * abs(own) for other in rest)

@@ -15,7 +15,7 @@ from .ranking_sentences import ranking_sentences
 from .sweep_results import (
     Summary,
     front_points,
-    other_settings,
+    other_settings_key,
     setting_name,
     settings_text,
     sweep_goals,
@@ -94,7 +94,7 @@ def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]
         alike: dict[str, list[float]] = {}
         for p in summary["points"]:
             if metric in p.get("values", {}):
-                alike.setdefault(other_settings(p, setting), []).append(p["values"][metric])
+                alike.setdefault(other_settings_key(p, setting), []).append(p["values"][metric])
         spread = [max(g) / min(g) - 1 for g in alike.values() if len(g) > 1 and min(g) > 0]
         if spread:
             largest[setting] = max(spread)

@@ -110,8 +110,8 @@ def unique_suffix(paths: str, others: Any) -> str:
     return paths
 
 
-def other_settings(point: Found, setting: str) -> str:
-    """Key text of a point's settings without one setting."""
+def other_settings_key(point: Found, setting: str) -> str:
+    """Key that is equal for points whose settings differ in the given setting at most."""
     return repr([(k, v) for k, v in point["set"].items() if k != setting])
 
 

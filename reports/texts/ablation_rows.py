@@ -13,7 +13,10 @@ NONE_LEFT = "Without any one piece, the gain is gone"
 
 
 class AblationRow(NamedTuple):
-    """One comparison of an ablation: case, variants, result, expectation, and if it is met."""
+    """One comparison of an ablation as texts: case, variants, result and expectation.
+
+    `met` is True if the result meets the expectation.
+    """
 
     what: str
     variants: str

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..numbers import format_change, format_half_width, format_quantity, format_share, three_digits
 from .ablation_rows import ablation_sentences
-from .chain_shares import link_sentences
-from .changed_ops import changed_ops
+from .chain_shares import chain_sentences
+from .changed_ops import changed_ops_sentences
 from .error_sources import error_source_sentences
 from .headline import (
     Answer,
@@ -50,7 +50,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
         *lead_sentences(summary),
         *calibration_sentences(summary),
         *ablation_sentences(summary),
-        *changed_ops(summary),
+        *changed_ops_sentences(summary),
         limit_sentence(summary),
         *(
             [late]
@@ -149,7 +149,7 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
         dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
     )
     wide = error_source_sentences(base)
-    return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
+    return [*late, *quick, *unsure, *shared, *wide, *chain_sentences(base.get("chains", {}))]
 
 
 def tensor_parallel_sentences(point: Point) -> list[str]:

@@ -15,14 +15,14 @@ OPERATOR = re.compile(r"[\w:.]+(?=/| \w+\[|$)")
 MEANT = {"gpu": "kernels", "dma": "copies", "host": "host work"}
 
 
-def link_shares(chains: Mapping[str, Any]) -> dict[str, str]:
+def chain_backend_shares(chains: Mapping[str, Any]) -> dict[str, str]:
     """Text on the share of op time from each backend of a chain, by kind of op.
 
     Examples
     --------
     >>> links = [{"link": "carried", "share": 0.75}, {"link": "recorded", "share": 0.25}]
     >>> chains = {"gpu": {"links": links, "only_recorded": [{"op": "softmax", "share": 0.25}]}}
-    >>> link_shares(chains)["kernels"]
+    >>> chain_backend_shares(chains)["kernels"]
     '75.0 % carried, 25.0 % recorded'
     """
     return {MEANT.get(kind, kind): _link_shares_text(chain) for kind, chain in chains.items()}
@@ -62,9 +62,9 @@ def short_name(signature: str) -> str:
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
-def link_sentences(chains: Mapping[str, Any]) -> list[str]:
+def chain_sentences(chains: Mapping[str, Any]) -> list[str]:
     """Sentences on the sources of op times; an empty list without chains."""
-    shares = "; ".join(f"{what} {text}" for what, text in link_shares(chains).items())
+    shares = "; ".join(f"{what} {text}" for what, text in chain_backend_shares(chains).items())
     largest = largest_recorded_ops(chains)
     texts = [f"Source of op times: {shares}."] if shares else []
     return [*texts, *([f"Only the recording has times for {largest}."] if largest else [])]

@@ -10,7 +10,7 @@ from ..numbers import format_quantity, three_digits
 BASE = "base"
 
 
-def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
+def changed_ops_sentences(summary: Mapping[str, Any]) -> Iterator[str]:
     """Sentences on the rules of each variant, without those inherited from the base."""
     base = summary["points"].get(BASE, {}).get("rules", [])
     for name, point in summary["points"].items():

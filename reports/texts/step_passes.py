@@ -22,9 +22,9 @@ class Pass(NamedTuple):
 
     Parameters
     ----------
-    what : ``forward``, ``backward``, or one of its halves: gradients of inputs, or gradients of
+    what : ``forward``, ``backward``, or one half of a backward pass: gradients of inputs, or of
         weights
-    beside : True if another pass of the same stage runs at the same time
+    is_concurrent : True if another pass of the same stage runs at the same time
     """
 
     stage: int
@@ -33,7 +33,7 @@ class Pass(NamedTuple):
     chunk: int
     start: Seconds
     end: Seconds
-    beside: bool = False
+    is_concurrent: bool = False
 
     @property
     def forward(self) -> bool:

@@ -51,6 +51,9 @@ def _judged_lines(ablations: Judged) -> Iterator[str]:
         verdict = "holds" if row.met else "**missed**"
         yield f"| {case} | {row.variants} | {row.found} | {row.expected} | {verdict} |"
     yield ""
+    if meanings:
+        control = ", and what the control is" if ablations["control"] is not None else ""
+        yield from (f"What each case leaves out{control}:", "")
     for meaning in meanings:
         yield from _wrapped(meaning, indent="  ")
 

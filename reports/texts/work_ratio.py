@@ -34,7 +34,7 @@ def work_ratio(point: Point, base: Point, answer: Mapping[str, str]) -> float:
 
 
 def _tokens_of(point: Point, answer: Mapping[str, str]) -> float | None:
-    """Tokens of one period: the highest rate times the shortest period.
+    """Number of tokens of one period: the highest rate times the shortest period.
 
     The median rate times the median period would be wrong if periods differ.
     """

@@ -121,7 +121,7 @@ class SavedOpTable:
         return [self.path, *([self.places] if self.places else [])]
 
     def lanes(self) -> str:
-        """SQL query for the lanes: number, keys, machine, and ops that begin there."""
+        """SQL query for the lanes: number, keys, machine, and number of ops that begin there."""
         keys = ", ".join(self.keys)
         further = (
             f"UNION ALL SELECT DISTINCT {keys}, NULL, 0 FROM {sql_literal(self.places)} "
@@ -195,7 +195,7 @@ class RowGroups:
         self.rows: NDArray[np.int64] = np.asarray(found["rows"], np.int64)
         self.bounds = {name: np.asarray(found[name], np.int64) for name in found if name != "rows"}
 
-    def rows_read(self, first: int, last: int, low: int, high: int) -> int:
+    def rows_to_read(self, first: int, last: int, low: int, high: int) -> int:
         """Number of rows to read for the ops of ranks low to high between two ticks.
 
         Row groups of the file are read completely, so it includes rows of other ops.

@@ -183,7 +183,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
 
 
 def _write_names(db: DuckDBPyConnection, folder: Path, ops: int) -> bool:
-    """Write the index of op names; returns False without writing if there are too many names."""
+    """Write the index of op names; True if written, False if there are too many names."""
     (count,) = _one(db, "SELECT count(DISTINCT name) FROM ops")
     if count > max(MANY_NAMES, ops // 200):
         return False

@@ -149,7 +149,10 @@ class ViewedTable:
         return asked[(asked >= 0) & (asked < len(self.lanes))]
 
     def level(self, first: int, last: int, width: int, lanes: NDArray[np.int64]) -> int:
-        """Level for a view: the coarsest below one pixel, or a coarser one if that is too slow."""
+        """Level of the pyramid to draw: the coarsest whose cells are at most one pixel wide.
+
+        It is a coarser level if that would give too many bars, or take too long to read.
+        """
         pixel = max((last - first) // max(width, 1), 1)
         level = pixel.bit_length() - 1
         while len(lanes) * ((last - first) >> level) > MOST_BARS:
@@ -163,7 +166,7 @@ class ViewedTable:
         if not len(lanes):
             return False
         rank = self._rank[lanes]
-        rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
+        rows = self._groups.rows_to_read(first, last, int(rank.min()), int(rank.max()))
         kept = self._bars_from_pyramid(self.levels.start, first, last)
         with self._db.cursor() as db:
             (ops,) = db.execute(
@@ -298,7 +301,7 @@ def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 
 
 def _any_of(names: Sequence[str]) -> str:
-    """SQL condition for ops with one of some names; the kind counts for an op without one."""
+    """SQL condition that selects ops by name; an op without a name is selected by its kind."""
     listed = f"name IN ({', '.join(map(sql_literal, names))})"
     kinds = [sql_literal(name) for name in names if name in kind_names()]
     return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

@@ -15,7 +15,7 @@ from ..html import script_safe_json, template_environment
 from ..palette import bar_kinds
 from ..script import page_script, script_hash
 from .opened_runs import LONGEST, DrawnBars, OpenedRuns, OpenedVariant, timeline_facts
-from .view_server import Pages, Reply, json_answer
+from .view_server import Pages, Reply, json_reply
 
 WIDEST = 20_000  # pixels
 REPORT = "report.html"
@@ -30,7 +30,7 @@ def view_pages(runs: OpenedRuns) -> Pages:
         return lambda query: answer(runs, query)
 
     reports = {
-        f"report/{i}": _file_answer(run.folder / REPORT)
+        f"report/{i}": _file_reply(run.folder / REPORT)
         for i, run in enumerate(runs.runs)
         if (run.folder / REPORT).is_file()
     }
@@ -43,7 +43,7 @@ def view_pages(runs: OpenedRuns) -> Pages:
     }
 
 
-def _file_answer(file: Path) -> Callable[[Query], Reply]:
+def _file_reply(file: Path) -> Callable[[Query], Reply]:
     """Handler that returns a report file unchanged; reports have their own security policy."""
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -128,7 +128,9 @@ def parse_lanes(text: str) -> list[int]:
             raise ValueError(f"lanes: {part!r} is not a lane; write them like 0-2,7")
         low, high = int(ends[1]), int(ends[2] or ends[1])
         if high - low > 10**6:
-            raise ValueError(f"lanes: {part} are too many")
+            raise ValueError(
+                f"lanes: {part} are too many; write a range of at most 1,000,000 lanes"
+            )
         found += range(low, high + 1)
     return found
 
@@ -155,7 +157,7 @@ def _find(runs: OpenedRuns, query: Query) -> Reply:
     places.sort()
     at = [{"lane": lane, "start": float(runs.seconds(start)), "end": float(runs.seconds(end)),
            "name": name} for start, end, lane, name in places]  # fmt: skip
-    return json_answer({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
+    return json_reply({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
 
 
 def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
@@ -165,8 +167,10 @@ def _op_reply(runs: OpenedRuns, query: Query) -> Reply:
         if 0 <= lane - one.first_lane < len(one.table.lanes):
             found = one.table.ops_at(lane - one.first_lane, at)
             told = [_op_json(op, runs.tick) for op in found]
-            return json_answer({"ops": told, "members": _members_json(runs, one, found)})
-    raise ValueError(f"lane: there is no lane {lane}")
+            return json_reply({"ops": told, "members": _members_json(runs, one, found)})
+    raise ValueError(
+        f"lane: there is no lane {lane}; write the number of a lane of the shown variants"
+    )
 
 
 def _members_json(

@@ -45,7 +45,7 @@ Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
 """Request handlers by the last part of the path; each gets the query and returns a reply."""
 
 
-def json_answer(value: Any) -> Reply:
+def json_reply(value: Any) -> Reply:
     """Reply with JSON data."""
     return Reply(json.dumps(value).encode(), "application/json")
 
@@ -60,7 +60,7 @@ class ViewServer(ThreadingHTTPServer):
 
     Examples
     --------
-    >>> with ViewServer({"": lambda query: json_answer(sorted(query))}) as server:
+    >>> with ViewServer({"": lambda query: json_reply(sorted(query))}) as server:
     ...     server.address.startswith("http://127.0.0.1:")
     True
     """

@@ -17,7 +17,7 @@ from .terminal.discovery import import_commands
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
 EXIT_CODES = {
-    0: "done, every expectation met",
+    0: "done, all conditions hold",
     1: "unexpected error: a bug in foretrace",
     WRONG: "error in the request: usage, scenario, trace, plug-in, or too little memory",
     UNFINISHED: "the simulation did not finish: deadlock or time limit; or sweep points failed",

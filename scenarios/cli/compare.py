@@ -77,7 +77,7 @@ def compare(
 
 
 def _quick_scenario(run: str, out: Path) -> str | Scenario:
-    """Scenario without the runs that explain the answer; a saved run unchanged."""
+    """Scenario loaded with ``run.quick``; for a saved run, its name."""
     from ..config.loader import load
     from ..studies.explaining.comparison import saved_run_path
 

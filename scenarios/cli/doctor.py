@@ -1,4 +1,4 @@
-"""``foretrace doctor``: what is installed, what is missing and its cure, caches, disk, workers."""
+"""``foretrace doctor``: what is installed, what is missing, its fix, caches, disk, workers."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _engine_row() -> dict[str, str]:
 
 
 def _packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
-    """Row that says if the packages of an extra are installed; the core must be complete."""
+    """Row on whether the packages of an extra are installed; the core needs all of its own."""
     found, absent = _installed_and_missing(packages)
     if not absent:
         return _check_row(name, True, ", ".join(found))
@@ -167,7 +167,7 @@ def _drivers_hint_row() -> dict[str, str]:
 
 
 def _cache_sizes_row(out: Path) -> dict[str, str]:
-    """Sizes of stored points, saved runs and compiled kernels; always ok."""
+    """Row with the sizes of stored sweep points, saved runs and compiled kernels; always ok."""
     from ..studies.folders.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
     points = sum(map(folder_size, sweep_cache_folders(out)))
@@ -233,7 +233,7 @@ def _workers_row(text: str) -> dict[str, str]:
 
 
 def worker_state(task: dict[str, Any]) -> dict[str, Any]:
-    """State that a worker reports about itself."""
+    """Result of a test task: the task, and the Python version of the worker that ran it."""
     return {**task, "python": sys.version.split()[0]}
 
 

@@ -97,7 +97,7 @@ def fit(
     if component == NETWORK_KIND and machine is not None:
         told = (logs or [], collective, ranks, nodes)
         report, text = _fit_network(told, machine, stated, asked, catalog)
-        _give(report, text, out, json)
+        _write_and_print_fit(report, text, out, json)
         return
     data = measured_rows(recording, only)
     if component in curves:
@@ -109,7 +109,7 @@ def fit(
             report, text = _fit_families(bench, data, holdout, stated, caches)
         else:
             report, text = _fit_part(bench, data, holdout, stated, asked)
-    _give(report, text, out, json)
+    _write_and_print_fit(report, text, out, json)
 
 
 def _require_source(
@@ -129,7 +129,7 @@ def _require_source(
         raise ScenarioError(f"fit {component}: needs recordings; give them with --recording")
 
 
-def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
+def _write_and_print_fit(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
     """Write the catalog entry if ``out`` is given, and print the report of the fit."""
     if out is not None:
         _write_catalog_entry(out, text)
@@ -156,8 +156,8 @@ def _fit_families(
     text = jsonlib.dumps(file, indent=1) + "\n"
     back = families_round_trip(bench, ops, text, parts, data.medians(ops))
     if back is not None:
-        back.require_return()
-    return families_to_dict(parts, data, holdout, bar) | _told(back), text
+        back.require_simulation_equals_fit()
+    return families_to_dict(parts, data, holdout, bar) | _round_trip_facts(back), text
 
 
 def _has_kernel_families(recording: list[str], only: str) -> bool:
@@ -206,8 +206,8 @@ def _fit_part(
     back = part_round_trip(
         bench, ops, text, name, model(found.values, table), data.medians(ops), found.held.median
     )
-    back.require_return()
-    return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
+    back.require_simulation_equals_fit()
+    return fit_to_dict(bench.kind, found, data, holdout, bar) | _round_trip_facts(back), text
 
 
 def _fit_curve(
@@ -220,7 +220,7 @@ def _fit_curve(
     start, know, parameter, name = options
     before = settings_before_fit(curve.part, start, know, catalogs)
     found, still = curve.fit(data, before.settings, parameter, holdout)
-    report = fit_to_dict(curve.kind, found, data, holdout, bar) | _told(None)
+    report = fit_to_dict(curve.kind, found, data, holdout, bar) | _round_trip_facts(None)
     file = curve.file(name, found, still, report, _today())
     return report, jsonlib.dumps(file, indent=1) + "\n"
 
@@ -244,11 +244,11 @@ def _fit_network(
     text = catalog_entry_text(
         "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
     )
-    report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
+    report = fit_to_dict("library", fit.found, data, "sizes", bar) | _round_trip_facts(None)
     return {**report, "together": network_lines(fit, data.rows)}, text
 
 
-def _told(round_trip: RoundTrip | None) -> dict[str, Any]:
+def _round_trip_facts(round_trip: RoundTrip | None) -> dict[str, Any]:
     return {"round_trip": round_trip.to_dict() if round_trip is not None else None}
 
 
@@ -264,8 +264,9 @@ def _write_catalog_entry(out: Path, text: str) -> None:
 def _print_fit_report(report: dict[str, Any]) -> None:
     """Print each fit in a few lines."""
     for one in report["fits"]:
-        typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted on, "
-                   f"{one['groups'][1]} held out, {one['groups'][2]} scored once")  # fmt: skip
+        typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted, "
+                   f"{one['groups'][1]} held out, {one['groups'][2]} used for the final score "
+                   "only")  # fmt: skip
         for p in one["parameters"]:
             typer.echo(f"  {p['text']}")
         for label, key in (("blind", "blind"), ("held out", "held"), ("scored once", "final"),

@@ -11,7 +11,9 @@ import typer
 from .app import app
 
 lab = typer.Typer(
-    name="lab", help="Small virtual machines in which real drivers answer.", no_args_is_help=True
+    name="lab",
+    help="Small virtual machines that run real RDMA, CXL and switch drivers.",
+    no_args_is_help=True,
 )
 app.add_typer(lab)
 
@@ -19,7 +21,7 @@ app.add_typer(lab)
 @lab.command()
 def up(
     machines: Annotated[list[str], typer.Argument(help="uml, qemu; both by default.")] = [],  # noqa: B006  typer's form
-    again: Annotated[bool, typer.Option(help="Build again what exists.")] = False,
+    again: Annotated[bool, typer.Option(help="Rebuild existing machines.")] = False,
 ) -> None:
     """Build the virtual machines from Debian packages, boot them, and print their versions."""
     from ...hil.lab.build import boot_test_report, build_machines

@@ -58,7 +58,7 @@ def _print_plan(plan_facts: Plan) -> None:
 
 def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
-    from ...reports.texts.chain_shares import link_sentences
+    from ...reports.texts.chain_shares import chain_sentences
     from ...reports.texts.changed_ops import rule_text
     from ...reports.texts.untraced_steps import untraced_sentence
 
@@ -106,7 +106,7 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
         yield "work", f"about {format_quantity(plan_facts.op_runs, 'op')}s simulated, {took}"
     for name, chains in plan_facts.chains.items():
         whose = f" ({name})" * (len(plan_facts.ops) > 1)
-        for sentence in link_sentences(chains):
+        for sentence in chain_sentences(chains):
             yield f"answers{whose}", sentence
     for name, media in plan_facts.media.items():
         whose = f" ({name})" * (len(plan_facts.ops) > 1)

@@ -132,14 +132,16 @@ def _simulate_and_save(
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
         _print_warnings(require_valid(scenario, "limits"))  # the study builds the variants
-        with _answers_kept(scenario, out) as partial:
+        with _measurements_saved_on_error(scenario, out) as partial:
             with RunProgress(quiet) as progress:
                 shown = sys.stderr if prints else None
                 done = study(scenario, progress.tell, None, partial, progress.count, shown)
             return save_run(done, out, started, command_line())
 
 
-def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:
+def _measurements_saved_on_error(
+    scenario: Scenario, out: Path
+) -> AbstractContextManager[PartialAnswers | None]:
     """Context manager that saves measurements of live devices on an error."""
     from ..config.hil_settings import live_devices_drive_run
 

@@ -81,7 +81,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
 
     told = _read_json(folder, "summary.json")
     if told.get("schema") != 1:
-        raise ScenarioError(f"{folder}: was written by another version; run it again")
+        raise ScenarioError(f"{folder}: was written by another version of foretrace; run it again")
     return summary_with_answer(told)
 
 
@@ -95,7 +95,7 @@ def _read_json(folder: Path, name: str) -> dict[str, Any]:
             error
         )
     if not isinstance(told, dict):
-        raise ScenarioError(f"{folder}: was written by another version; run it again")
+        raise ScenarioError(f"{folder}: was written by another version of foretrace; run it again")
     return told
 
 

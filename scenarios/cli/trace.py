@@ -121,7 +121,7 @@ def info(
     """Show what a trace holds, what it can be used for, and which backends time its kernels."""
     from dataclasses import asdict
 
-    from ...reports.texts.chain_shares import link_sentences
+    from ...reports.texts.chain_shares import chain_sentences
     from ...reports.texts.untraced_steps import untraced_sentence
     from ...traces.step_times import untraced_steps_summary
     from ..studies.explaining.trace_answers import link_shares_by_gpu
@@ -137,7 +137,7 @@ def info(
     if untraced:
         typer.echo(f"{'untraced':<10} {untraced_sentence(untraced)}")
     for gpu, shares in chains.items():
-        for sentence in link_sentences({"gpu": shares}):
+        for sentence in chain_sentences({"gpu": shares}):
             typer.echo(f"{'on ' + gpu:<10} {sentence}")
 
 

@@ -91,7 +91,7 @@ def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
 
 
 class _ChainForm(Section):
-    """A chain of backends in the form of a scenario file."""
+    """Schema of a chain of backends in a scenario file."""
 
     use: Annotated[Many[Annotated[Binding, PlainValidator(_read_chain_link)]], Field(min_length=1)]
 
@@ -125,7 +125,7 @@ def missing_settings(
 
 
 def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
-    """Paths of the parts whose components a glob matches, judged by the words of the glob."""
+    """Paths of the parts that a glob of components stands for, found by the words in the glob."""
     pool, _, below = glob.removeprefix(SELECTED).partition(".")
     if glob.startswith(SELECTED):
         if not below:
@@ -139,9 +139,10 @@ def _part_paths_of_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
 
 
 def matches_only_subcomponent(glob: str, component: Component, components: Container[str]) -> bool:
-    """True if a glob matches only as for a subcomponent, such as ``node*.gpu*`` for ``.gpu0.dma``.
+    """True if a glob matches a component only because it matches the component that contains it.
 
-    A glob without a dot (``*``, ``node0*``, ``kind:trainer``) matches everything below it.
+    Example: ``node*.gpu*`` matches ``node0.gpu1.dma``, which is part of ``node0.gpu1``. A glob
+    without a dot (``*``, ``node0*``, ``kind:trainer``) is meant for all subcomponents too.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))

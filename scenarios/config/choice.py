@@ -74,7 +74,7 @@ class ChoiceKind:
         return Choice(name, self._settings(given, name, info))
 
     def form(self, name: str) -> type[Section]:
-        """Model of a choice of one name with its settings, for the JSON schema."""
+        """Pydantic model of one registered class with its settings, for the JSON schema."""
         model, says = self._model(name), f"This {self.noun}."
         own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description=says))}
         told = (model.__doc__ or "").partition("\n")[0]

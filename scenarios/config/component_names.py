@@ -76,7 +76,8 @@ DOUBTS = {
     "unmeasured times": "Latencies and other times that are taken from a datasheet or assumed.",
     "blind": "A GPU that is known from its datasheet only.",
 }  # fmt: skip
-"""Sources of error that widen an interval; the others are kinds of part, and families of ops."""
+"""Sources of error that widen an interval, by name; other sources are kinds of part and op
+families."""
 
 
 def meaning_of_name(name: str) -> str:

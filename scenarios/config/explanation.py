@@ -23,11 +23,11 @@ from .settings import known_backends, known_processes, known_workloads
 
 Schema = dict[str, Any]
 LISTS = {
-    "backends": ("backend", "Who can answer for components."),
-    "processes": ("process", "What can steer a run while it goes on."),
-    "workloads": ("workload", "What can be run."),
+    "backends": ("backend", "Backends that can time the ops of components."),
+    "processes": ("process", "Processes that can act during a run."),
+    "workloads": ("workload", "Workloads that a scenario can run."),
 }
-"""Lists that can be asked for: the kind of what is in each, and what it is."""
+"""Lists that ``explain`` can print, by name: kind of the entries, and title of the list."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ def explain(name: str) -> Explanation:
             told_now = explain(f"{owner}.{now}")
             return replace(told_now, facts={**told_now.facts, "was": name})
     if release := planned_release("metric", name):
-        raise ScenarioError(f"explain: '{name}' is planned for release {release}")
+        raise ScenarioError(
+            f"explain: '{name}' is planned for release {release}; see: foretrace explain metrics"
+        )
     near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)
     hint = (
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"

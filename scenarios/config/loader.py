@@ -99,7 +99,7 @@ def loads(
 
 
 def _reduce_scenario(scenario: Scenario) -> Any:
-    """Pickle a scenario by its resolved form, since its models cannot be imported."""
+    """Pickle a scenario by its resolved form, since pickle cannot import its generated classes."""
     s = scenario
     known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
     return scenario_from_pickle, known
@@ -137,7 +137,7 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
     Raises
     ------
     InvalidScenarioError
-        What they make of it is none.
+        The changed scenario is not valid.
 
     Examples
     --------

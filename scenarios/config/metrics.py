@@ -41,7 +41,7 @@ def register_metric(
     """
     new = Metric(name, unit, definition, statistics, better)
     if METRICS.setdefault(name, new) != new:
-        raise ValueError(f"two metrics are named {name!r}")
+        raise ValueError(f"two metrics are named {name!r}; choose another name")
     return new
 
 

@@ -168,7 +168,7 @@ OWN = ("model", "count")
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of part in every machine, with its known settings.
+    """One kind of part of a machine, such as its GPUs, with the settings that are known.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Part:
 
 
 def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Subset of nested settings that a model accepts."""
+    """Subset of nested settings that a pydantic model accepts."""
     groups = {k: group_model(f) for k, f in model.model_fields.items() if k in settings}
     return {
         k: settings_taken(group, settings[k]) if group else settings[k]
@@ -221,7 +221,7 @@ def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def entry_model(kind: str) -> type[Section]:
-    """Model of a catalog entry of one kind: its facts and the settings of its backends.
+    """Pydantic model of a catalog entry of one kind: its facts and the settings of its backends.
 
     >>> entry_model("nic").allowed()[:3]
     ('power', 'bandwidth', 'latency')
@@ -236,7 +236,7 @@ def entry_model(kind: str) -> type[Section]:
 
 @cache
 def part_model(kind: str) -> type[Section]:
-    """Model of one kind of part in the form of a scenario file.
+    """Pydantic model of one kind of part as a scenario file describes it.
 
     >>> part_model("nic").allowed()[:4]
     ('model', 'count', 'power', 'bandwidth')
@@ -285,7 +285,7 @@ class ComponentOverride(Section):
 
 @cache
 def part_link_model() -> type[Section]:
-    """Model of one entry of ``links`` in a scenario file."""
+    """Pydantic model of one entry of ``links`` in a scenario file."""
     own: dict[str, Any] = {
         "from_": (
             str,

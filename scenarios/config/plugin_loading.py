@@ -82,7 +82,7 @@ def load_plugin_file(file: Path, spot: FilePosition) -> None:
 
 
 def unload_plugin_file(file: Path) -> None:
-    """Remove all registrations of a plug-in file; also for tests.
+    """Remove what a plug-in file registered, for an edited file and for tests.
 
     Its sections, workload types and metrics stay registered.
     """

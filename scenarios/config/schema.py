@@ -206,7 +206,7 @@ def register(
 
 @cache
 def scenario_model() -> type[Section]:
-    """Model of a complete scenario, with all sections that are registered now."""
+    """Pydantic model of a complete scenario, with all sections that are registered now."""
     _import_sections()
     fields: dict[str, Any] = {}
     for key in (*(k for k in ORDER if k in SECTIONS), *(k for k in SECTIONS if k not in ORDER)):
@@ -259,7 +259,7 @@ def json_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _json_schema(model: type[Section]) -> dict[str, Any]:
-    """JSON schema of a model; cached, since it is slow to build."""
+    """JSON schema of a pydantic model; cached, since it is slow to build."""
     schema = model.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "foretrace scenario"

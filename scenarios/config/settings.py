@@ -90,7 +90,7 @@ def _is_marked_file(hint: Any) -> bool:
 
 @cache
 def backend_settings_model(name: str, *, optional: bool = False) -> type[Section]:
-    """Model of a backend's constructor arguments.
+    """Pydantic model of a backend's constructor arguments.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def backend_settings_model(name: str, *, optional: bool = False) -> type[Section
 
 
 def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
-    """Model of a constructor's arguments; its docstring gives the help texts.
+    """Pydantic model of a constructor's arguments; its docstring gives the help texts.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ _models: dict[tuple[type, bool], type[Section]] = {}  # cache: building a model 
 
 
 class SettingsGroup(Section):
-    """A group of settings: model of a dataclass that a constructor takes."""
+    """Group of settings in a file, which becomes a dataclass that a constructor takes."""
 
 
 def plain_settings(model: Section, *, only_given: bool = False) -> dict[str, Any]:
-    """Settings of a model as a dictionary; groups become nested dictionaries.
+    """Settings of a pydantic model as a dictionary; groups become nested dictionaries.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def _plain_group(value: Any, only_given: bool) -> Any:
 
 
 def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
-    """Model of a field that is a group of settings; None for any other field."""
+    """Pydantic model of a field that is a group of settings; None for any other field."""
     every = (field.annotation, *get_args(field.annotation))
     return next((a for a in every if isinstance(a, type) and issubclass(a, SettingsGroup)), None)
 
@@ -166,7 +166,7 @@ def setting_field(model: type[Section], name: str) -> FieldInfo | None:
 
 
 def setting_names(model: type[Section]) -> Iterator[str]:
-    """Dotted names of all settings of a model.
+    """Dotted names of all settings of a pydantic model.
 
     >>> list(setting_names(backend_settings_model("switch")))[:2]
     ['bandwidth', 'latency']

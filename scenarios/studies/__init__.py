@@ -1,1 +1,1 @@
-"""Studies: build the variants of a scenario, run them, and measure results and their uncertainty."""
+"""Studies: build the variants of a scenario, run them, measure results and uncertainty."""

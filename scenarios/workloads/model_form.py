@@ -33,4 +33,4 @@ class _Form:
 
 
 DescribedModel = Annotated[dict[str, Any], _Form()]
-"""A model said key by key; ``read_description`` checks it."""
+"""Model description key by key, as ``read_description`` checks it."""

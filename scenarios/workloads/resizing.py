@@ -30,9 +30,9 @@ class Resizing:
     ----------
     trace : recorded trace; None for a graph that was read, as from Chakra
     to : new degrees of parallelism
-    recorded : recorded degrees; None for data-parallel ranks
+    recorded : recorded degrees of parallelism; None if all recorded ranks are data-parallel
     gpu : settings of the cluster's GPU
-    stretch : factor that was applied to recorded times in the graph
+    stretch : factor by which the recorded times in the graph were multiplied
     inference : settings by which the graph was inferred
     """
 
@@ -92,8 +92,8 @@ class Resizing:
             )
         if was.ranks != graph.ranks:
             raise ScenarioError(
-                f"workload.recorded_on.parallel: has {was.ranks} ranks, but {graph.ranks} were "
-                "recorded; correct it"
+                f"workload.recorded_on.parallel: its degrees make {was.ranks} ranks, but "
+                f"{graph.ranks} were recorded; write degrees whose product is {graph.ranks}"
             )
         if graph.ranks == 1 and np.any(graph.ops.kind == Kind.COLLECTIVE):
             raise ScenarioError(

@@ -111,7 +111,7 @@ class TraceWorkload(Periodic):
         return Needs(files=files_read(self.trace, self.starts))
 
     def size(self) -> Size:
-        """Number of ranks, ops and periods; the recorded op count is scaled to the number of ranks."""
+        """Number of ranks, ops and periods, after scaling to the number of ranks."""
         was = _recorded_size(self)
         wanted = self.scale_to.parallel.ranks if self.scale_to else was.ranks
         return Size(wanted, round(was.ops * wanted / max(was.ranks, 1)), was.periods)

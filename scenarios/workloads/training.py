@@ -109,7 +109,7 @@ class TrainingParallelism(Section):
     sequence: bool = False
     """True for sequence parallelism: tensor-parallel ranks also share norms and dropouts."""
     micro_batch: Positive = 1
-    """Micro-batch size: sequences that a rank processes at a time."""
+    """Micro-batch size: number of sequences that a rank processes at a time."""
     zero: Literal[0, 1, 2, 3] = 0
     """ZeRO stage: data-parallel ranks shard the optimizer (1), gradients (2), weights (3)."""
 
@@ -189,7 +189,7 @@ class ElementTypes(Section):
 
 
 class TrainedExperts(Section):
-    """Distribution of tokens over experts (at most one is set), and their exchange."""
+    """Distribution of tokens over experts (set at most one of its keys), and their exchange."""
 
     imbalance: Annotated[float, Field(ge=1)] = 1.0
     """Load imbalance: tokens of the busiest rank's experts over the mean."""
@@ -197,7 +197,8 @@ class TrainedExperts(Section):
     """Zipf exponent s: the k-th most chosen expert gets tokens in proportion to k^-s; 0 for equal
     shares. Experts are assigned to ranks in turn."""
     recorded: Many[Annotated[float, Field(ge=0)]] | None = None
-    """Counted tokens of each expert; each rank has a block of experts."""
+    """Counted tokens of each expert, in the order of experts; each rank has a block of consecutive
+    experts."""
     exchange: ExchangeBy = "normal"
     """Token exchange: ``normal`` is the library's all-to-all, for which the host must know the
     counts; ``low-latency``: each GPU writes directly into the memory of the others (DeepEP's
@@ -304,8 +305,8 @@ SEARCHED = (
 )  # fmt: skip
 """Fields of a plan that a search over plans chooses."""
 SCALED_BY_KERNELS = 128
-"""Numbers whose partial sum a kernel itself scales, in registers, whatever tensor cores do
-(DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
+"""Smallest number of products per scale for which kernels scale partial sums in registers, so that
+tensor cores need not support it (DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
 NO_HOST = HostResources()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
@@ -464,7 +465,7 @@ class TrainingWorkload(Periodic):
 
     @property
     def _degrees(self) -> str:
-        """Degrees of parallelism of one copy of the model, as text."""
+        """Text with the degrees of parallelism within one copy of the model."""
         plan = self.plan
         context = f" x context {plan.context}" if plan.context > 1 else ""
         return f"tensor {plan.tensor} x pipeline {plan.pipeline}{context}"
@@ -507,7 +508,16 @@ class TrainingWorkload(Periodic):
         }
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
-        """Every valid parallel plan of the model on a number of GPUs."""
+        """Settings of every valid parallel plan of the model on a number of GPUs.
+
+        Paths begin below ``workload``, such as ``parallel.tensor``.
+
+        Parameters
+        ----------
+        gpus : total number of GPUs
+        node : number of GPUs per machine
+        kept : paths of settings that the search does not change
+        """
         fields = {
             f for f, path in SETTINGS.items() if any(_is_part_of(path, name) for name in kept)
         }
@@ -743,6 +753,6 @@ def _is_part_of(path: str, name: str) -> bool:
 def _flop_and_peak_memory(
     model: Model, plan: ParallelPlan, reserve: Bytes
 ) -> tuple[float, float, Bytes]:
-    """Flop of the model, flop of all ops of an iteration, and peak memory in B."""
+    """Flop of the model and of all ops of an iteration, and peak memory of a rank in B."""
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

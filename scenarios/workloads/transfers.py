@@ -51,7 +51,7 @@ class TransferSection(Section):
     unequal its parts are, ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``); a
     collective, such as ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)] = 0
-    """Bytes of each op; only a ``delay`` may leave them out."""
+    """Number of bytes of each op; only a ``delay`` may leave it out."""
     from_: Annotated[Many[Rank], Field(min_length=1)] = Field((0,), alias="from")
     """Ranks that run the op, all at the same time; or the members of a collective."""
     to: Rank | None = None

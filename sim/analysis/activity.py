@@ -38,9 +38,10 @@ MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any c
 
 
 class BusyIntervals(NamedTuple):
-    """Busy intervals in ticks of ended ops, one row per participant: an op on one of its ranks.
+    """Intervals (ticks) in which ended ops keep a layer busy, one row per op and rank.
 
-    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps no layer busy.
+    ``layer`` is an index into :data:`LAYERS`, -1 for an op that keeps no layer busy. For the
+    network layer, the time from ``arrived`` to ``start`` counts as waiting.
     """
 
     rank: NDArray[np.int32]
@@ -58,7 +59,7 @@ class BusyIntervals(NamedTuple):
         return cls(rank.astype(np.int32), layer.astype(np.int8), arrived, start, end)
 
     def after(self, tick: int) -> BusyIntervals:
-        """Busy intervals that end later than a tick."""
+        """Select the busy intervals that end later than a tick."""
         late = self.end > tick
         rank, layer, arrived, start, end = self
         return BusyIntervals(rank[late], layer[late], arrived[late], start[late], end[late])
@@ -73,7 +74,7 @@ class ActiveSpans(NamedTuple):
     end: NDArray[np.int64]
 
     def of(self, ranks: range) -> ActiveSpans:
-        """Intervals of a range of ranks."""
+        """Select the intervals of a range of ranks."""
         own = (self.rank >= ranks.start) & (self.rank < ranks.stop)
         return ActiveSpans(self.rank[own], self.layer[own], self.start[own], self.end[own])
 
@@ -100,7 +101,10 @@ def activity(
 
 
 def exposed_communication_seconds(result: RunRecord) -> NDArray[np.float64]:
-    """Exposed communication in seconds, (periods, ranks); without periods, one row for the run."""
+    """Communication time without concurrent compute, in s, shape (periods, ranks).
+
+    Without periods, there is one row for the run.
+    """
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
     return activity_by_window(result, step_edges(result))["exposed_communication"]
@@ -127,7 +131,10 @@ def activity_by_window(
 
 
 def box_ticks(result: RunRecord, edges: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
-    """Ticks in each category between the edges, (7, windows, ranks); needs one row per op."""
+    """Ticks in each time-breakdown category, (7, windows, ranks), for windows between the edges.
+
+    It needs one row per op.
+    """
     return box_ticks_of_places(busy_intervals(result), edges, ranks, compiled=False)
 
 
@@ -178,7 +185,7 @@ def _layer_of_kind(kind: Kind) -> int:
 def box_ticks_of_places(
     places: BusyIntervals, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
-    """Ticks in each category between the edges, (7, windows, ranks), from busy intervals.
+    """Ticks in each time-breakdown category, (7, windows, ranks), computed from busy intervals.
 
     Parameters
     ----------
@@ -202,7 +209,7 @@ def box_ticks_of_places(
 def _boxes_of_aggregates(
     result: RunRecord, edges: NDArray[np.int64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds by category for consecutive periods, from stored aggregates."""
+    """Time of each rank in each category, in s, for consecutive periods, from stored aggregates."""
     kept = result.aggregates
     at = int(np.searchsorted(kept.edges, edges[0]))
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
@@ -256,7 +263,10 @@ def arrivals_by_graph(result: RunRecord) -> Iterator[tuple[SubmittedRun, NDArray
 
 
 def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
-    """Waits for capacities as busy intervals of the network layer: zero length, early arrival."""
+    """Waits of ops for capacities, as busy intervals of the network layer.
+
+    Each has zero length (start = end = grant); the wait is the time from ``arrived`` to ``start``.
+    """
     columns = result.columns
     waited = np.flatnonzero(columns.asked < columns.granted)
     if not len(waited):
@@ -327,7 +337,7 @@ def _active_spans(of: BusyIntervals, edges: NDArray[np.int64]) -> ActiveSpans:
 def _box_ticks_on_one_timeline(
     spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Ticks in each category for some ranks, (7, windows, ranks), on one concatenated timeline.
+    """Ticks in each category, (7, windows, ranks), with the timelines of all ranks put end to end.
 
     A category is the difference of two unions of intervals. For example, ``memory`` is the time
     that copies add to the union of compute and network.

@@ -31,7 +31,10 @@ class Lateness(NamedTuple):
 
     @property
     def straggler(self) -> int | None:
-        """Rank that is last in most of these collectives and causes most waiting, else None."""
+        """Rank that is last in over half of the collectives and causes over half of the waiting.
+
+        None if no rank does both.
+        """
         if not self.collectives:
             return None
         rank = int(np.argmax(self.late))

@@ -204,7 +204,8 @@ class _CriticalPathWalk:
     def _walk_dependencies(self, op: int, now: int, found: list[Charge]) -> tuple[int, int]:
         """Walk along ops that have a single charge and started at the end of a dependency.
 
-        This is the common case; its data is precomputed for all ops at once.
+        Returns the tick and the op at which such a chain begins. This is the common case; its data
+        is precomputed for all ops at once.
         """
         run, row = self.history.graph_and_row(op)
         links, first = self.history.links(run), run.first

@@ -54,7 +54,7 @@ class FlowHistory:
 
     @cached_property
     def _phases_by_begin(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Rows of the table by first tick, that tick, and the running maximum of last ticks."""
+        """Work-phase rows by first tick; first ticks; running maxima of last ticks."""
         begin, last = self._work_phase_table[1:3]
         order = np.argsort(begin, kind="stable")
         return order, begin[order], np.maximum.accumulate(last[order])

@@ -15,7 +15,10 @@ Numbers = NDArray[np.int64]
 
 
 class HeldAmounts(NamedTuple):
-    """Intervals (ticks) in which a fraction of a capacity is held; negative means released."""
+    """Intervals (ticks) in which a fraction ``share`` of a capacity is held.
+
+    A negative share is an amount released: it is subtracted from what is held.
+    """
 
     component: Numbers
     start: Numbers

@@ -131,7 +131,11 @@ def utilization_windows(result: RunRecord) -> dict[str, Samples]:
 
 
 def occupancy(result: RunRecord) -> dict[str, Samples]:
-    """Fraction of the slots of each component in use, with samples as for :func:`utilization`."""
+    """Fraction of each component's slots in use, in :data:`WINDOWS` equal windows, by name.
+
+    A kind (``gpu``, ``nic``, …) has the value of its busiest component. Idle components are left
+    out.
+    """
     share = result.aggregates.taken if result.written is None else slot_share_by_window(result)
     if share is None:
         return {}

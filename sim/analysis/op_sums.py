@@ -86,8 +86,10 @@ class _OpRowSums:
         self._holds(moved)
         return RunAggregates(
             len(result.ops), result.first_release, steps, start, end, busy, moved, self._sources(),
-            beside=int(self.columns.end[~in_step].max(initial=NEVER)),
-            under_way=int(self.columns.end[own][~in_step[own]].max(initial=NEVER)),
+            last_outside_periods=int(self.columns.end[~in_step].max(initial=NEVER)),
+            last_outside_periods_of_graph=int(
+                self.columns.end[own][~in_step[own]].max(initial=NEVER)
+            ),
             dropped=self._dropped(),
         )  # fmt: skip
 

@@ -45,9 +45,9 @@ def step_edges(result: RunRecord) -> NDArray[np.int64]:
 def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
     """(k + 1,) boundary ticks of the periods; None without periods, and for several jobs.
 
-    Only the periods of the graph that the run started with count, if it started with one. The first
-    period begins at the start of the run, or at the last end of ops without a period that end
-    before the first period does. Each later period begins where the one before it ends.
+    If the run started with a graph, only the periods of that graph count. The first period begins
+    at the start of the run, or at the last end of ops without a period that end before the first
+    period does. Each later period begins where the one before it ends.
     """
     if result.written is None:
         return result.aggregates.edges if len(result.aggregates.steps) else None

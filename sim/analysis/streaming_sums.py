@@ -70,7 +70,7 @@ class StreamingSums:
     system, parts, tick : system, component table and tick length of the run
     first : tick at which the job arrived
     given : int or None
-        Number of the graph whose periods count; None for all graphs.
+        Index of the graph whose periods count; None for all graphs.
     keep : detail level, ``none`` or ``ranks``
     compiled : True if compiled kernels may be used
     """
@@ -185,7 +185,10 @@ class StreamingSums:
     def _held_seconds(
         self, group: SameShapeGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """(components, kinds) time in s that ops held capacities, weighted by the held fraction."""
+        """(components, kinds) time in s that ops held capacities, times the fraction held.
+
+        The columns are the kinds of op.
+        """
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
         took = np.where(where & (group.granted != NEVER), end - start, 0)
         share = group.amount / self.whole[claims.component]
@@ -194,7 +197,10 @@ class StreamingSums:
         return found
 
     def used_seconds(self, last: int) -> NDArray[np.float64]:
-        """(components, kinds) work in s at full rate plus weighted holding time, up to ``last``."""
+        """(components, kinds) work of ops as s at full rate, plus time of held capacities.
+
+        The holding time is weighted by the fraction held, and counted up to tick ``last``.
+        """
         found = self.moved.copy()
         for group in self.held_yet:
             kept = np.where(group.returned == NEVER, last, np.minimum(group.returned, last))
@@ -215,11 +221,11 @@ class StreamingSums:
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
-            beside=max(self.last_outside_periods, self.spans.last_outside_periods),
-            under_way=self.spans.last_outside_periods,
+            last_outside_periods=max(self.last_outside_periods, self.spans.last_outside_periods),
+            last_outside_periods_of_graph=self.spans.last_outside_periods,
             dropped=self.dropped + self.dropped_yet if self.bounded else None,
         )  # fmt: skip
-        found = replace(found, moved=self.used_seconds(found.last))
+        found = replace(found, work_seconds=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.breakdown_bounds, self.ranks)
         if self.keep == "ranks":
@@ -371,7 +377,7 @@ class RankBoxTicks:
         self.rows = BusyIntervals.of([])  # intervals that end after `until`
 
     def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
-        """Add busy intervals of ended ops; ``until`` is the tick before which none can follow."""
+        """Add busy intervals of ended ops; no later call may add activity before tick ``until``."""
         self.rows = BusyIntervals.of([self.rows, *rows])
         self._divide_at_marks(marks, ranks)
         if until <= self.until:
@@ -419,7 +425,7 @@ def merge_job_aggregates(
     kept : aggregates of each job
     """
     first = min(k.first for k in kept)
-    ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
+    ends = (max(int(k.end.max(initial=NEVER)), k.last_outside_periods) for k in kept)
     last = max(first, *ends)  # a job without ended ops does not extend the window
     sources: dict[str, int] = {}
     for one in kept:
@@ -438,7 +444,7 @@ def merge_job_aggregates(
         busy if busy.max(initial=0) >= 2**62 else busy.astype(np.int64),
         np.sum([s.used_seconds(last) for s in sums], axis=0),
         sources,
-        beside=last,
+        last_outside_periods=last,
         dropped=np.sum([s.dropped + s.dropped_yet for s in sums], axis=0) if bounded else None,
     )
     windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window

@@ -55,14 +55,14 @@ class Actions(StateView):
         return self.ends.pop(self.op_id(c))
 
     def _mark_if_failed(self, c: int) -> None:
-        """Bar an op from starting if it uses a failed component; otherwise clear the mark."""
+        """Mark an op as unable to start if it uses a failed component; otherwise clear the mark."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~lay.BARRED
         if any(failed[k] for k in self._usage(c)):
             row["flags"] |= lay.BARRED
 
     def _users(self, component: int) -> Iterable[int]:
-        """Ops that use a component and have not ended, as the cell number of each op."""
+        """Cell numbers of the ops that use a component and have not ended."""
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
@@ -103,7 +103,7 @@ class Actions(StateView):
         store.part_table[component, lay.FAILED] = 1
         rows = store.rows[: store.cells]
         holding = np.flatnonzero((rows["slot"] == component) & (rows["at"] == lay.HELD))
-        hit = {self.op_cell(int(c)) for c in holding}
+        hit = {self.first_cell_of_op(int(c)) for c in holding}
         if self.rate[component] >= 0:
             self._change(component, 0)
             for c in self._users(component):
@@ -248,7 +248,7 @@ class Actions(StateView):
         if isinstance(there, Answer):
             cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
-            cell["left"], work = left.of(there.fixed, there.work)
+            cell["left"], work = left.apply_to(there.fixed, there.work)
             self._use(c, work, dict(there.usage), there.limit)
         else:
             cell["flags"] |= lay.ASK
@@ -269,7 +269,7 @@ class Actions(StateView):
             if c not in gone and rows[c]["state"] not in OVER:
                 gone.add(c)
                 after = links[rows[c]["first"] : rows[c + 1]["first"]]
-                todo += [self.op_cell(p) for p in after.tolist()]
+                todo += [self.first_cell_of_op(p) for p in after.tolist()]
         for c in sorted(gone):
             self._leave(c)
             rows[c]["state"] = lay.CANCELLED

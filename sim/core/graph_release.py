@@ -61,7 +61,7 @@ def _held_ops(engine: StateView) -> tuple[HeldOpTimes, list[SubmittedGraph]]:
 def _claim_ticks(
     engine: StateView, graphs: Sequence[SubmittedGraph]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
-    """First claim of each graph, and ticks of request, grant and release of all claims."""
+    """Index of each graph's first claim; ticks of request, grant and release of all claims."""
     ends = np.cumsum([0, *(len(graph.shape.claims) for graph in graphs)])
     times = [claim_ticks(engine, g) for g in graphs if len(g.shape.claims)]
     asked, granted, returned = (

@@ -55,7 +55,7 @@ def free_slot(rows: Rows, world: Array, p: Int) -> None:
 
 @jit_without_refcounts
 def count_op_ended(rows: Rows, world: Array, c: Int) -> None:
-    """Count one open op less; note its end if a process waits for the op or its graph."""
+    """Reduce the number of open ops by 1; note the end if a process waits for op or graph."""
     world[lay.OPEN] -= 1
     low, high = 0, world[lay.GRAPH_COUNT]  # its graph is between
     while high - low > 1:

@@ -150,7 +150,7 @@ def _unmet_dependencies(engine: StateView, cells: dict[int, int]) -> dict[int, l
     found: dict[int, list[int]] = {op: [] for op in cells}
     for op, c in cells.items():
         for p in links[rows[c]["first"] : rows[c + 1]["first"]].tolist():
-            other = engine.op_id(engine.op_cell(p))
+            other = engine.op_id(engine.first_cell_of_op(p))
             if other in found and rows[p]["at"] == lay.WAITING:
                 found[other].append(op)
     return found
@@ -177,7 +177,7 @@ def _starved_reason(engine: StateView, c: int) -> str:
     for p in places:
         slot = int(store.rows[p]["slot"])
         if store.rows[p]["at"] == lay.QUEUED and engine.failed(slot):
-            return f"queues on failed {names[slot]}"
+            return f"queues for a slot of {names[slot]}, which failed"
     if row["flags"] & lay.HOLDS:
         for claim in engine.store.claims_of(c):
             if claim[lay.STANDS] == lay.IN_LINE and engine.failed(int(claim[lay.OF])):

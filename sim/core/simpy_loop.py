@@ -90,7 +90,7 @@ class SimpyLoop(Actions):
                 usage = {op: self.usage(op) for op in self.rates()}
                 usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
-                    "too heavy"
+                    "the kernels report too large weights in flight, but no component has them"
                 )
             elif code != lay.PAUSES and (
                 code != lay.TELLS or self._wake_processes(world.item(lay.NOW), began)
@@ -119,7 +119,10 @@ class SimpyLoop(Actions):
         self.catching_up = None
 
     def _wake_processes(self, tick: int, began: int) -> bool:
-        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants."""
+        """Wake processes in this order: op ends, losses, grants, thresholds, settled instants.
+
+        True if any was woken.
+        """
         online_times = self._ends()
         if self.news:
             online_times, self.news = self.news + online_times, []
@@ -209,7 +212,7 @@ class SimpyLoop(Actions):
             check_answer(self.parts, self.op_id(c), answer)
         graph.set_online_times(c - graph.base, fixed, work)
         if graph.share:
-            fixed, work = graph.share.pop(c - graph.base, ALL).of(fixed, work)
+            fixed, work = graph.share.pop(c - graph.base, ALL).apply_to(fixed, work)
         store.left[c] = fixed
         store.flags[c] = store.flags.item(c) & ~lay.ASK
         if not plain or store.flow(c) != NONE:
@@ -242,7 +245,7 @@ class SimpyLoop(Actions):
         last, fresh = self._now, self._graphs_to_join()
         self.to_join = []
         for graph in fresh:
-            end = graph.ends_ahead()
+            end = graph.last_scheduled_end()
             graph.over, last = True, max(last, end)
             self._wake_in(end - self._now, graph.done, None)
         if last > self._now:

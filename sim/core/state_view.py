@@ -63,7 +63,7 @@ class StateView(EngineControl):
             return []
         c = int(self.store.part_table[component, lay.HEAD])
         while c != NONE:
-            op = self.op_cell(c)
+            op = self.first_cell_of_op(c)
             found.append((self.op_id(op), self.store.places(op).index(c)))
             c = int(rows[c]["next"])
         return found
@@ -170,10 +170,8 @@ class StateView(EngineControl):
     def _graph(self, c: int) -> SubmittedGraph:
         return self.joined[bisect_right(self.bases, c) - 1]
 
-    def op_cell(self, c: int) -> int:
-        """Cell number of an op (its first participant's cell), from the cell of any of its
-        participants.
-        """
+    def first_cell_of_op(self, c: int) -> int:
+        """Cell of an op's first participant, from the cell of any of its participants."""
         row = self.store.rows[c]
         return int(row["link"]) if row["flags"] & lay.FURTHER else c
 

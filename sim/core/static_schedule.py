@@ -102,7 +102,7 @@ def _works(graph: EngineGraph) -> bool:
 def count_dependencies_and_chains(
     indptr: Array, links: Links, places: Places, pools: Array
 ) -> None:
-    """Number of dependencies of each participant, and number of chains in each slot pool."""
+    """Count the dependencies of each participant, and the chains in each slot pool."""
     n = len(indptr) - 1
     last = n  # the further places of the ops so far end here
     for i in range(n):

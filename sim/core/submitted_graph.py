@@ -116,6 +116,6 @@ class SubmittedGraph(GraphHandle):
         """Store the new offsets of the graph's rows after a compaction of memory."""
         self.lies, self.base = to, to.cell
 
-    def ends_ahead(self) -> int:
+    def last_scheduled_end(self) -> int:
         """Tick of the last end in the graph's static schedule."""
         return self.at if self.ahead is None else int(self.ahead.finish.max(initial=self.at))

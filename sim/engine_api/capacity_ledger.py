@@ -114,7 +114,7 @@ class CapacityLedger:
     >>> book = CapacityLedger()
     >>> book.add(0, component=2, amount=5, owner=1, who="server")
     >>> book.give_back(7, component=2, amount=3, owner=1, who="server")
-    >>> book.held[2], book.of(2, owner=1), book.acquired.changes.tolist()
+    >>> book.held[2], book.amount_of_owner(2, owner=1), book.acquired.changes.tolist()
     ({(1, 'server'): 2}, 2, [[0, 2, 5], [7, 2, -3]])
     """
 
@@ -133,14 +133,14 @@ class CapacityLedger:
         waits = np.array(self._waits, np.int64).reshape(-1, 4)
         return ProcessHoldHistory(changes, waits, tuple(self.names))
 
-    def of(self, component: int, owner: int) -> int:
+    def amount_of_owner(self, component: int, owner: int) -> int:
         """Amount of a capacity that an owner holds."""
         return sum(n for (o, _), n in self.held.get(component, {}).items() if o == owner)
 
     def holds_of_owner(self, owner: int) -> Iterator[tuple[int, int]]:
         """Iterator over (component, amount) of all amounts that an owner holds."""
         for component in sorted(self.held):
-            amount = self.of(component, owner)
+            amount = self.amount_of_owner(component, owner)
             if amount:
                 yield component, amount
 

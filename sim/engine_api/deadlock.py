@@ -117,7 +117,9 @@ def diagnose(stuck: StuckState) -> SimulationError:
     holding = {c: _owning_ops(line.holding) for c, line in stuck.lines.items()}
     ring = shortest_cycle(stuck.unmet, {**stuck.queues, **in_line}, {**stuck.holders, **holding})
     if not ring and not stuck.lines:
-        raise AssertionError(f"ops {every[:SHOWN]} are open without a reason")
+        raise AssertionError(
+            f"ops {every[:SHOWN]} are open, but no reason was found; report this error"
+        )
     why = [" waits for ".join(f"op {i}" for i in (*ring, ring[0]))] if ring else []
     why += [line.describe(stuck.names[c]) for c, line in sorted(stuck.lines.items())]
     cure = "use the same order on all members, or a separate slot"

@@ -142,7 +142,7 @@ class EngineControl(SimpyAdapter):
     def release(self, component: int, amount: int, owner: int = 0) -> None:
         """Release an amount of a capacity."""
         check_amount(self.parts, component, amount)
-        check_release(self.parts, component, amount, self.ledger.of(component, owner))
+        check_release(self.parts, component, amount, self.ledger.amount_of_owner(component, owner))
         self._give_back(component, amount, owner, self._acting_process())
 
     def release_all(self, owner: int) -> None:
@@ -159,7 +159,7 @@ class EngineControl(SimpyAdapter):
             self.ledger.drop_request(grant)
             self._note_action(lambda: self._withdraw_request(grant))
         else:
-            held = self.ledger.of(grant.component, grant.owner)
+            held = self.ledger.amount_of_owner(grant.component, grant.owner)
             check_release(self.parts, grant.component, grant.amount, held)
             self._give_back(grant.component, grant.amount, grant.owner, grant.who)
         grant.over = True
@@ -175,7 +175,7 @@ class EngineControl(SimpyAdapter):
         if self.ledger.is_waiting(grant):
             self.ledger.drop_request(grant)
             self._withdraw_request(grant)
-        elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
+        elif self.ledger.amount_of_owner(grant.component, grant.owner) >= grant.amount:
             self.ledger.give_back(self._now, *grant.held)
             self._return_capacity(grant.component, grant.amount)
 

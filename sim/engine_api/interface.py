@@ -317,10 +317,10 @@ class EngineColumns:
         ``ready`` is the first time the op was ready, ``start`` the start of its last attempt.
     state : (n,) uint8 number of the op's :class:`State`
     attempts : (n,) int32 number of starts
-    arrived : When each place (op on one rank) first became ready: the first places by row, then the
-        further ones.
+    arrived : Tick at which each place (op on one rank) first became ready: the first places by row,
+        then the further ones.
     asked, granted, returned : (h,) int64 ticks
-        When each capacity claim joined its queue, was granted and was released, the last time.
+        Ticks at which each capacity claim last joined its queue, was granted and was released.
         Claims are in the order of graphs and of their rows.
     """
 
@@ -356,7 +356,7 @@ class HeldOpTimes:
         are stored at the first place of an op
     state : (p,) uint8 number of the op's :class:`State`, at its first place
     fresh : (p,) True for an op that ended since the previous call
-    claim : (g,) first capacity claim of each graph
+    claim : (g,) index of the first capacity claim of each graph
     asked, granted, returned : (h,) ticks at which each capacity claim was requested, granted and
         released
     """

@@ -63,7 +63,9 @@ def scale_exponents_by_unit(system: System) -> dict[str, int]:
     for unit, top in tops.items():
         if not top < ROOM:
             raise GraphError(
-                "overflow", f"a rate of {top:g} {unit}/s; use a larger unit than {unit!r}"
+                "overflow",
+                f"a rate of {top:g} {unit}/s is too high for the engine; use a larger unit than "
+                f"{unit!r}",
             )
         k = MAX_SCALE
         while k and np.ldexp(top, k) >= ROOM:

@@ -23,7 +23,7 @@ class RemainingWork(NamedTuple):
     work: int
     of_work: int
 
-    def of(self, fixed: int, work: int) -> tuple[int, int]:
+    def apply_to(self, fixed: int, work: int) -> tuple[int, int]:
         """Apply the remaining fractions to another fixed time and work, rounded up.
 
         If the op has the same phases as before, each keeps its own fraction. Otherwise the
@@ -32,7 +32,7 @@ class RemainingWork(NamedTuple):
         Examples
         --------
         >>> half = RemainingWork(0, 3, 50, 100)
-        >>> RemainingWork(8, 10, 0, 0).of(5, 0), half.of(6, 10), half.of(6, 0)
+        >>> RemainingWork(8, 10, 0, 0).apply_to(5, 0), half.apply_to(6, 10), half.apply_to(6, 0)
         ((4, 0), (0, 5), (3, 0))
         """
         same = (self.of_fixed > 0, self.of_work > 0) == (fixed > 0, work > 0)

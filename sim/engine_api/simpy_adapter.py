@@ -116,7 +116,7 @@ class SimpyAdapter(ABC):
 
     @abstractmethod
     def _run_turn(self, now: int) -> None:
-        """Apply commands, run the instant, wake those that wait."""
+        """Run one turn: apply commands, run the instant, wake the processes that wait."""
 
     @abstractmethod
     def has_open_ops(self) -> bool:

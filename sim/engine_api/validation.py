@@ -74,9 +74,8 @@ components are 0 to 0
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
-    _refuse_op(
-        graph, owner, lost, "unknown op", f"its successor is not one of the {len(op)} places"
-    )
+    said = f"a successor of it does not exist; places are 0 to {len(op) - 1}"
+    _refuse_op(graph, owner, lost, "unknown op", said)
 
 
 def _check_queues_of_collectives(
@@ -129,13 +128,15 @@ def _check_components(
         count,
     )
     bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
-    _refuse_op(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
+    said = "component {} has no slots to queue for; give it slots, or write -1"
+    _refuse_op(graph, op, bad, "no slots", said, slot)
     missing = (rated < 0) | (rated >= count)
     _refuse_op(
         graph, used, missing, "unknown component", "component {} does not exist", rated, count
     )
     bad = parts.rate[rated] < 0 if count else missing
-    _refuse_op(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+    said = "component {} has no rate to share; give it a rate, or leave it out"
+    _refuse_op(graph, used, bad, "no rate", said, rated)
     if len(parts.plugged):
         inside = parts.plugged[rated]
         first = inside[np.searchsorted(used, used)]
@@ -234,7 +235,10 @@ def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
         if n < 1:
             raise GraphError("amount", f"{where}: holds {n} of {name}; hold 1 or more", (i,))
         if held[i, k] > most:
-            said = f"{where}: holds {held[i, k]} of {name}; its capacity is {most}"
+            said = (
+                f"{where}: holds {held[i, k]} of {name}; its capacity is {most}, so hold at most "
+                "that"
+            )
             raise GraphError("amount", said, (i,))
 
 
@@ -352,10 +356,10 @@ def check_resume(
     """
     wrong = ""
     if slots is not None and len(slots) != places:
-        wrong = f"{len(slots)} slots for {places} places"
+        wrong = f"{len(slots)} slots for {places} ranks; give one slot for each rank"
     for c in slots or ():
         if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
-            wrong = f"component {c} has no slots"
+            wrong = f"component {c} has no slots; name one with slots, or write -1"
         elif c != -1 and places > 1 and parts.queues and parts.queues.turns_away()[c]:
             wrong = f"it runs on several ranks, and the queue of component {c} turns ops away"
     if wrong := wrong or _why_usage_refused(parts, usage or {}, NO_LIMIT):
@@ -366,13 +370,17 @@ def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: i
     """Reason why an op cannot have a usage; "" if it can."""
     for c, weight in usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
-            return f"usage of component {c} with weight {weight}"
+            return (
+                f"usage of component {c} with weight {weight}; name a component with a rate, and a "
+                f"weight of 1 or more and below {MOST_WEIGHT}"
+            )
     if len(units := parts.units(usage)) > 1:
-        return f"usage in several units ({', '.join(sorted(units))})"
+        return f"usage in several units ({', '.join(sorted(units))}); use components of one unit"
     if len({parts.is_plugged([c]) for c in usage}) > 1:
-        return f"usage in two media ({_component_names(parts, usage)})"
+        names = _component_names(parts, usage)
+        return f"usage in two media ({names}); use components of one medium"
     fast = highest_possible_rate(parts, usage, limit) >= FASTEST
-    return "weights that let it run at 2^62 rate units or more" if fast else ""
+    return "weights that allow a rate of 2^62 units or more; give a limit" if fast else ""
 
 
 def why_move_refused(
@@ -386,7 +394,10 @@ def why_move_refused(
         return ""
     names = _component_names(parts, before) or "its limit"
     others = _component_names(parts, after)
-    return f"its work has the unit of {names}, and {others} has another unit"
+    return (
+        f"its work has the unit of {names}, and {others} has another unit; move it to components "
+        "of the same unit"
+    )
 
 
 def _component_names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
@@ -458,11 +469,11 @@ def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
     """
     wrong = ""
     if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
-        wrong = f"{answer}: a negative number"
+        wrong = f"{answer}, with a negative number; return 0 or more"
     elif answer.fixed > MAX_TICK or answer.limit > MAX_TICK:
-        wrong = f"{answer}: a number does not fit in 63 bits"
+        wrong = f"{answer}, with a number that does not fit in 63 bits; return smaller ones"
     elif answer.work >> WORK_BITS:
-        wrong = f"work {answer.work}, which does not fit in 127 bits"
+        wrong = f"work {answer.work}, which does not fit in 127 bits; return less work"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
         wrong = UNBOUNDED
     if wrong := wrong or _why_usage_refused(parts, answer.usage, answer.limit):

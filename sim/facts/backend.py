@@ -278,9 +278,7 @@ class Backend:
     answers_part: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse a subclass that defines a method under its old name, since the engine would never
-        call it.
-        """
+        """Refuse a subclass that defines a method under its old name, which nobody would call."""
         super().__init_subclass__(**options)
         for old in RENAMED_METHODS.keys() & vars(cls).keys():
             raise TypeError(f"{cls.__name__}.{old}() is now {RENAMED_METHODS[old]}(); rename it")
@@ -299,9 +297,9 @@ class Backend:
         return np.ones(len(ops), bool)
 
     def timing_groups(self, system: System) -> NDArray[np.int64] | None:
-        """Group number of each component: equal ops on one group take equal times.
+        """Group number of each component: equal ops on components of one group take equal times.
 
-        It makes the promise of ``uniform`` for each group of components. None promises nothing.
+        It is the promise of ``uniform``, made within each group. None makes no promise.
         """
         return np.zeros(len(system.components), np.int64) if self.uniform else None
 

@@ -71,8 +71,8 @@ class OpRule:
     scale : float or None
         Factor on the time of each op; None keeps it.
     stream, rank : int or None
-        New stream or rank of each op; None keeps it. The op still waits for the same ops; the next
-        op on its old stream waits for the op before it instead.
+        New stream or rank of each op; None keeps it. The op keeps its dependencies. On its old
+        stream, the op after it then waits for the op before it.
     remove : bool
         True to remove the ops; their successors wait for their predecessors.
     """

@@ -128,7 +128,8 @@ class ListedNames(Names):
     def _numbers(self) -> dict[str, int]:
         found = {name: i for i, name in enumerate(self._names)}
         if len(found) < len(self._names):
-            raise ValueError(f"two components are named {max(found, key=self._names.count)!r}")
+            twice = max(found, key=self._names.count)
+            raise ValueError(f"two components are named {twice!r}; rename one")
         return found
 
 
@@ -344,8 +345,11 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         return len(self.gpus)
 
     def components_in_role(self, role: str, components: int) -> NDArray[np.int32]:
-        """For each GPU, number of its component with a role, shape (components,); -1 for all other
-        rows.
+        """Array over all components: for a GPU, the number of its part with the role; else -1.
+
+        Parameters
+        ----------
+        components : number of components of the system
         """
         found = np.full(components, -1, np.int32)
         if role in self.roles:

@@ -163,7 +163,7 @@ def random_factors(
 
     Parameters
     ----------
-    rank : (n,) rank of each op, as its job counts
+    rank : (n,) rank of each op, numbered within its job
     draw_key : additional key of both factors, see :func:`submission_key`
     """
     step, op = fixed_point_spread_tables(spread, seed, replica)
@@ -175,11 +175,11 @@ def random_factors(
 
 
 def submission_key(job: str, number: int) -> tuple[int, ...]:
-    """Random key of one submission of a graph by a job, the ``draw_key`` of :func:`random_factors`.
+    """Key of the random draws of one submission: the ``draw_key`` of :func:`random_factors`.
 
     Parameters
     ----------
-    number : how often the job submitted a graph of that name before
+    number : number of earlier submissions of a graph of the same name by the job
 
     Examples
     --------

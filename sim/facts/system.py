@@ -27,7 +27,7 @@ FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
     "is_gpu",
-    "machine",
+    "machine_numbers",
     "_matches",
     "_components_by_role",
     "_route_cache",
@@ -340,9 +340,7 @@ class System:
         return self.components.column(lambda part: getattr(part, fact), object)
 
     def part(self, gpu: int, role: str) -> int:
-        """Number of the component with a role for a GPU, such as its host or HBM; -1 if there is
-        none.
-        """
+        """Number of a GPU's component with a role, such as its host or HBM; -1 if there is none."""
         return int(self.components_in_role(role)[gpu])
 
     def equivalence_classes(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -381,7 +379,7 @@ class System:
         return found
 
     def components_in_role(self, role: str) -> NDArray[np.int32]:
-        """Component in a role of each GPU, shape (components,); -1 if there is none."""
+        """Array over all components: for a GPU, the number of its part with the role; else -1."""
         if role not in self._components_by_role:
             self._components_by_role[role] = self._find_components_in_role(role)
         return self._components_by_role[role]
@@ -406,14 +404,14 @@ class System:
         key = f"first {role}"
         if key not in self._components_by_role:
             own = np.flatnonzero(self.components.column(lambda part: part.role == role, bool))
-            first = np.full(int(self.machine.max(initial=-1)) + 2, -1, np.int32)
-            first[self.machine[own][::-1]] = own[::-1]
+            first = np.full(int(self.machine_numbers.max(initial=-1)) + 2, -1, np.int32)
+            first[self.machine_numbers[own][::-1]] = own[::-1]
             first[-1] = -1  # of components between machines
-            self._components_by_role[key] = first[self.machine]
+            self._components_by_role[key] = first[self.machine_numbers]
         return self._components_by_role[key]
 
     def parts_by_gpu(self, role: str) -> dict[int, int]:
-        """Component in a role of each GPU that has one, by GPU number.
+        """Number of the part with a role, by the GPU's number; GPUs without one are left out.
 
         >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
         >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).parts_by_gpu("hbm")
@@ -433,7 +431,7 @@ class System:
         return self.components.names.node(component)
 
     @cached_property
-    def machine(self) -> NDArray[np.int64]:
+    def machine_numbers(self) -> NDArray[np.int64]:
         """Machine number of each component, shape (components,); -1 between machines."""
         return self.components.names.machines()
 
@@ -659,7 +657,7 @@ class System:
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:
-        """Largest rate from ``a`` to ``b``, limited by one component; infinite if unrouted."""
+        """Highest rate from GPU ``a`` to GPU ``b`` over all routes; infinite if unlimited."""
         rates = {c: self.components[c].rate or 0.0 for c in self.crossing_fractions(a, b)}
         shares = self.crossing_fractions(a, b)
         return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
@@ -681,7 +679,8 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
     if not all(r.weight > 0 for r in routes):
         raise GraphError(
             "routes",
-            f"weights are {[r.weight for r in routes]}; give each route a weight above 0",
+            f"the weights of the routes of a pair are {[r.weight for r in routes]}; give each a "
+            "weight above 0",
         )
     total = math.fsum(r.weight for r in routes)
     return tuple(Route(tuple(r.components), r.weight / total) for r in routes)

@@ -41,7 +41,7 @@ def number_rows(table: NDArray[np.int64]) -> tuple[Numbers, Numbers]:
 
 
 def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
-    """Factorize pairs of two columns; the numbers in the first column count from 0.
+    """Factorize pairs of values from two columns; values of the first column must be 0 or more.
 
     >>> number_pairs(np.array([0, 0, 1]), np.array([-5, -5, -5]))[0].tolist()
     [0, 0, 1]

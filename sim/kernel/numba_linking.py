@@ -101,7 +101,10 @@ class KernelArgument(types.WrapperAddressProtocol):
                 "int64 on every path, by np.int64(...) where it is a constant"
             )
         if kernel.targetoptions.get("no_cfunc_wrapper", False):
-            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with jit_as_argument")
+            raise TypeError(
+                f"{kernel.py_func.__qualname__}: it is an argument of another kernel; decorate it "
+                "with jit_as_argument"
+            )
         self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
 
     def signature(self) -> Any:

@@ -26,7 +26,7 @@ def uses(s: State, f: Int) -> tuple[Int, Int]:
 
 @jit_without_refcounts
 def component(s: State, u: Int) -> Int:
-    """Component of a use, as its index."""
+    """Component index of a use."""
     return s[2][u, lay.COMPONENT]
 
 

@@ -46,19 +46,20 @@ class RunAggregates:
     steps : (k,) numbers of the periods, ascending
     start, end : (k, ranks) first start and last end of each period on each rank; -1 if it has no op
         there
-    busy : (components, kinds) ticks of held slots, summed; int64, or Python integers if the sum
-        exceeds int64
-    moved : (components, kinds) time of work in s if done at the full rate, or of holding the total
-        capacity
-    sources : ticks of ops, by the source of their time
+    busy : (components, kinds) busy time in ticks, summed over slots; int64, or Python integers if
+        the sum exceeds int64
+    work_seconds : (components, kinds) time in s that the work of ops takes at the component's full
+        rate; for a capacity, the time for which the held amounts would fill it completely
+    sources : total duration of ops in ticks, by the source of their times
     exposed : (k, ranks) ticks with communication in flight but no compute, in each period's window
     boxes : (7, 1 + k, ranks) ticks in each category of the time breakdown, before the first period
         and in each period's window; None if not kept
     windows : (components, 100) fraction of time in which each component works, in 100 equal windows
-        of the run, or None
-    taken : (components, 100) fraction of slots in use, in the same windows, or None
-    beside : tick of the last end of ops without a period
-    under_way : tick of the last end of ops without a period in the graph that the run was given
+        of the run; None if not kept
+    taken : (components, 100) fraction of slots in use, in the same windows; None if not kept
+    last_outside_periods : tick of the last end of ops that belong to no period
+    last_outside_periods_of_graph : tick of the last end of ops without a period in the graph that
+        the run was given
     dropped : (components,) number of ops sent to each component that were dropped, since no queue
         had room; None without bounded queues
     """
@@ -69,20 +70,20 @@ class RunAggregates:
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     busy: NDArray[Any]
-    moved: NDArray[np.float64]
+    work_seconds: NDArray[np.float64]
     sources: dict[str, int]
     exposed: NDArray[np.int64] | None = None
     boxes: NDArray[np.int64] | None = None
     windows: NDArray[np.float64] | None = None
     taken: NDArray[np.float64] | None = None
-    beside: int = NEVER
-    under_way: int = NEVER
+    last_outside_periods: int = NEVER
+    last_outside_periods_of_graph: int = NEVER
     dropped: NDArray[np.int64] | None = None
 
     @cached_property
     def last(self) -> int:
         """Tick of the last end of any op."""
-        return max(int(self.end.max(initial=self.first)), self.first, self.beside)
+        return max(int(self.end.max(initial=self.first)), self.first, self.last_outside_periods)
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -94,7 +95,8 @@ class RunAggregates:
             return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
         last = np.maximum.accumulate(self.end.max(axis=1))
-        return np.concatenate([[first_period_start_tick(first, self.under_way, last[0])], last])
+        outside = self.last_outside_periods_of_graph
+        return np.concatenate([[first_period_start_tick(first, outside, last[0])], last])
 
     @cached_property
     def breakdown_bounds(self) -> NDArray[np.int64]:
@@ -105,7 +107,10 @@ class RunAggregates:
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
     def with_time_breakdown(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
-        """Aggregates with the time breakdown between the marks, as far as ``keep`` asks for it."""
+        """Copy with the exposed communication from a time breakdown.
+
+        With ``keep="ranks"``, the copy has the complete breakdown too.
+        """
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 

@@ -71,7 +71,10 @@ class Bindings(Sequence[Backend | None]):
         return None if which < 0 else self.backends[which]
 
     def first_component_per_backend(self, components: Sequence[int]) -> list[int]:
-        """First of the given components for each distinct backend, no backend included."""
+        """First of the given components for each distinct backend.
+
+        Components without a backend count as one more group.
+        """
         numbers = np.asarray(components, np.int64)
         _, first = np.unique(self.backend_index[numbers], return_index=True)
         return [int(i) for i in numbers[first]]
@@ -300,8 +303,8 @@ def _refuse_cut_off(ops: Ops, row: int, name: int, system: System, lonely: int) 
     raise GraphError(
         "cluster",
         f"op {name} ({ops.signature_text(row) or ops.kind_names[row]}) has to travel between "
-        f"machines, but {part.node}{whose} has no NIC to talk through; give cluster.{path}, or "
-        "place its ranks in one machine",
+        f"machines, but {part.node}{whose} has no NIC to reach other machines; write "
+        f"cluster.{path}, or place its ranks in one machine",
         (name,),
     )
 

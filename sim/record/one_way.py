@@ -12,7 +12,7 @@ from ..facts.ops import Kind, Ops
 from ..facts.system import System
 
 
-def check_one_way(
+def refuse_ops_without_single_path(
     parts: ComponentTable, ops: Ops, timing: Timing, members: Csr, system: System
 ) -> None:
     """Refuse ops that a message-based medium cannot carry: collectives and sprayed sends.

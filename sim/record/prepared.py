@@ -64,8 +64,8 @@ class RowTiming(NamedTuple):
     work_lo: int
     rate_limit: int
 
-    def uses_same(self, other: RowTiming) -> bool:
-        """True if the other op has the same times, amounts and usage."""
+    def has_same_timing(self, other: RowTiming) -> bool:
+        """True if the other op has the same times, work, limit, held amounts and usage."""
         mine, others = self.structure, other.structure
         return self[:4] == other[:4] and mine.usage == others.usage
 
@@ -75,9 +75,10 @@ class PreparationCallbacks(NamedTuple):
 
     Parameters
     ----------
-    rows : times some rows, given as a table of ops; returns op timings and their engine form
-    lower : converts the graph and its op timings to an engine graph
-    variant : creates the variant of the graph with these op timings
+    rows : function that times some rows, given as a table of ops; returns op timings and their
+        engine form
+    lower : function that converts the graph and its op timings to an engine graph
+    variant : function that creates the variant of the graph with given op timings
     """
 
     rows: Callable[[NDArray[np.int64], Ops], tuple[OpTimings, EngineGraph]]
@@ -120,7 +121,10 @@ class PreparedVariant:
 
     @cached_property
     def claim_of_row(self) -> list[int]:
-        """First capacity claim of each row, shape (n,), or where it would be inserted."""
+        """Index of the first capacity claim of each row, shape (n,).
+
+        For a row without claims, it is the index of the next row's first claim.
+        """
         rows = np.arange(len(self.lowered))
         first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
         return first

@@ -69,8 +69,7 @@ class CapacityQueues:
 
     Parameters
     ----------
-    at : of CapacityState
-        State of every component.
+    at : state of each component, indexed by component number
     """
 
     def __init__(self, at: Sequence[CapacityState]):

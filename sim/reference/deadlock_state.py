@@ -73,7 +73,7 @@ def _starved_reason(engine: EventLoop, row: OpState) -> str:
         return f"uses failed {next(names[c] for c in row.usage if at[c].failed)}"
     for k, slot in enumerate(row.slots):
         if row.at[k] == QUEUED and at[slot].failed:
-            return f"queues on failed {names[slot]}"
+            return f"queues for a slot of {names[slot]}, which failed"
     for claim in row.claims:
         if claim.state == ASKED and at[claim.component].failed:
             return f"waits for failed {names[claim.component]}"

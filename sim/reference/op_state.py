@@ -123,7 +123,7 @@ class OpState:
     def set_answer(self, answer: Answer, left: RemainingWork) -> None:
         """Set the timing of the op, of which only the given fraction is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
-        self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
+        self.fixed_left, self.work_left = left.apply_to(answer.fixed, answer.work)
         self.usage, self.limit = dict(answer.usage), answer.limit
 
     def move(self, there: TimingElsewhere, left: RemainingWork) -> None:
@@ -156,7 +156,7 @@ def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpSta
     Raises
     ------
     GraphError
-        They wait for each other in a cycle.
+        The dependencies of the ops form a cycle.
     """
     n = len(graph)
     release = graph.release.tolist() or [0] * n

@@ -28,8 +28,7 @@ from ..run.simulation import Simulation
 
 
 class BackendWithErrors(Backend):
-    """Backend that multiplies the times of a wrapped backend by a quantile of their error
-    distribution.
+    """Backend that multiplies a wrapped backend's times by a quantile of their error.
 
     Like ``ScaledBackend`` it uses a copy of the wrapped backend, unless that is a device.
 
@@ -37,9 +36,8 @@ class BackendWithErrors(Backend):
     ----------
     inner : wrapped backend, whose times are multiplied
     families : families of ops to change; empty for all
-    probability : probability of the quantile to use: with this probability a time is not longer;
-        0.95 for slow times
-    unjudged : error distribution of families whose error was never measured
+    probability : probability of the quantile to use, e.g. 0.95 for slow times
+    unjudged : error distribution to assume for families whose error was never measured
     """
 
     def __init__(
@@ -117,7 +115,7 @@ def interval_factors(
     ----------
     graph : placed graph; for an SPMD graph all factors are NaN
     bound : opened backend of each component; online backends are left out
-    unjudged : error distribution of families whose error was never measured
+    unjudged : error distribution to assume for families whose error was never measured
     """
     found = np.full((2, len(graph)), np.nan)
     if graph.template is not None:
@@ -159,10 +157,11 @@ def seconds_by_error_family(
 def _ops_to_time(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
-    """Distinct ops that each backend times: (backend, distinct ops, index of each op's, ranks).
+    """Distinct ops that each backend times, as tuples (backend, ops, index, ranks).
 
-    For an SPMD graph, one rank per program is used, with the ops of its GPU and its host; the last
-    item is the number of ranks that run the program.
+    ``index`` gives for each op of the backend the row of its distinct op. For an SPMD graph, one
+    rank per program is used, with the ops of its GPU and its host; ``ranks`` is the number of ranks
+    that run the program.
     """
     if graph.template is None:
         for who, rows, ops in ops_by_backend(graph, bound):

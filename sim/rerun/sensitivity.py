@@ -27,7 +27,7 @@ MOST = 2**63 - 1  # of an unlimited capacity
 
 @dataclass(frozen=True)
 class SpeedupEffect:
-    """Value of a metric: unchanged, with a group of components faster, and infinitely fast.
+    """Value of a metric in three runs: unchanged, a group of components faster, or at no time.
 
     Parameters
     ----------

@@ -107,8 +107,8 @@ class Allocator:
             raise SimulationError(
                 "deadlock",
                 f"allocator: the run ended while a process waited for {self._waiting[0][1]} "
-                f"components; "
-                f"not returned: {held}; failed: {down}",
+                f"components; not returned: {held}; failed: {down}; return components with put(), "
+                "or request fewer",
             )
 
     def serve(self, _: object = None) -> None:

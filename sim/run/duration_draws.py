@@ -40,7 +40,7 @@ class DurationDraws:
 
         def plainly(numbers: Numbers, draw_key: tuple[int, ...]) -> Numbers:
             typical = replace(run, lowered=numbers.put_into(run.lowered))
-            return Numbers.of(self.of(typical, draw_key))
+            return Numbers.of(self.draw(typical, draw_key))
 
         if self.engine == "core":
             from ..core.programs.submission_draws import SubmissionDraws
@@ -55,12 +55,12 @@ class DurationDraws:
                 replica=self.replica,
             )
             return lambda numbers, draw_key: (
-                draws.of(numbers, draw_key) or plainly(numbers, draw_key)
+                draws.draw(numbers, draw_key) or plainly(numbers, draw_key)
             )
 
         return plainly
 
-    def of(self, run: SubmittedRun, draw_key: tuple[int, ...]) -> EngineGraph:
+    def draw(self, run: SubmittedRun, draw_key: tuple[int, ...]) -> EngineGraph:
         """Engine graph of a submitted graph, with the drawn durations of this replica."""
         lowered, spreads = run.lowered, run.answers.spreads
         if self.replica is None or not spreads:

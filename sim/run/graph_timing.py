@@ -25,7 +25,7 @@ from ..facts.ops import Ops
 from ..facts.place import place
 from ..record.binding import OpTimings, communication_endpoints, time_graph, time_ops
 from ..record.bound_system import BoundSystem
-from ..record.one_way import check_one_way
+from ..record.one_way import refuse_ops_without_single_path
 from ..units import seconds
 
 
@@ -82,7 +82,9 @@ class GraphTiming:
         timings = time_graph(graph, self.bound, self.routed)
         if self.parts.medium is not None:
             members = communication_endpoints(graph)
-            check_one_way(self.parts, graph.ops, timings.timing, members, self.routed)
+            refuse_ops_without_single_path(
+                self.parts, graph.ops, timings.timing, members, self.routed
+            )
         return TimedGraph(graph, timings, self.lower(graph, timings))
 
     def lower(self, graph: Graph, timings: OpTimings) -> EngineGraph:
@@ -124,7 +126,7 @@ class GraphTiming:
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
         timings = time_ops(table, component, members, self.routed, self.bound, at, times)
-        check_one_way(self.parts, table, timings.timing, members, self.routed)
+        refuse_ops_without_single_path(self.parts, table, timings.timing, members, self.routed)
         shared = lower_flows(timings.timing, self.system, self.scale, self.tick, rows=at)
         fixed = ticks_from_seconds(timings.timing.fixed, self.tick, at)
         found = EngineGraph.of_independent_ops(

@@ -184,7 +184,7 @@ class Relocations:
         slots: Sequence[int] | None,
         instead: Mapping[int, int] | None,
     ) -> dict[int, tuple[Sequence[int], TimingElsewhere | None]]:
-        """Move ops to other slots or GPUs; returns slots and timing, None if it stays the same.
+        """Move ops to other slots or GPUs; returns each op's slots and timing (None if unchanged).
 
         Raises
         ------
@@ -255,7 +255,7 @@ class Relocations:
         there = SubmittedRun(
             run.graph, replace(timings, spreads=spreads), among, run.first, run.ranks, run.job
         )
-        drawn = self.draws.of(there, run.draw_key)
+        drawn = self.draws.draw(there, run.draw_key)
         found: dict[int, tuple[Sequence[int], TimingElsewhere | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
             if before and self._is_unaffected(run.first + row, one, before[row]):
@@ -276,7 +276,7 @@ class Relocations:
         """True if a change of routes does not affect an op."""
         if moved.online:  # timed at its start; a started op may use a failed component
             return self.down.isdisjoint(self.run.machine.usage(op))
-        return moved.timing.uses_same(before)
+        return moved.timing.has_same_timing(before)
 
     def with_final_places(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Submitted graphs, with moved ops at the location where they ran last."""
@@ -312,14 +312,20 @@ class Relocations:
             run.graph, timings, self.timing.lower(run.graph, timings), run.first, run.ranks,
             run.job, run.at, run.by, run.draw_key,
         )  # fmt: skip
-        lowered, slot = self.draws.of(again, run.draw_key), run.lowered.slot.copy()
+        lowered, slot = self.draws.draw(again, run.draw_key), run.lowered.slot.copy()
         for row, one in moved.items():
             slot[place_numbers(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))
 
 
 def _with_graph_rows(timings: RowTiming, rows: Sequence[int]) -> RowTiming:
-    """Row timing with hold rows translated from a table of some rows to rows of the graph."""
+    """Timing whose holds refer to rows of the graph, instead of rows of a table of selected ops.
+
+    Parameters
+    ----------
+    timings : timing of one op, computed in a table of selected ops
+    rows : graph row of each op in that table
+    """
     holds = tuple((c, until if until < 0 else rows[until]) for c, until in timings.structure.holds)
     return timings._replace(structure=timings.structure._replace(holds=holds))
 

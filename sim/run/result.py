@@ -33,9 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Difference(NamedTuple):
-    """One metric of two results: its value in this one, its value in the other, and the relative
-    change.
-    """
+    """One metric of two results: this value, the other value, and the relative change."""
 
     this: float
     other: float
@@ -142,12 +140,12 @@ class Result(RunRecord):
 
     @cached_property
     def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
-        """Busy time of each component by kind of op, in s: slots, work at full rate, or capacity.
+        """Busy time in s by (component, kind of op): slots, work at full rate, or capacity held.
 
         Amounts that processes hold are not included.
         """
         found: dict[tuple[str, str], float] = {}
-        whole = seconds(self.kept.busy, self.tick) + self.kept.moved
+        whole = seconds(self.kept.busy, self.tick) + self.kept.work_seconds
         for c, kind in np.argwhere(whole).tolist():
             found[self.parts.names[c], Kind(kind).name.lower()] = float(whole[c, kind])
         return found
@@ -166,7 +164,8 @@ class Result(RunRecord):
     def _busy_seconds(self) -> NDArray[np.float64]:
         """Busy time of each component, in s, shape (components,)."""
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        return np.asarray(held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self))
+        worked = self.kept.work_seconds.sum(axis=1)
+        return np.asarray(held + worked + seconds_held_by_processes(self))
 
     def utilization(self) -> dict[str, float]:
         """Fraction of wall time in which each component works; idle components are left out.

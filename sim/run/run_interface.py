@@ -34,7 +34,7 @@ class JobState(Protocol):
 
     @property
     def placement(self) -> tuple[str, ...] | None:
-        """GPUs of the job's ranks; None for those of the graph."""
+        """GPU names of the job's ranks; None for the graph's own placement."""
 
     @property
     def periodic(self) -> bool:

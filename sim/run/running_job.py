@@ -86,11 +86,11 @@ class RunningJob:
 
     @property
     def placement(self) -> tuple[str, ...] | None:
-        """GPUs of its ranks: the components of its first pool."""
+        """GPUs of its ranks: the components of its first pool; None for those of the graph."""
         return next(iter(self.job.on.values()), None)
 
     @cached_property
-    def what(self) -> Graph | Process:
+    def graph_or_process(self) -> Graph | Process:
         """Graph or process that its workload returns for this run."""
         return check_start_result(self.job.workload.start(self.job), f"job {self.name}")
 
@@ -148,13 +148,13 @@ class RunningJob:
 
     def _begin(self, processes: Sequence[Process]) -> None:
         """Submit the job's graph or start its process, then its further processes."""
-        if isinstance(self.what, Graph):
-            self.given = len(self.what)
-            handle = self.session.submit(self.what, self)
+        if isinstance(self.graph_or_process, Graph):
+            self.given = len(self.graph_or_process)
+            handle = self.session.submit(self.graph_or_process, self)
             self.opening = handle.index
             self.session.note_job_graph(handle)
         else:
-            self.start([self.what])
+            self.start([self.graph_or_process])
         self.start(processes)
 
     def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:

@@ -119,7 +119,7 @@ class Session:
         only = self.jobs[0]
         if only.job.arrives or only.job.workload.until is not None or only.holds:
             return None
-        return only.what if isinstance(only.what, Graph) else None
+        return only.graph_or_process if isinstance(only.graph_or_process, Graph) else None
 
     def finish(self, keep: str | None, repeat_run: Callable[[], Result] | str) -> Result:
         """Result of the run; ends the session.
@@ -302,7 +302,7 @@ class Session:
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, timed_graph.answers, timed_graph.lowered, 0, ranks, job.number)
         draw_key = submission_key(job.name, job.next_submission(graph.name, key))
-        return replace(run, lowered=self.draws.of(run, draw_key), draw_key=draw_key)
+        return replace(run, lowered=self.draws.draw(run, draw_key), draw_key=draw_key)
 
     def _begin_job(self, job: RunningJob) -> None:
         """Start a job at its arrival time."""

@@ -99,9 +99,9 @@ def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
     if most is not None and needed > most:
         raise SimulationError(
             "memory",
-            f"{graph.name}: every op has to be expanded, since {why}; its {len(graph):,} ops "
-            f"need about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; use fewer ranks "
-            "or periods, or allow more memory",
+            f"{graph.name}: the SPMD graph has to be expanded, since {why}; its {len(graph):,} "
+            f"ops need about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; use fewer "
+            "ranks or periods, or allow more memory",
         )
 
 

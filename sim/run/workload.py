@@ -156,7 +156,10 @@ class Workload:
 
 
 class GivenGraphWorkload(Workload):
-    """Workload that consists of one given graph; None for processes without another job."""
+    """Workload that consists of one given graph.
+
+    None instead of a graph makes a job without own work, to which processes can belong.
+    """
 
     periodic = True
 

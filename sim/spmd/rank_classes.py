@@ -39,7 +39,8 @@ class RankClasses:
     ----------
     template : SPMD graph with one program per class; its ``program`` is the class of every rank
     answers : for each class, the timing of its queries, shape (q, 2): duration in ticks; and one
-        number with the distribution + 1 in the low 8 bits and the tally column above them
+        number with the index of its random distribution + 1 (0 for none) in the low 8 bits and the
+        tally column in the bits above
     source : (32, classes) index into ``sources`` per tally column; -1 for none, ``SEVERAL`` for
         several
     source_of : for each class, (q,) index into ``sources`` of each query, -1 for none
@@ -177,9 +178,10 @@ class _ProgramClasses:
         ]
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
-        """Group ranks by roles of their streams; also the role that holds each communication op.
+        """Group ranks by the roles that run their communication streams.
 
-        Returns the group of each rank, and a table of roles, (groups, queries).
+        Returns the group of each rank, shape (ranks,), and the role that runs each queried
+        communication op, shape (groups, queries).
         """
         graph, network = self.question_table.graph, np.isin(self.kind, NETWORK)
         nobody = np.where(network, NOBODY, 0)

@@ -117,8 +117,8 @@ def _refine_colours(
         finer, one, seen = colour, first, len(link)
         if links is not None:
             flows = links.flow_hashes(colour, link_colour)
-            joint = [links.of_groups(f, flows) for f in range(len(families))]
-            finer, one = number_pairs(finer, links.of_ranks(flows))
+            joint = [links.group_hashes(f, flows) for f in range(len(families))]
+            finer, one = number_pairs(finer, links.rank_hashes(flows))
             link_colour, link = links.refine_link_colours(link_colour, flows)
         for family, theirs in zip(families, joint, strict=True):
             finer, one = number_pairs(finer, family.group_classes(colour, theirs))

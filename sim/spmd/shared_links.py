@@ -41,7 +41,7 @@ class SharedLinks:
     template : SPMD graph that the flows belong to
     template_flows : flows, reduced to the components that can limit them
     family : (flows,) group family of a collective's flow; -1 for flows of other ops
-    facts : (flows,) number of each distinct pair of work and limit
+    facts : (flows,) class number of each flow; flows of one class have equal work and limit
     flow, link, weight : (uses,) index of the flow, index of the link, and the flow's weight on it
     component, rate : (links,) component index and rate of each link
     """
@@ -90,12 +90,12 @@ class SharedLinks:
             colour[self.template_flows.rank], self.template_flows.pair, self.facts, over
         )
 
-    def of_ranks(self, hashes: Hashes) -> Numbers:
+    def rank_hashes(self, hashes: Hashes) -> Numbers:
         """(ranks,) sum of the hashes of each rank's non-collective flows."""
         own = self.family < 0
         return _sums(hashes[own], self.template_flows.rank[own], self.template.ranks)
 
-    def of_groups(self, family: int, hashes: Hashes) -> Numbers:
+    def group_hashes(self, family: int, hashes: Hashes) -> Numbers:
         """(groups,) sum of the hashes of the collective flows of each group of a family."""
         theirs, group = self.family == family, self.template.groups[family]
         return _sums(hashes[theirs], group[self.template_flows.rank[theirs]], int(group.max()) + 1)

@@ -155,7 +155,7 @@ class SpmdRun:
             raise NotUniform("the durations of its ops may add up to more than the range of ticks")
         kept = replace(
             self._sum_aggregates(run_times),
-            moved=classes.rank_flows.seconds_at_full_rate(
+            work_seconds=classes.rank_flows.seconds_at_full_rate(
                 parts, ticks_per_second(self.simulation.tick)
             ),
             sources=self._ticks_of_threads_by_source(run_times, partners),
@@ -274,7 +274,7 @@ class SpmdRun:
         for c, (program, table) in enumerate(
             zip(template.programs, self.classes.answers, strict=True)
         ):
-            rows = np.flatnonzero(~program.own)
+            rows = np.flatnonzero(~program.non_collective)
             at = program.family[rows], table[program.encoded.question[rows], 0]
             np.add.at(ticks[c], *at)
         found = np.zeros(template.ranks, np.int64)
@@ -286,8 +286,7 @@ class SpmdRun:
     def reason_not_expanded(self) -> str:
         """Reason why one rank of each class cannot be expanded to op rows; "" if it can.
 
-        If rates are shared, all ranks are expanded: which op slowed which does not concern one rank
-        alone.
+        If ops share rates, all ranks are expanded, because ops of different ranks slow each other.
         """
         if self.shares_rates:
             return f"it has {len(self.graph):,} ops" if len(self.graph) > MOST_OPS else ""

@@ -152,7 +152,7 @@ def _capture_settings(
 
 
 def make_recording_folder(out: Path) -> None:
-    """Make the folder; refuse one that holds a recording."""
+    """Create the output folder of a recording; refuse a folder that already has one."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.glob("rank*")):
         raise TraceError(f"{out}: already holds a recording; name another folder with --out")
@@ -194,8 +194,8 @@ def _check_recorded_files(
     tables = sorted(out.glob("rank*.steps.csv"), key=_rank_of_file)
     if not tables:
         raise TraceError(
-            f"{' '.join(command)}: made no optimizer step; steps are seen where a subclass of "
-            "torch.optim.Optimizer runs step() in a Python started without -I, -E or -S"
+            f"{' '.join(command)}: made no optimizer step; call step() of a subclass of "
+            "torch.optim.Optimizer, and start Python without -I, -E and -S"
         )
     traces = [out / f"rank{_rank_of_file(table)}.json.gz" for table in tables]
     for table, trace in zip(tables, traces, strict=True):

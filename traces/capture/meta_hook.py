@@ -86,7 +86,7 @@ class OpWriter(TorchDispatchMode):
         # to them cannot be moved, which torch does with the parameters of fake modules
 
     def begin_step(self) -> None:
-        """Forget the events recorded so far, but not the memory in use."""
+        """Discard the events recorded so far, but keep counting the memory in use."""
         self.events.clear()
         self.time = self.kept = 0
         self.peak = self.held
@@ -112,7 +112,7 @@ class OpWriter(TorchDispatchMode):
             self._operator(func._schema.name, _all_arguments(func, args, kwargs), 1)
         result = func(*args, **kwargs)
         for tensor in _tensors(result):
-            self._hold(tensor)
+            self._count_memory(tensor)
         self._keep_values(func, args, kwargs, result)
         return result
 
@@ -128,11 +128,11 @@ class OpWriter(TorchDispatchMode):
         )  # fmt: skip
         self.time += lasts
 
-    def gradient(self, parameter: torch.Tensor) -> None:
-        """Record that the gradient of a parameter is complete."""
+    def record_gradient(self, parameter: torch.Tensor) -> None:
+        """Record that a parameter's gradient is complete."""
         self._operator(GRADIENT, [parameter.grad], 0)
 
-    def _hold(self, tensor: torch.Tensor) -> None:
+    def _count_memory(self, tensor: torch.Tensor) -> None:
         """Count a storage as memory in use until it is freed."""
         storage = tensor.untyped_storage()
         key = storage._cdata
@@ -157,9 +157,9 @@ class OpWriter(TorchDispatchMode):
         )  # fmt: skip
 
     def _keep_values(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Compute scalars whose inputs are all known.
+        """Compute the scalars that an op returns, if all its inputs are known.
 
-        Forget scalars that are overwritten otherwise.
+        The known values of scalars that the op overwrites otherwise are discarded.
         """
         written = _written_tensors(func, args)
         made, inputs = _tensors(result), _tensors((args, kwargs))
@@ -338,7 +338,7 @@ class MetaRecorder:
         """From now on, record when the gradients of these parameters are complete."""
         self.writer.parameters = [p for p in parameters if p.requires_grad]
         for parameter in self.writer.parameters:
-            parameter.register_post_accumulate_grad_hook(self.writer.gradient)
+            parameter.register_post_accumulate_grad_hook(self.writer.record_gradient)
 
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """End an iteration at the step of the first optimizer.
@@ -492,8 +492,8 @@ def _reason(error: BaseException) -> str:
         ]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "the script"
         return (
-            f"{place}: what {error.args[0]} gives depends on values, and nothing is computed; give "
-            "it a fixed size (a capacity, a padded batch), or record a real step"
+            f"{place}: the result of {error.args[0]} depends on values, which are not computed; "
+            "give it a fixed size (a capacity, a padded batch), or record a real step"
         )
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 

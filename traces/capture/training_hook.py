@@ -26,9 +26,10 @@ TORCH_MISSING = "torch-missing"  # marker file, beside the hook's sitecustomize
 
 
 def step_phase(step: int, settings: dict[str, Any]) -> str:
-    """Phase of iteration `step`.
+    """Phase of an iteration: ``warm-up``, ``untraced``, ``prepare``, ``traced`` or ``export``.
 
-    Only ``untraced`` and ``traced`` iterations are free of start-up work.
+    `step` is the number of the iteration, from 0. Only ``untraced`` and ``traced`` iterations are
+    free of start-up work.
 
     >>> plan = {"warm_up": 1, "untraced": 1, "steps": 2}
     >>> [step_phase(step, plan) for step in range(7)]
@@ -61,7 +62,7 @@ class StepRecorder:
         self.profiler: Any = None
 
     def attach(self, optimizers: Any) -> None:
-        """Register for the steps of every optimizer.
+        """Make torch call the recorder after every step of every optimizer.
 
         `optimizers` is the module ``torch.optim.optimizer``.
         """

@@ -86,9 +86,9 @@ def _parse_same_layout(
     rows: NDArray[np.int64],
     out: Micros,
 ) -> NDArray[np.bool_]:
-    """Parse texts of equal length and equal position of the point into `out`.
+    """Parse texts of equal length and equal position of the decimal point into `out`.
 
-    False where this fails.
+    Returns an array with False where a text is not of this form.
     """
     decimals = max(length - dot - 1, 0)
     if not 0 < dot <= 18 or decimals > PLACES:

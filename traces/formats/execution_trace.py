@@ -81,13 +81,14 @@ def add_execution_traces(trace: Trace, paths: Iterable[str | Path]) -> Trace:
     Parameters
     ----------
     trace : Trace
-        With ``Record function id`` (PyTorch 2.1 and later).
+        Trace whose operators have a ``Record function id`` (PyTorch 2.1 and later).
     paths : an execution trace for each process, of the same run
 
     Raises
     ------
     TraceError
-        Damaged, of another process, or of another run: an operator has another name there.
+        A file is damaged, of another process, or of another run (an operator has another name
+        there).
 
     Examples
     --------
@@ -167,8 +168,9 @@ def _rank_of_process(trace: Trace, pid: int, path: Path) -> int:
     if len(ranks) != 1:
         known = sorted({track.process for track in trace.tracks if track.process.isdigit()})
         raise TraceError(
-            f"{path}: is of process {pid}, which {'no' if not ranks else 'more than one'} rank of "
-            f"the trace is (processes {', '.join(known)}); give those of the same run, one per rank"
+            f"{path}: is of process {pid}, but {'no' if not ranks else 'more than one'} rank of "
+            f"the trace has this process (it has {', '.join(known)}); give files of the same run, "
+            "one per rank"
         )
     return ranks.pop()
 
@@ -184,8 +186,8 @@ def _read_execution_trace(path: Path) -> _ExecutionTraceFile:
         raise TraceError(f"{path}: {e.strerror or e}; correct the path or copy it again") from e
     except (EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise TraceError(
-            f"{path}: {_decoding_error_text(e)}; this is not an execution trace of PyTorch, "
-            "or it is damaged"
+            f"{path}: {_decoding_error_text(e)}; the file is damaged or is not an execution "
+            "trace of PyTorch; record it again"
         ) from e
 
 

@@ -149,8 +149,8 @@ def _refuse_beyond_memory(file: Path, length: int, chunk: int, memory: int) -> N
     need = KEPT * length + OBJECTS * min(chunk, length)
     if need > memory:
         raise TraceError(
-            f"{file}: needs about {need / 2**30:.3g} GiB of memory, {memory / 2**30:.3g} are "
-            "allowed; allow more, or record fewer steps"
+            f"{file}: needs about {need / 2**30:.3g} GiB of memory, but {memory / 2**30:.3g} GiB "
+            "are allowed; raise the limit (ulimit -v; in Python: memory=), or record fewer steps"
         )
 
 

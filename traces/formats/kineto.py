@@ -67,8 +67,8 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
         return join_files(kineto_files, texts, tracks)
     except MemoryError as error:
         raise TraceError(
-            f"{files[0]}: needs more than the {memory / 2**30:.3g} GiB of memory that there are; "
-            "allow more, or record fewer steps"
+            f"{files[0]}: needs more than the allowed {memory / 2**30:.3g} GiB of memory; raise "
+            "the limit (ulimit -v; in Python: memory=), or record fewer steps"
         ) from error
 
 
@@ -90,8 +90,8 @@ def _refuse_same_rank(files: Sequence[KinetoFile]) -> None:
     for a, b in pairwise(files):
         if a.process.rank == b.process.rank:
             raise TraceError(
-                f"{b.process.file}: is of rank {b.process.rank}, as is {a.process.file}; give one "
-                "file a rank (names like rank3.json.gz say the rank where the file does not)"
+                f"{b.process.file}: is of rank {b.process.rank}, like {a.process.file}; give one "
+                "file per rank (if a file contains no rank, name it like rank3.json.gz)"
             )
 
 

@@ -127,7 +127,7 @@ class KinetoColumns:
         whole, pico, _ = self.durations[-1]
         for row in np.flatnonzero(whole < 0)[:1].tolist():
             lasts = whole[row] + pico[row] / 10**PLACES
-            what = f"lasts {lasts:g} us; the clock was set meanwhile, record it again"
+            what = f"has the duration {lasts:g} us, because the clock was set back; record it again"
             self._raise_for_event(events, kept[row], first, what)
 
     def _raise_for_event(
@@ -251,7 +251,11 @@ class KinetoColumns:
         numbers: dict[str, str],
         texts: dict[str, str],
     ) -> None:
-        """Add fields of `args` in `rows` to a side table, by column."""
+        """Add rows to a side table (``collectives``, ``syncs`` or ``allocations``).
+
+        `rows` are the events that have a row there. `numbers` and `texts` give, by column of the
+        table, the field of ``args`` that holds its numbers or its texts.
+        """
         if not len(rows):
             return
         chosen = [args[i] for i in rows.tolist()]

@@ -83,7 +83,7 @@ def _times_to_ticks(
             raise TraceError(
                 f"{file.columns.file}: its times span more than "
                 f"{LONGEST * unit / 1e12 / 86400:.0f} days; its clock and those of the other "
-                "files do not belong together"
+                "files do not belong together; give files of one recording"
             )
         ticks.append(whole * (_PICO // unit) + (t.pico + pico) // unit)
     return np.concatenate(ticks)

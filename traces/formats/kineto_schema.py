@@ -95,9 +95,9 @@ class KinetoDevice(Struct):
 
 
 class KinetoMeta(Struct):
-    """``foretrace`` section that ``trace capture`` adds.
+    """``foretrace`` section that ``trace capture`` adds to a file.
 
-    ``meta`` has facts of a step that was not run.
+    Its ``meta`` has facts about a step that was recorded without running it.
     """
 
     meta: Raw = NONE

@@ -10,7 +10,7 @@ MEMORY: Bytes = 2 * 2**30
 
 
 def memory_budget() -> Bytes:
-    """Memory that reading may use, in B: 2 GiB, or less if ``ulimit -v`` leaves less.
+    """Maximum memory for reading a trace, in B: 2 GiB, or less if ``ulimit -v`` leaves less.
 
     >>> 0 <= memory_budget() <= MEMORY
     True

@@ -85,7 +85,7 @@ def read(path: str | Path) -> Trace:
     Raises
     ------
     TraceError
-        Not a trace, an incomplete one, or one of another schema.
+        `path` is not a trace, is incomplete, or has an unknown schema version.
 
     Examples
     --------
@@ -169,8 +169,8 @@ def _check_declared_type(
     )
     if not fits:
         raise TraceError(
-            f"{path}: column {name} is of type {values.dtype}, or holds what {bounds.dtype} "
-            "cannot; import the trace again"
+            f"{path}: column {name} has type {values.dtype} or values that do not fit into "
+            f"{bounds.dtype}; import the trace again"
         )
     return np.ascontiguousarray(values, column.dtype)
 

@@ -139,7 +139,9 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
     place = events.process.file or f"rank {events.rank}"
     chosen = find_steps(events).select(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
-        raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
+        raise TraceError(
+            f"{place}: steps {wanted} are not consecutive; keep consecutive steps, such as 3, 4, 5"
+        )
     refuse_unexplained_times(events, overlapping=serialise)
     inferred = rank_graph_for_run(events, chosen)
     if has_no_launch_links(inferred) and not serialise:
@@ -170,7 +172,11 @@ def _refuse_different_steps(graphs: list[RankGraph]) -> None:
             raise TraceError(
                 f"{graph.events.process.file}: has steps {_step_range_text(graph.steps)}, but "
                 f"{first.events.process.file} has {_step_range_text(first.steps)}; "
-                + (f"keep those of both (iterations: {common})" if common else "record the same")
+                + (
+                    f"keep those of both (iterations: {common})"
+                    if common
+                    else "record the same steps on each rank"
+                )
             )
 
 
@@ -284,7 +290,7 @@ class _RankJoin:
         -------
         kept : rows that remain
         row_of, place_of : new row, and new participant index, of every old row
-        places : participants of collectives after the first
+        places : participants of the merged collectives, without the first member of each
         """
         total = int(self.base[-1])
         first = np.arange(total)

@@ -71,7 +71,7 @@ def uneven_all_to_all(
     else:
         if sum(sent) != sum(received):
             raise TraceError(
-                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and received "
+                f"{places[0]}: in an {SPLIT}, {n} ranks sent {sum(sent)} elements but received "
                 f"{sum(received)}; record the same steps on every rank"
             )
         name = all_to_all_name(
@@ -98,7 +98,7 @@ def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
     rows = sum(splits)
     if min(splits) < 0 or (member.sent % rows if rows else member.sent):
         raise TraceError(
-            f"{place}: the splits of an {SPLIT} add up to {rows}, and {member.sent} elements are "
+            f"{place}: the splits of an {SPLIT} add up to {rows}, but {member.sent} elements are "
             "sent; record it again"
         )
     width = member.sent // rows if rows else 0
@@ -113,8 +113,8 @@ def _require_matching_receives(
         got = sum(row[j] for row in rows)
         if member.received not in (-1, got):
             raise TraceError(
-                f"{places[j]}: gets {member.received} elements of an {SPLIT}, and others sent it "
-                f"{got}; record the same steps on every rank"
+                f"{places[j]}: receives {member.received} elements of an {SPLIT}, but the ranks "
+                f"sent it {got}; record the same steps on every rank"
             )
 
 

@@ -12,9 +12,9 @@ from ..column_table import Ints
 def gap_share(
     kind: NDArray[np.int64], rank: Ints, start: Ints, end: Ints, source: Ints, target: Ints
 ) -> float:
-    """Fraction of gaps on the critical path of the recorded schedule, mean over ranks.
+    """Fraction of the critical path's time that is gaps, in the recorded schedule; mean over ranks.
 
-    The path is followed backwards from each rank's last op, always to the dependency that ended
+    The path of a rank is followed backwards from its last op, always to the dependency that ended
     last.
     """
     before = _last_ended_dependency(end, source, target).tolist()
@@ -32,7 +32,7 @@ def gap_share(
 def _gap_share_of_path(
     op: int, before: list[int], durations: list[int], is_gap: list[bool]
 ) -> float:
-    """Fraction of gaps on the critical path that ends with an op."""
+    """Fraction of time that is gaps, on the critical path that ends with the given op."""
     total = gaps = 0
     while op >= 0:
         total += durations[op]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...sim.facts.graph import Graph
 from ...sim.facts.ops import Kind
-from .trace_info import TraceInfo, TraceUse, group_scaling_use, inference_facts
+from .trace_info import TraceInfo, UseVerdict, group_scaling_use, inference_facts
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
@@ -52,17 +52,17 @@ def _total_collective_members(graph: Graph) -> int:
     return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
 
 
-def _possible_uses(graph: Graph, peak: bool) -> tuple[TraceUse, ...]:
+def _possible_uses(graph: Graph, peak: bool) -> tuple[UseVerdict, ...]:
     ops = graph.ops
     timed = ~np.isnan(ops.duration) | np.isin(ops.kind, NETWORK)
     replay = "" if timed.all() else f"{np.count_nonzero(~timed)} ops have no duration; bind models"
     return (
-        TraceUse("replay", not replay, replay),
+        UseVerdict("replay", not replay, replay),
         _scaling_use(graph),
-        TraceUse("memory", peak, "" if peak else "no memory was recorded"),
+        UseVerdict("memory", peak, "" if peak else "no memory was recorded"),
     )  # fmt: skip
 
 
-def _scaling_use(graph: Graph) -> TraceUse:
+def _scaling_use(graph: Graph) -> UseVerdict:
     sizes = graph.ops.bytes[graph.ops.kind == Kind.COLLECTIVE]
     return group_scaling_use(len(sizes) > 0, not np.isnan(sizes).any())

@@ -197,7 +197,7 @@ Gradients = dict[tuple[tuple[int, ...], ...], Operands]
 
 
 def _convolution_gradients(graph: RankGraph) -> Gradients:
-    """Shapes and types of the convolution gradients of a trace, by shapes of input and weight.
+    """Recorded operands of convolution gradients (texts), by the shapes of input and weight.
 
     They give the size of a convolution's result if a trace has no strides.
     """

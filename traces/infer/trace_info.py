@@ -26,7 +26,7 @@ HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_ti
 """Facts of a graph that are fields of `TraceInfo`."""
 
 
-class TraceUse(NamedTuple):
+class UseVerdict(NamedTuple):
     """Whether a trace can be used for one purpose (replay, memory, scaling), and if not, why."""
 
     name: str
@@ -45,9 +45,9 @@ class TraceInfo:
 
     Parameters
     ----------
-    ranks : recorded ranks
+    ranks : numbers of the recorded ranks
     world : number of ranks of the job; 0 if not recorded
-    steps : numbers of the steps that all ranks have
+    steps : step numbers that were recorded on all ranks
     events : number of recorded events, or of ops if the trace is a graph
     seconds : time from the start of the first event to the end of the last; None for a graph
     step_times : step times of the first recorded rank in s, shape (steps,)
@@ -70,7 +70,7 @@ class TraceInfo:
     step_times: tuple[Seconds, ...]
     collectives: int
     memory_peak: dict[str, Bytes]
-    uses: tuple[TraceUse, ...]
+    uses: tuple[UseVerdict, ...]
     facts: dict[str, object]
     notes: tuple[str, ...]
     range_of_ranks: tuple[Seconds, ...] = ()
@@ -116,7 +116,7 @@ class TraceInfo:
             text += f" on rank {self.ranks[0]}, {least:.4g} to {most:.4g} ms over {len(self.ranks)}"
         return text
 
-    def find_use(self, name: str) -> TraceUse:
+    def find_use(self, name: str) -> UseVerdict:
         """Look up a use of the trace by its name.
 
         Raises
@@ -219,7 +219,7 @@ def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
 
 def _possible_uses(
     trace: RecordedEvents, graphs: list[RankGraph], refused: str
-) -> tuple[TraceUse, ...]:
+) -> tuple[UseVerdict, ...]:
     missing = missing_members(trace, graphs)
     why = refused
     if missing and not why:
@@ -227,13 +227,13 @@ def _possible_uses(
         named = f"{'ranks' if several else 'rank'} {', '.join(map(str, missing))}"
         why = f"{named} {'were' if several else 'was'} not recorded; set missing_ranks"
     return (
-        TraceUse("replay", not refused, why),
+        UseVerdict("replay", not refused, why),
         _scaling_use(trace, graphs),
-        TraceUse("memory", *_memory_recorded_or_reason(trace)),
+        UseVerdict("memory", *_memory_recorded_or_reason(trace)),
     )
 
 
-def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
+def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> UseVerdict:
     """The trace use ``scale_to``: whether a recorded step can be resized, and if not, the reason.
 
     Collectives are resized if their groups and sizes are known. One process without collectives can
@@ -241,9 +241,9 @@ def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
     """
     collectives = [c for g in graphs for c in g.collectives]
     if len(graphs) == 1 and not collectives and _gradients_known(trace):
-        return TraceUse("scale_to", True)
+        return UseVerdict("scale_to", True)
     if not all(c.group for c in collectives):
-        return TraceUse("scale_to", False, "no group sizes")
+        return UseVerdict("scale_to", False, "no group sizes")
     sized = all(c.size or c.name == "barrier" for c in collectives)
     return group_scaling_use(bool(collectives), sized)
 
@@ -257,11 +257,11 @@ def _gradients_known(trace: RecordedEvents) -> bool:
     return True
 
 
-def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
+def group_scaling_use(any_collective: bool, all_sized: bool) -> UseVerdict:
     """The trace use ``scale_to``: possible if there are collectives and all have sizes."""
     if not any_collective:
-        return TraceUse("scale_to", False, "no collectives, so it is unknown what ranks exchange")
-    return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")
+        return UseVerdict("scale_to", False, "no collectives, so it is unknown what ranks exchange")
+    return UseVerdict("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
 def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:

@@ -97,7 +97,9 @@ def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int
         count = int(np.searchsorted(filled, size)) + 1
         if count > len(left):
             return None
-        late = _left_out(left[:count], float(filled[count - 1]) - size, recorded, shard)
+        late = _gradients_of_next_bucket(
+            left[:count], float(filled[count - 1]) - size, recorded, shard
+        )
         if late is None:
             return None
         held.append([i for i in left[:count] if i not in late])
@@ -105,14 +107,14 @@ def bucket_members(sizes: Sizes, recorded: Sizes, shard: Sizes) -> list[list[int
     return held if not left else None
 
 
-def _left_out(
+def _gradients_of_next_bucket(
     done: list[int], excess: float, recorded: Sizes, shard: Sizes
 ) -> tuple[int, ...] | None:
-    """One or two of the last gradients whose total size is `excess`.
+    """Indices of one or two late gradients that belong to the next bucket, and not to this one.
 
-    They belong to the next bucket.
-
-    None if there are none, or if several choices differ in their shard size.
+    `done` are the gradients completed so far, and `excess` the bytes by which they exceed the
+    bucket. () if `excess` is 0; None if no such gradients exist, or if several choices differ in
+    their shard size.
     """
     if not excess:
         return ()

@@ -75,8 +75,8 @@ def data_parallel(
     ----------
     graph : graph inferred from ``trace``, with one rank
     copy_rate : ByteRate
-        Rate at which the device copies gradients into buckets and back; each byte is read and
-        written.
+        Rate in B/s at which the device copies gradients into buckets and back; each byte is read
+        and written.
     in_flight : int
         Number of all-reduces that the library runs concurrently: 1 on NCCL's stream, 2 on gloo's
         threads.
@@ -95,7 +95,10 @@ def data_parallel(
         The trace has more than one rank, or gradients were not recorded.
     """
     if graph.ranks != 1:
-        raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
+        raise TraceError(
+            f"{graph.name}: has {graph.ranks} ranks; DDP can be added only to a trace of one rank: "
+            "give one rank"
+        )
     finished = gradients(trace, stretch, sizes)
     return _DdpInsertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
 
@@ -126,7 +129,7 @@ class _DdpInsertion:
         self.tail: dict[int, int] = {}  # last op inserted after each op
 
     def _main_stream_ops(self) -> NDArray[np.int64]:
-        """Ops of the stream that has the most ops, in order."""
+        """Rows of the ops on the stream that has the most ops, sorted by end time."""
         stream = self.block.ops.stream
         main = int(np.bincount(stream).argmax())
         rows = np.flatnonzero(stream == main)

@@ -80,7 +80,7 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
     sizes = [_product(operators[i]) for i in at]
     total = len(at)
     if not total:
-        raise ValueError("it has no matrix products with recorded shapes (mm, addmm)")
+        raise ValueError("it has no GEMMs with recorded shapes (mm, addmm)")
     read = [
         (n, found)
         for n in range(-(-total // 3), total // 2 + 1)
@@ -88,7 +88,7 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
     ]
     if len(read) != 1:
         raise ValueError(
-            f"its {total} matrix products cannot be read as one forward pass and its backward pass"
+            f"its {total} GEMMs cannot be read as one forward pass and its backward pass"
             + (" in one way only" if read else "")
             + " (recomputation, frozen layers and several micro-batches per step are not supported)"
         )

@@ -55,9 +55,7 @@ class LinearPair(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the input of the pair, which is the number of rows of each layer's
-        input.
-        """
+        """Number of tokens in the input of the pair: the rows of each layer's input."""
         return self.row.rows
 
     @property
@@ -67,9 +65,7 @@ class LinearPair(NamedTuple):
 
     @property
     def split_widths(self) -> set[int]:
-        """Column counts of split tensors between the layers, without those of unsplit tensors around
-        them.
-        """
+        """Column counts of split tensors between the layers, without those of unsplit tensors."""
         wide = {c.outputs for c in self.columns} | {self.row.inputs}
         wide.add(sum(c.outputs for c in self.columns))
         return wide - {self.columns[0].inputs, self.row.outputs}
@@ -154,7 +150,8 @@ def _refuse_use_outside(
             for s in operator.tensors:
                 if s[-1] in p.split_widths - known and len(s) > 1 and prod(s[:-1]) == p.tokens:
                     raise ValueError(
-                        f"{operator}, outside of the pair {p}, works on what would be split"
+                        f"{operator} is outside of the pair {p}, but uses a tensor that would be "
+                        "split"
                     )
 
 
@@ -193,12 +190,12 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise _SizeMismatchError(f"the next, {row}, has another number of rows")
+        raise _SizeMismatchError(f"the next layer, {row}, has another number of rows (tokens)")
     parameters = parameter_shapes(operators)
     between = [
         o
         for o in operators[first.forward + 1 : row.forward]
-        if not o.gradient and o.name not in PRODUCTS and not is_cast(o, parameters)
+        if not o.gradient and o.name not in PRODUCTS and not is_weight_cast(o, parameters)
     ]
     attention = [o for o in between if _is_attention(o)]
     heads = _heads(attention, columns, row) if attention else None
@@ -219,7 +216,10 @@ def _heads(
 ) -> AttentionHeads:
     """Heads of the single attention between the layers; it must use all their columns."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
-        raise ValueError(f"{len(attention)} attentions lie between it and the next")
+        raise ValueError(
+            f"there are {len(attention)} attentions between it and the next layer; only one, with "
+            "recorded query, key and value, can be split"
+        )
     query, key, value = attention[0].shapes[:3]
     if not len(query) == len(key) == len(value) == 4:
         raise ValueError(
@@ -262,7 +262,7 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     """
     known = operator.name in POINTWISE | JOINS or operator.name.startswith(ATTENTION)
     if not known:
-        raise ValueError(f"{operator} {where} may mix what would be split")
+        raise ValueError(f"{operator} {where} may mix columns that would be on different ranks")
     if not operator.shapes:
         raise ValueError(f"{operator} {where} has no recorded shapes")
     tensors = list(operator.tensors)
@@ -320,7 +320,10 @@ def is_input_sum(pair: LinearPair, operator: Operator) -> bool:
 def backward_operators(
     operators: Sequence[Operator], pair: LinearPair
 ) -> Iterator[tuple[int, Operator]]:
-    """Yield operators after a column layer's first gradient, except those of weights."""
+    """Yield (index, operator) after the first gradient GEMM of a pair's column layers.
+
+    GEMMs, sums and operators on weight gradients are left out.
+    """
     first = min(c.backward[0] for c in pair.columns)
     for at, operator in enumerate(operators[first + 1 :], first + 1):
         weights = operator.gradient or operator.on_gradient
@@ -328,7 +331,7 @@ def backward_operators(
             yield at, operator
 
 
-def is_cast(operator: Operator, parameters: set[Shape]) -> bool:
+def is_weight_cast(operator: Operator, parameters: set[Shape]) -> bool:
     """True if an operator of the forward pass copies a weight, as autocast does."""
     return operator.name == "copy" and all(s in parameters for s in operator.tensors)
 

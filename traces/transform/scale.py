@@ -158,7 +158,8 @@ class _ScaledGraph:
             row = int(partial[0])
             raise TraceError(
                 f"{self.source.name}: op {row} ({self.source.label(row).name}) joins {spans[row]} "
-                f"of {self.layout.data} data-parallel replicas; it cannot be resized"
+                f"of {self.layout.data} data-parallel replicas, so it cannot be resized; "
+                "describe the model instead (workload.type: training)"
             )
         everyone = (spans > 1) | (self.layout.ranks == 1)  # one process: its groups are of all
         joint = np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
@@ -177,7 +178,8 @@ class _ScaledGraph:
                 raise TraceError(
                     f"{self.source.name}: op {row} ({self.source.label(row).name}) exchanges "
                     f"unequal parts among {self.layout.ranks} ranks ({', '.join(told)}); the "
-                    f"parts for {self.data} replicas are unknown, so it cannot be resized"
+                    f"parts for {self.data} replicas are unknown; describe the model "
+                    "instead (workload.type: training)"
                 )
 
     def _refuse_shards(self, joint: NDArray[np.bool_]) -> None:

@@ -159,9 +159,9 @@ class _Reductions:
         )
         if not rows:
             raise TraceError(
-                f"{self.source.name}: an operator that computes has no op of its own, so it is "
-                "unknown where its ranks would synchronise; record larger sizes, or record the "
-                "step without running it (trace capture --meta)"
+                f"{self.source.name}: an operator before an all-reduce did not become an op, so "
+                "the place of the all-reduce is unknown; record larger sizes, or record the step "
+                "without running it (trace capture --meta)"
             )
         rank = self.source.ops.rank
         for r in sorted({int(rank[row]) for row in rows}):

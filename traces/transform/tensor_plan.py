@@ -49,9 +49,9 @@ class PlannedAllReduce(NamedTuple):
 
     Parameters
     ----------
-    rows : rows of the operators after which it is inserted; or before the first of them that became
-        an op
-    forward : True if it is inserted after them (forward pass), False if before (backward pass)
+    rows : rows of operators in the trace. In the forward pass, the all-reduce is inserted after all
+        of them; in the backward pass, before the first of them that became an op of the graph
+    forward : True in the forward pass, False in the backward pass
     operand : tensor that is reduced
     bias : bias that is added afterwards; None if there is none
     """

@@ -19,8 +19,8 @@ from .linear_layers import PRODUCTS, LinearLayer
 from .linear_pairs import (
     POINTWISE,
     LinearPair,
-    is_cast,
     is_input_sum,
+    is_weight_cast,
     parameter_shapes,
     require_split,
 )
@@ -56,7 +56,8 @@ class TensorAllReduce(NamedTuple):
 
     Parameters
     ----------
-    position : index of the operator after which it is inserted; in the backward pass, before which
+    position : index of an operator; the all-reduce is inserted after it in the forward pass, before
+        it in the backward pass
     forward : True in the forward pass
     type : element type, as the profiler writes it
     shape : shape of the tensor that is reduced
@@ -111,17 +112,17 @@ class _Sharder:
         reduced: list[TensorAllReduce] = []
         for pair in self.pairs:
             for layer in pair.columns:
-                self._products(layer, layer.outputs // self.degree, layer.inputs)
+                self._rewrite_gemms(layer, layer.outputs // self.degree, layer.inputs)
                 self._claim_gradients(layer, columns=True)
-            self._products(pair.row, pair.row.outputs, pair.row.inputs // self.degree)
+            self._rewrite_gemms(pair.row, pair.row.outputs, pair.row.inputs // self.degree)
             self._claim_gradients(pair.row, columns=False)
-            self._between_forward(pair)
-            self._between_backward(pair)
+            self._rewrite_forward(pair)
+            self._rewrite_backward(pair)
             reduced += self._reductions(pair)
-        self._of_weights()
+        self._rewrite_weight_operators()
         return ShardedStep(self.found, reduced, self.gradients)
 
-    def _products(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
+    def _rewrite_gemms(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
         """Rewrite the GEMMs of a layer to the given numbers of outputs and inputs."""
         rows = layer.rows
         forward = ((rows, inputs), (inputs, outputs))
@@ -151,7 +152,11 @@ class _Sharder:
         self.found[at] = ShardedOperator(shapes, operator.types, share.get)
 
     def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
-        """Find the marks of complete gradients of a layer's weight and of a split bias."""
+        """Find the marks of a layer's complete gradients, and store their shapes on one rank.
+
+        These are the gradients of the weight and, if it is split, of the bias. `columns` is True if
+        the layer is split by columns, False if it is split by rows.
+        """
         outputs = layer.outputs // (self.degree if columns else 1)
         inputs = layer.inputs // (1 if columns else self.degree)
         share = (inputs, outputs) if layer.transposed else (outputs, inputs)
@@ -167,14 +172,14 @@ class _Sharder:
                 return
         raise ValueError(f"the gradient of a weight of the linear layer {layer} is not recorded")
 
-    def _between_forward(self, pair: LinearPair) -> None:
+    def _rewrite_forward(self, pair: LinearPair) -> None:
         for at in range(pair.columns[0].forward + 1, pair.row.forward):
             operator = self.operators[at]
-            weights = operator.gradient or is_cast(operator, self.parameters)
+            weights = operator.gradient or is_weight_cast(operator, self.parameters)
             if operator.name not in PRODUCTS and not weights:
-                self._split(pair, at)
+                self._rewrite_between_layers(pair, at)
 
-    def _between_backward(self, pair: LinearPair) -> None:
+    def _rewrite_backward(self, pair: LinearPair) -> None:
         """Rewrite the operators between the second layer's gradients and the first's."""
         first = min(c.backward[0] for c in pair.columns)
         last = max(c.backward[1] for c in pair.columns)
@@ -185,31 +190,40 @@ class _Sharder:
             if operator.gradient or operator.on_gradient or operator.name in PRODUCTS:
                 continue
             if operator.name == "sum":
-                self._sum(pair, at, behind=at > first)
+                self._rewrite_bias_gradient(pair, at, behind=at > first)
             elif at > first and is_input_sum(pair, operator):
                 continue
             elif at > last:  # the gradient of the input is not computed
                 break
             else:
                 require_split(pair, operator, f"in the backward pass of {pair}")
-                self._split(pair, at)
+                self._rewrite_between_layers(pair, at)
 
-    def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
-        """Rewrite the gradient of a bias: split for the first layers, unchanged for the last."""
+    def _rewrite_bias_gradient(self, pair: LinearPair, at: int, behind: bool) -> None:
+        """Rewrite the operator that sums a bias gradient.
+
+        `behind` is True if the bias belongs to the first layers of the pair, and is split. The bias
+        of the last layer stays unchanged.
+        """
         operator = self.operators[at]
         (shape,) = operator.tensors
         wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}
         if shape[-1] not in wide or prod(shape[:-1]) != pair.tokens:
-            raise ValueError(f"{operator} in the backward pass of {pair} may mix what is split")
+            raise ValueError(
+                f"{operator} in the backward pass of {pair} may mix columns that would be on "
+                "different ranks"
+            )
         if behind:
             self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
 
-    def _split(self, pair: LinearPair, at: int) -> None:
+    def _rewrite_between_layers(self, pair: LinearPair, at: int) -> None:
         """Give an operator between the two layers of a pair the shapes of one rank's part."""
         element = self.operators[pair.columns[0].forward].types[0]
-        self._map(at, lambda s: pair.split(s, self.degree), element)
+        self._rewrite_shapes(at, lambda s: pair.split(s, self.degree), element)
 
-    def _map(self, at: int, share: Callable[[Shape], Shape | None], element: str) -> None:
+    def _rewrite_shapes(
+        self, at: int, share: Callable[[Shape], Shape | None], element: str
+    ) -> None:
         """Rewrite an operator by applying `share` to the shape of each of its tensors."""
         shapes, types = self.operators[at].shapes, self.operators[at].types
         self.found[at] = ShardedOperator(
@@ -232,7 +246,7 @@ class _Sharder:
         if pair.consumer >= 0:
             yield TensorAllReduce(pair.consumer, False, element, (first.rows, first.inputs))
 
-    def _of_weights(self) -> None:
+    def _rewrite_weight_operators(self) -> None:
         """Rewrite the operators of DDP and of the optimizer on weights that are split."""
         share: dict[Shape, Shape] = {}
         for at, shape in self.gradients.items():
@@ -246,7 +260,7 @@ class _Sharder:
             skip = operator.gradient or operator.name in PRODUCTS or at in self.found
             if skip or not touched:
                 continue
-            if not operator.on_gradient and not self._may_be_of_weights(at, operator, backward):
+            if not operator.on_gradient and not self._works_on_weights(at, operator, backward):
                 continue
             if both := sorted(whole.intersection(touched)):
                 raise ValueError(
@@ -259,9 +273,9 @@ class _Sharder:
                     "norm over all of it is a sum over all ranks)"
                 )
             element = next(iter(words)) if len(words) == 1 else ""
-            self._map(at, share.get, element)
+            self._rewrite_shapes(at, share.get, element)
 
-    def _may_be_of_weights(self, at: int, operator: Operator, backward: int) -> bool:
+    def _works_on_weights(self, at: int, operator: Operator, backward: int) -> bool:
         """True if an operator works on weights, not on activations of the same shape."""
         first = self.pairs[0].columns[0].forward
         if first <= at < backward and operator.name not in ("copy", "clone"):

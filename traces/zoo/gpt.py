@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """GPT model: from tokens to one logit per word of the vocabulary."""
+    """GPT model: returns one logit per entry of the vocabulary for each token."""
 
     def __init__(self, words: int, width: int, layers: int, length: int):
         super().__init__()
@@ -53,7 +53,7 @@ class GPT(nn.Module):
         self.head = nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits of shape (samples * length, words)."""
+        """Compute the logits, shape (samples * length, vocabulary size)."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         hidden = self.blocks(self.words(tokens) + self.places(places))
         return self.head(self.norm(hidden)).flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Small mixture-of-experts model: GPT blocks in which four experts of equal capacity replace the MLP.
+"""Small mixture-of-experts model: GPT blocks with four experts of equal capacity as the MLP.
 
 Each expert takes the tokens with the highest scores for it, the same number for every expert
 (expert choice, Zhou et al. 2022, arXiv:2202.09368). So all shapes are fixed and do not depend on

@@ -79,7 +79,7 @@ class Gpu:
             facts["gpu_mhz_before"] = before["gpu_mhz"]
 
     def _slowed_ns(self) -> int:
-        """Total time so far that heat throttled the GPU, in ns; 0 if it does not count."""
+        """Total time so far that heat throttled the GPU, in ns; 0 if the GPU does not report it."""
         n, gpu = self.library, self.handle
         told = self._query(
             {"ns": lambda: n.nvmlDeviceGetViolationStatus(gpu, THERMAL).violationTime}
@@ -136,7 +136,7 @@ class Gpu:
         Raises
         ------
         DriverFault
-            ``busy``, with the list of processes.
+            ``busy``: other processes use the GPU; the message lists them.
         """
         if self.library is None:
             return

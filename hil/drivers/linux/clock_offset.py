@@ -105,7 +105,8 @@ def require_measured_offset(metric: str, clock_offset: str, two_hosts: bool) -> 
     Raises
     ------
     DriverFault
-        ``unsupported``.
+        ``unsupported``: the offset is not measured, ``clock_offset`` has another value, or
+        both ends are on one host.
 
     Examples
     --------
@@ -115,11 +116,15 @@ def require_measured_offset(metric: str, clock_offset: str, two_hosts: bool) -> 
     """
     if clock_offset not in ("", MEASURED):
         raise DriverFault(
-            "unsupported", f"clock_offset {clock_offset!r}; {MEASURED}, or leave it out"
+            "unsupported",
+            f"clock_offset is {clock_offset!r}; write {MEASURED}, or leave it out",
         )
     if metric == ONE_WAY and not two_hosts:
-        raise DriverFault("unsupported", "one_way is for a peer on another host; here it is "
-                          "completion")  # fmt: skip
+        raise DriverFault("unsupported", "one_way needs a peer on another host; write "
+                          "metric: completion for devices of one host")  # fmt: skip
     if metric == ONE_WAY and not clock_offset:
-        raise DriverFault("unsupported", "one_way is read on two clocks; set clock_offset: "
-                          f"{MEASURED}, which tells how surely, or take half_rtt")  # fmt: skip
+        raise DriverFault(
+            "unsupported",
+            f"one_way is read on two clocks; set clock_offset: {MEASURED}, which also gives its "
+            "error, or metric: half_rtt",
+        )

@@ -52,7 +52,7 @@ def _kernel_options(cmdline: str | None) -> list[str]:
     return cmdline.split()
 
 
-def require_same_seconds(clock: str, peer: str, there: str) -> None:
+def require_same_clock(clock: str, peer: str, peer_clock: str) -> None:
     """Raise an error if a peer's clock is of another kind than this machine's.
 
     Clocks of different kinds, such as ``wall`` and ``icount``, run at different speeds.
@@ -64,13 +64,16 @@ def require_same_seconds(clock: str, peer: str, there: str) -> None:
 
     Examples
     --------
-    >>> require_same_seconds("wall", "guest", "icount")
+    >>> require_same_clock("wall", "guest", "icount")
     Traceback (most recent call last):
-    foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
+    foretrace.sim.errors.DriverFault: unsupported: peer guest has clock icount, this host has ...
     """
-    if clock != there:
-        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
-                          "their seconds are not the same; take machines of one kind")  # fmt: skip
+    if clock != peer_clock:
+        raise DriverFault(
+            "unsupported",
+            f"peer {peer} has clock {peer_clock}, this host has {clock}, and they run at different "
+            "speeds; use two machines with the same clock",
+        )
 
 
 def refuse_under_timetravel(what: str, clock: str) -> None:
@@ -90,5 +93,6 @@ def refuse_under_timetravel(what: str, clock: str) -> None:
     if clock == TIMETRAVEL:
         raise DriverFault(
             "unsupported",
-            f"{what} takes no time where the processor costs nothing; measure it under icount",
+            f"{what} takes no time under the clock timetravel, which ignores CPU work; measure it "
+            "under icount",
         )

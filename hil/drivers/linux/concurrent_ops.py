@@ -9,8 +9,7 @@ from .timer import Call
 
 
 def completion_times(calls: Sequence[Call], read: Callable[[], int]) -> list[int]:
-    """Run several calls concurrently; returns the completion time of each, in ns from the common
-    start.
+    """Run calls concurrently; returns each completion time, in ns from the common start.
 
     With the CPU clock of the process, times exclude the time for which other processes use the
     core.

@@ -34,7 +34,7 @@ KINDS = (
 CURES = {
     "denied": "run the agent with CAP_NET_ADMIN, or in namespaces of its own: foretrace lab",
     "unsupported": "this kernel lacks it; take the lab's: foretrace lab up",
-    "broken": "look at what ip says",
+    "broken": "read the message of ip",
 }
 
 
@@ -44,7 +44,8 @@ def run_command(*words: str) -> str:
     Raises
     ------
     DriverFault
-        ``missing denied unsupported broken``, with the output of the command.
+        The command failed: ``missing`` (not installed), ``denied``, ``unsupported`` or
+        ``broken``. The message has the command's error output.
     """
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT)
@@ -75,7 +76,7 @@ def inside_namespace(name: str) -> Iterator[None]:
     Raises
     ------
     DriverFault
-        ``denied``.
+        ``denied``: this process lacks the privilege to enter the namespace.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
@@ -209,9 +210,9 @@ def set_queueing(
 
 
 def port_counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
-    """Bytes sent, packets sent and packets dropped of each port since its queue was set.
+    """Number of bytes sent, packets sent and packets dropped at each port since its queue was set.
 
-    Keys are ``port.counter``.
+    Keys are ``PORT.COUNTER``, such as ``port1.bytes``.
     """
     counts: dict[str, int] = {}
     for row in json.loads(run_command("tc", "-n", switch, "-s", "-j", "qdisc", "show")):

@@ -27,7 +27,7 @@ Bytes = NDArray[np.uint8]
 
 
 def numa_nodes_with_memory() -> dict[int, tuple[int, bool]]:
-    """NUMA nodes that have memory: bytes, and True if the node also has processors, by node.
+    """NUMA nodes that have memory, by number: bytes, and True if the node also has processors.
 
     >>> all(size > 0 for size, _ in numa_nodes_with_memory().values())
     True
@@ -46,7 +46,7 @@ class PageBlock:
     Parameters
     ----------
     size : size, in B
-    node : NUMA node; or several, over which pages are interleaved; None for no binding
+    node : NUMA node, or several nodes over which pages are interleaved; None to let Linux choose
     """
 
     def __init__(self, size: int, node: int | tuple[int, ...] | None):
@@ -87,7 +87,9 @@ class PageBlock:
             if not stay:
                 return time.perf_counter_ns() - since, again
             again += stay
-        raise DriverFault("broken", f"{stay} pages stay busy after {TRIES} tries; try fewer")
+        raise DriverFault(
+            "broken", f"{stay} pages are still busy after {TRIES} tries; use a smaller op"
+        )
 
     def _move_pages(self, node: int | None) -> NDArray[np.int32]:
         n = self.pages

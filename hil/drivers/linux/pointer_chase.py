@@ -27,9 +27,9 @@ Chase = Callable[[int, int], int]
 
 
 def machine_code_loop() -> Chase:
-    """Pointer-chase loop in machine code: takes an address and a number of steps.
+    """Function in machine code that follows a chain of pointers.
 
-    It returns the last address.
+    It takes the address of the first pointer and a number of steps, and returns the last address.
 
     Raises
     ------

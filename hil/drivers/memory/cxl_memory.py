@@ -91,7 +91,9 @@ class CxlDriver(Driver):
             settings["far"] = settings["far"] if settings["far"] >= 0 else (bare[0] if bare else -1)
             if settings["far"] not in found:
                 raise DriverFault(
-                    "missing", f"no node of memory without processors (nodes {list(found)}); {CURE}"
+                    "missing",
+                    "no NUMA node with memory but without processors (there are nodes "
+                    f"{list(found)}); {CURE}",
                 )
         elif not os.access(settings["dax"], os.R_OK | os.W_OK):
             kind = "denied" if os.path.exists(settings["dax"]) else "missing"
@@ -118,12 +120,16 @@ class CxlDriver(Driver):
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op, whose memory is freed after it."""
+        """Sample of one op that runs alone; its memory is freed after it."""
         parts = parse_signature(request.signature)
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
         if not 0 < size <= self.settings["cap"]:
-            raise DriverFault("unsupported", f"{size} B; 1 to {self.settings['cap']} B are allowed")
+            raise DriverFault(
+                "unsupported",
+                f"{request.signature}: {size} B of memory; 1 to {self.settings['cap']} B are "
+                "allowed (setting cap)",
+            )
         if request.context != WARM:
             raise DriverFault(
                 "unsupported",
@@ -221,7 +227,8 @@ class CxlDriver(Driver):
 
     def _node_of_tier(self, tier: str) -> int:
         if tier == "far" and self.settings["dax"]:
-            raise DriverFault("unsupported", "pages of a DAX device stay where they are; give far")
+            raise DriverFault("unsupported", "pages of a DAX device cannot migrate; set far to a "
+                              "NUMA node, and leave out dax")  # fmt: skip
         return int(self.settings[tier])
 
 

@@ -176,7 +176,7 @@ class HostDriver(Driver):
             self.affinity = set()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op alone, whose memory is freed before the next."""
+        """Sample of one op that runs alone; its memory is freed before the next op."""
         call, per = self._callable_of(request.signature)
         preceding = [self._callable_of(s)[0] for s in request.preceding]
         call()
@@ -188,7 +188,7 @@ class HostDriver(Driver):
         return self.sample(request, ns / per, facts=facts)
 
     def _callable_of(self, signature: str) -> tuple[Call, int]:
-        """Function that executes an op, and how many times one call executes it."""
+        """Function that executes an op, and the number of times that one call executes it."""
         if signature not in self.calls:
             self.calls[signature] = self._build(signature)
         return self.calls[signature]
@@ -241,7 +241,8 @@ class HostDriver(Driver):
             raise DriverFault("unsupported", f"{parts}: give two matrices")
         a, b = (self._matrix(o.shape, o.dtype) for o in parts.operands)
         if a.shape[1] != b.shape[0]:
-            raise DriverFault("unsupported", f"{parts}: the shapes do not fit")
+            raise DriverFault("unsupported", f"{parts}: the columns of the first matrix are not "
+                              "the rows of the second; correct the shapes")  # fmt: skip
         return partial(np.matmul, a, b, out=np.empty((a.shape[0], b.shape[1]), a.dtype)), 1
 
     def _build_sum(self, parts: Signature) -> tuple[Call, int]:

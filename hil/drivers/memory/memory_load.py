@@ -37,7 +37,9 @@ CURE = "look at numactl -H; give nodes that have memory"
 
 
 def read_pieces(count: int, percent: int) -> list[bool]:
-    """True for each piece that is read, False for each that is written; reads are spread evenly.
+    """For each of ``count`` pieces of memory: True if it is read, False if it is written.
+
+    ``percent`` of the pieces are read, spread evenly.
 
     >>> read_pieces(8, 75), sum(read_pieces(100, 33))
     ([False, True, True, True, False, True, True, True], 33)
@@ -99,7 +101,9 @@ class MemoryDriver(Driver):
         nodes = tuple(map(int, words))
         if lost := [n for n in nodes if n not in found]:
             there = ", ".join(map(str, found))
-            raise DriverFault("missing", f"node {lost[0]} has no memory, there are {there}; {CURE}")
+            raise DriverFault(
+                "missing", f"node {lost[0]} has no memory, but these nodes have: {there}; {CURE}"
+            )
         clock_source.refuse_under_timetravel("an access", self.clock)
         check_choice(settings, "clock", READERS)
         counted = clock_source.clock_of_this_machine()
@@ -124,18 +128,20 @@ class MemoryDriver(Driver):
         self.lock.close()
 
     def time_op(self, request: Request) -> Sample:
-        """Sample of an op, whose memory is freed after it."""
+        """Sample of one op that runs alone; its memory is freed after it."""
         parts = parse_signature(request.signature)
         threads, reads = _load_of(request.signature, parts.attributes)
         size, under_load = parts.bytes, request.signature.startswith(LOADED)
         processors = len(os.sched_getaffinity(0))
         most = processors - 1 if under_load else processors
-        if not (0 if under_load else 1) <= threads <= most:
-            raise DriverFault("unsupported", f"{threads} threads; 1 to {most} have a processor of "
-                              "their own")  # fmt: skip
+        least = 0 if under_load else 1
+        if not least <= threads <= most:
+            raise DriverFault("unsupported", f"{threads} threads are not possible; give {least} to "
+                              f"{most}, one processor each")  # fmt: skip
         if not 0 < size <= self.settings["cap"] or size % PIECE:
-            raise DriverFault("unsupported", f"{size} B; a multiple of {PIECE} B up to "
-                              f"{self.settings['cap']} B is allowed")  # fmt: skip
+            raise DriverFault("unsupported", f"{size} B is not possible; give a multiple of "
+                              f"{PIECE} B up to {self.settings['cap']} B (setting "
+                              "cap)")  # fmt: skip
         if request.context != WARM:
             raise DriverFault(
                 "unsupported",
@@ -155,7 +161,10 @@ class MemoryDriver(Driver):
         return [float(self._slowest(streams)) for _ in range(n + 1)][1:]  # the first warms up
 
     def _slowest(self, streams: list[_Stream]) -> int:
-        """Time in ns of the slowest of threads that start together, by its own clock."""
+        """Time in ns of the slowest of several threads that start together.
+
+        Each thread measures its time with its own reading of the clock.
+        """
         ready, spent = threading.Barrier(len(streams)), [0] * len(streams)
 
         def work(k: int) -> None:
@@ -235,11 +244,11 @@ class _Stream:
 
 
 def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:
-    """Number of threads, and percentage of their bytes that are read."""
+    """Number of threads and percentage of bytes that are read, from the attributes of an op."""
     told = {key: attributes.get(key, "") for key in ("threads", "reads")}
     if set(attributes) - set(told) or not all(value.isdigit() for value in told.values()):
         raise DriverFault("unsupported", f"{signature}: give threads= and reads=, in %")
     threads, reads = (int(value) for value in told.values())
     if reads > 100:
-        raise DriverFault("unsupported", f"{signature}: reads={reads}; 0 to 100 % are read")
+        raise DriverFault("unsupported", f"{signature}: reads is {reads}; give 0 to 100")
     return threads, reads

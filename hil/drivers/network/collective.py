@@ -73,7 +73,7 @@ class CollectiveDriver(Driver):
         except DriverFault as fault:
             return Missing.of(fault)
         except Exception as error:  # of torch
-            return Missing("broken", f"an all-reduce of 64 B: {error}", "look at what torch says")
+            return Missing("broken", f"an all-reduce of 64 B: {error}", "read the message of torch")
         finally:
             self.close()
         return Ready(("gloo",), {"all_reduce_64B_us": f"{sample.median / 1e3:.1f}"})
@@ -84,7 +84,7 @@ class CollectiveDriver(Driver):
         self.realtime = self.clock == clock_source.WALL
         count = self.settings["ranks"]
         if not 2 <= count <= 64:
-            raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
+            raise DriverFault("unsupported", f"ranks is {count}; give 2 to 64")
         check_choice(self.settings, "library", (GLOO, NCCL))
         self._lock(count)
         try:
@@ -158,8 +158,8 @@ class CollectiveDriver(Driver):
     def _time_collective(self, ranks: RankProcesses, request: Request) -> Sample:
         call = parse_collective(request.signature)
         if self.settings["library"] == NCCL and call[0] in ("step", "barrier"):
-            raise DriverFault("unsupported", f"{request.signature}: the host does it, no GPU; take "
-                              "library: gloo")  # fmt: skip
+            raise DriverFault("unsupported", f"{request.signature}: it runs on the host and not on "
+                              "a GPU; set library: gloo")  # fmt: skip
         ranks.run_collective(call)
         times, arrivals = zip(*(ranks.run_collective(call) for _ in range(request.n)), strict=True)
         ns = np.array(times)

@@ -42,7 +42,9 @@ class GnmiReader:
     Raises
     ------
     DriverFault
-        ``missing denied``.
+        ``missing``: pygnmi or the address is missing, or the switch does not reply.
+        ``denied``: a user name is given without a certificate, or the password file is not
+        private.
     """
 
     def __init__(self, ports: Sequence[str], environment: Mapping[str, str] = os.environ):
@@ -70,7 +72,7 @@ class GnmiReader:
         return counters
 
     def settings(self) -> dict[str, str]:
-        """ECN and PFC settings, by ``table.entry.field``."""
+        """Current ECN and PFC settings of the switch; keys are ``TABLE.ENTRY.FIELD``."""
         paths = dict.fromkeys(p.format(port=port) for p in SETTING_PATHS for port in self.ports)
         reply = (self._get_paths("CONFIG_DB", [path], path.replace("/", ".")) for path in paths)
         return {key: value for pairs in reply for key, value in pairs}
@@ -111,8 +113,9 @@ def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
     """
     certificate, user = environment.get(CERTIFICATE, ""), environment.get(USER, "")
     if not certificate and user:
-        raise DriverFault("denied", f"{USER} without {CERTIFICATE}: a password would go to "
-                          "whoever answers; name the certificate of the switch")  # fmt: skip
+        raise DriverFault("denied", f"{USER} is set, but {CERTIFICATE} is not, so another host "
+                          f"could get the password; set {CERTIFICATE} to the switch's certificate "
+                          "file")  # fmt: skip
     if not certificate:
         return {"insecure": True}
     password = read_private(Path(environment[PASSWORD])) if environment.get(PASSWORD) else ""

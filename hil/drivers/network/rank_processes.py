@@ -29,8 +29,7 @@ Op = Callable[[], list[int]]
 
 
 class RankPlace(Protocol):
-    """Interface of the environment in which ranks run, and of the communication library they use.
-    """
+    """Interface of the environment in which ranks run, and of their communication library."""
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
         """Context manager in which the code of a rank runs, such as a network namespace."""
@@ -76,7 +75,7 @@ class NcclOnGpus:
         if found < count:
             raise RuntimeError(
                 f"{count} ranks need {count} GPUs, there are {found}, and NCCL cannot share one; "
-                "set ranks"
+                f"set ranks to at most {found}"
             )
         torch.cuda.set_device(rank)
         torch.set_default_device(f"cuda:{rank}")
@@ -191,9 +190,10 @@ def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event_time(cuda: Any, op: Op) -> float:
-    """Time of an op on the current GPU in ns, measured by events.
+    """Time of an op on the current GPU in ns, measured by CUDA events.
 
-    The GPU is held until the op is queued, so that the host's time is not included.
+    A sleep kernel runs first, so that the op is queued before the GPU reaches it and the host's
+    launch time is not included.
     """
     begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
     cuda.synchronize()
@@ -219,7 +219,7 @@ class RankOps:
         self.kept: dict[tuple[Any, ...], Op] = {}
 
     def cached_op(self, name: str, size: int, *rest: float) -> Op:
-        """Function that runs the op of that name and size; it is built on first use."""
+        """Function that runs the op of that name with ``size`` bytes; it is built on first use."""
         key = (name, size, *rest)
         if key not in self.kept:
             self.kept[key] = OP_BUILDERS[name](self.count, size, *rest)
@@ -279,11 +279,10 @@ def _barrier(count: int, size: int) -> Op:
 
 def _step(count: int, size: int, buckets: float, forward: float, backward: float,
           update: float) -> Op:  # fmt: skip
-    """Training step with computing replaced by sleep.
+    """Build a training step in which sleep replaces computing; returns a function that runs it.
 
-    Each bucket is all-reduced while the next one is computed.
-
-    The op returns the times when each bucket was ready.
+    Each bucket is all-reduced while the next one is computed. The function returns the time when
+    each bucket was ready, in ns by the host's monotonic clock.
 
     Parameters
     ----------

@@ -56,13 +56,13 @@ def queue_arguments(settings: Mapping[str, Any]) -> list[str]:
     """
     if settings["queue"] != "netem":
         if settings["delay_us"] or settings["loss"] or settings["reorder"] or not settings["rate"]:
-            raise DriverFault("unsupported", f"queue {settings['queue']} has a rate, and neither "
-                              "delay, loss nor reorder; take netem")  # fmt: skip
+            raise DriverFault("unsupported", f"queue {settings['queue']} needs a rate, and does "
+                              "not support delay_us, loss or reorder; set queue: "
+                              "netem")  # fmt: skip
         limit = str(int(settings["limit"]) * 4500)
         return ["tbf", "rate", settings["rate"], "burst", "9k", "limit", limit]
     if settings["reorder"] and not settings["delay_us"]:
-        raise DriverFault("unsupported", "reorder lets packets pass others that are delayed; give "
-                          "delay_us")  # fmt: skip
+        raise DriverFault("unsupported", "reorder has no effect without delay_us; set delay_us")
     samples = ["netem"]
     samples += ["delay", f"{settings['delay_us']:g}us"] if settings["delay_us"] else []
     samples += ["loss", f"{settings['loss']:g}%"] if settings["loss"] else []
@@ -120,7 +120,9 @@ class SocketSwitch(Driver):
         rounds = min(r.n for r in requests)
         settings = [_name_and_bytes(r) for r in requests]
         if {name for name, _ in settings} != {"stream"}:
-            raise DriverFault("unsupported", "only streams can run concurrently")
+            raise DriverFault(
+                "unsupported", "only streams can run concurrently; request send:stream"
+            )
         sizes = [size for _, size in settings]
         ns = np.array([self.sockets.stream(sizes) for _ in range(rounds + 1)], np.float64)[1:]
         return [Sample(r.signature, ns[:, i], self.clock, "completion", r.key[1])
@@ -282,7 +284,9 @@ def _check_settings(settings: Mapping[str, Any]) -> None:
     ):  # fmt: skip
         check_choice(settings, key, allowed)
     if settings["spines"] and (settings["ends"] != SOCKETS or settings["datapath"] != BRIDGE):
-        raise DriverFault("unsupported", "spines are routers between sockets; say ends: sockets")
+        raise DriverFault(
+            "unsupported", "spines is possible only between sockets; set ends: sockets"
+        )
     if settings["counters"] == GNMI and (settings["ends"] != VERBS or not settings["ports"]):
         raise DriverFault("unsupported", "counters: gnmi needs ends: verbs, and ports: to read")
     changed = [k for k in SHAPING if settings[k] != SETTINGS[k]]

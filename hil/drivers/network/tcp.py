@@ -21,7 +21,7 @@ from ...measuring.device_lock import lock_device
 from ...peer_link import FAR, Message, far_peers, peer_links
 from ...sample import WARM, Request, Sample
 from ..linux import clock_offset, clock_source
-from .tcp_ends import LARGEST, FarEnd, NearEnd, fetch, stream
+from .tcp_ends import LARGEST, FarEnd, NearEnd, fetch_messages, stream_time
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
@@ -81,7 +81,7 @@ class TcpDriver(Driver):
         return Ready((), {"listened": str(there["port"]), "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Connect to the peers and compare clocks; a far end waits for requests."""
+        """Connect to the peers and measure their clock offsets; a far end only waits."""
         peers = far_peers(spec.get("peer"))
         settings = checked({k: v for k, v in spec.items() if k != "peer"}, SETTINGS)
         self.settings, self.metric = settings, settings["metric"]
@@ -94,10 +94,10 @@ class TcpDriver(Driver):
         try:
             for link, peer in zip(links, peers, strict=True):
                 self.ends.append(NearEnd(link, _address(peer["device"]), settings["device"]))
-                clock_source.require_same_seconds(
+                clock_source.require_same_clock(
                     self.clock, link.name, str(self.ends[-1].there["clock"])
                 )
-            self.offsets = [end.offset() for end in self.ends]
+            self.offsets = [end.measure_offset() for end in self.ends]
         except Exception:
             self.close()
             raise
@@ -184,7 +184,7 @@ class TcpDriver(Driver):
         count = max(BATCH, 2 * depth)
         connections, of_end = self._connections(flows)
         self._tell(of_end, [size] * flows, (n + 1) * count)
-        took = [stream(connections, size, depth, count) for _ in range(n + 1)]
+        took = [stream_time(connections, size, depth, count) for _ in range(n + 1)]
         self._hear(of_end)
         return np.array(took[1:]) / (count * flows), {}
 
@@ -193,31 +193,32 @@ class TcpDriver(Driver):
 
         It is read on two clocks.
         """
-        before = self.ends[0].offset()
+        before = self.ends[0].measure_offset()
         arrived, _, begun = self._rounds([size], n, stamped=True)
-        offset = clock_offset.combine_offsets(before, self.ends[0].offset())
+        offset = clock_offset.combine_offsets(before, self.ends[0].measure_offset())
         return arrived[:, 0] - (np.array(begun[0], np.int64) - round(offset.ns)), offset.facts()
 
     def _rounds(
         self, sizes: Sequence[int], n: int, stamped: bool = False
     ) -> tuple[Any, Any, list[list[int]]]:
-        """Run rounds of concurrent messages; the first few warm up and are not returned.
+        """Run n rounds of concurrent messages, one message per flow, after a few warm-up rounds.
 
-        Returns
-        -------
-        (n, flows) arrival time of each message in ns; (n, flows) time since its request in ns; and
-            for each
-        peer the time when it began each message, by the peer's clock, if ``stamped``.
+        Returns, in ns: the arrival time of each message, shape (n, flows); the time from its
+        request to its arrival, shape (n, flows); and, if ``stamped``, one list per peer of the
+        times when it began to send each message, by the peer's clock.
         """
         connections, of_end = self._connections(len(sizes))
         self._tell(of_end, sizes, n + WARMING, stamped)
-        rounds = [fetch(connections, sizes) for _ in range(n + WARMING)][WARMING:]
+        rounds = [fetch_messages(connections, sizes) for _ in range(n + WARMING)][WARMING:]
         begun = [sent[WARMING:] for sent in self._hear(of_end)]
         arrived = np.array([at for _, at in rounds], np.int64)
         return arrived, arrived - np.array([[since] for since, _ in rounds]), begun
 
     def _connections(self, flows: int) -> tuple[list[Any], list[tuple[int, int]]]:
-        """One connection per flow, spread over the peers; and (peer, connection) numbers of each.
+        """One connection per flow, spread over the peers.
+
+        Also returns, for each flow, the index of its peer and the index of the connection to that
+        peer.
         """
         of_end = [(k % len(self.ends), k // len(self.ends)) for k in range(flows)]
         return [self.ends[e].connection(number) for e, number in of_end], of_end
@@ -260,11 +261,13 @@ def parse_op(signature: str, metric: str) -> tuple[dict[str, int], int]:
     told = parts.attributes
     if lost := [k for k in told if k not in known or not told[k].isdigit() or told[k] == "0"]:
         raise DriverFault(
-            "unsupported", f"{signature}: attribute {lost[0]!r}; {metric} takes "
-            f"{', '.join(known) or 'none'}"
+            "unsupported", f"{signature}: attribute {lost[0]!r} is unknown or not a positive "
+            f"number; metric {metric} takes {', '.join(known) or 'none'}"
         )  # fmt: skip
     if not 0 < parts.bytes <= LARGEST:
-        raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B")
+        raise DriverFault(
+            "unsupported", f"{signature}: {parts.bytes} B; 1 to {LARGEST} B are allowed"
+        )
     return {key: int(value) for key, value in told.items()}, parts.bytes
 
 
@@ -278,7 +281,9 @@ def _address(device: str) -> str:
 def _check_settings(settings: dict[str, Any], peers: Sequence[object], peer: object) -> None:
     check_choice(settings, "metric", METHODS)
     if settings["end"]:
-        raise DriverFault("unsupported", f"end {settings['end']!r}; {FAR}, or leave it out")
+        raise DriverFault(
+            "unsupported", f"end is {settings['end']!r}; write {FAR}, or leave it out"
+        )
     if not peers:
         raise DriverFault("unsupported", f"peer {peer!r}: tcp measures two hosts; name an agent of "
                           "another one, or take switch with ends: sockets")  # fmt: skip

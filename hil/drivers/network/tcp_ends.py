@@ -184,13 +184,13 @@ class NearEnd:
             self.connections.append(self._connect())
         return self.connections[number]
 
-    def offset(self) -> clock_offset.ClockOffset:
+    def measure_offset(self) -> clock_offset.ClockOffset:
         """Offset of the other host's clock, measured by several round trips."""
         here, there = self.echo(1, clock_offset.EXCHANGES)
         return clock_offset.offset_of_round_trips(here, there)
 
     def echo(self, size: int, count: int) -> tuple[Stamps, Stamps]:
-        """Time stamps of round trips: (departure, return) here and (arrival, departure) there."""
+        """Time stamps of round trips in ns: departure, return here; arrival, departure there."""
         connection = self.connection(0)
         connection.settimeout(PATIENCE)
         self.link.send({"do": "echo", "connection": 0, "size": size, "count": count})
@@ -225,7 +225,9 @@ class NearEnd:
         return made
 
 
-def fetch(connections: Sequence[socket.socket], sizes: Sequence[int]) -> tuple[int, list[int]]:
+def fetch_messages(
+    connections: Sequence[socket.socket], sizes: Sequence[int]
+) -> tuple[int, list[int]]:
     """Request one message on each connection.
 
     Returns the time of the request and of each arrival, in ns.
@@ -247,7 +249,7 @@ def fetch(connections: Sequence[socket.socket], sizes: Sequence[int]) -> tuple[i
     return since, list(arrived.values())
 
 
-def stream(connections: Sequence[socket.socket], size: int, depth: int, count: int) -> int:
+def stream_time(connections: Sequence[socket.socket], size: int, depth: int, count: int) -> int:
     """Time in ns of ``count`` messages per connection.
 
     On each connection ``depth`` messages are requested in advance.

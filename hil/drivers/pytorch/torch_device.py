@@ -166,7 +166,7 @@ class TorchDriver(Driver):
         told = self.settings["sharing"]
         if told not in ("solo", "concurrent") or (told != "solo" and self.clock == "cpu"):
             raise DriverFault(
-                "unsupported", f"sharing is {told!r}; solo, or concurrent of a GPU's streams"
+                "unsupported", f"sharing is {told!r}; use solo, or concurrent on a GPU"
             )
         self.sharing = told
 
@@ -261,7 +261,7 @@ class TorchDriver(Driver):
         listed = self.settings["graphs"].get(name)
         if not listed:
             known = ", ".join(self.settings["graphs"]) or "none"
-            raise DriverFault("unsupported", f"no graph named {name!r}; opened with {known}")
+            raise DriverFault("unsupported", f"no graph named {name!r}; setting graphs has {known}")
         calls = [self._call(str(s)) for s in listed]
 
         def whole() -> None:
@@ -299,6 +299,6 @@ def _cpu_peak(torch: Any, call: Call) -> float:
 
 
 def _allocations(seen: Any) -> list[float]:
-    """Bytes allocated (positive) and freed (negative), in order."""
+    """Bytes of all allocations (positive) and frees (negative) in torch's profile, in order."""
     events = [e for e in seen.profiler.kineto_results.events() if e.name() == "[memory]"]
     return [float(e.nbytes()) for e in sorted(events, key=lambda e: e.start_ns())]

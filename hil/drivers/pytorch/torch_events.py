@@ -1,7 +1,8 @@
 """GPU timing with torch: a pair of CUDA events around each repeat, queued ahead of the device.
 
 A host needs longer to launch a small kernel than the GPU to run it. Events that the GPU reaches as
-soon as they are recorded would then time the host. So the GPU is held until everything is queued.
+soon as they are recorded would then time the host. So a sleep kernel keeps the GPU busy until all
+repeats are queued.
 
 Tested with a stand-in for a GPU (``tests/helpers/devices/cuda_stand_in.py``), not on a real one.
 """
@@ -49,7 +50,7 @@ class EventTimer:
         call : launches the op
         n : number of repeats
         restore : restores the context, outside the timed part; None for a warm op
-        key : identifies the op; the time to hold the GPU is remembered per key
+        key : identifies the op; the length of its sleep kernel is remembered by this key
         """
         hold = self.holds.get((key, n), LEAST)
         ns, ahead = self._time_batch(call, n, restore, hold)
@@ -79,7 +80,10 @@ class EventTimer:
     def _time_round(
         self, calls: Sequence[Call], streams: Sequence[Any], hold: int
     ) -> tuple[list[float], bool]:
-        """Time of each op in ns, and True if all were queued before the device started."""
+        """Time of each op in ns, and True if all were queued before the device started.
+
+        ``hold`` is the length of the sleep kernel, in GPU cycles.
+        """
         begin = self.cuda.Event(enable_timing=True)
         ends = [self.cuda.Event(enable_timing=True) for _ in calls]
         self.cuda.synchronize(self.device)
@@ -97,9 +101,9 @@ class EventTimer:
     def _time_batch(
         self, call: Call, n: int, restore: Call | None, hold: int
     ) -> tuple[NDArray[np.float64], bool]:
-        """Time of each repeat in ns, shape (n,).
+        """Time of each repeat in ns, shape (n,), and True if all were queued before the GPU began.
 
-        Also True if all repeats were queued before the device started.
+        ``hold`` is the length of the sleep kernel, in GPU cycles; 0 for none.
         """
         if restore is None:
             call()  # so that the first repeat is warm too

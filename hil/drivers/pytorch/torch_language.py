@@ -40,9 +40,9 @@ def build_silu_and_mul(op: TorchOp) -> Call:
 
 
 def build_rotary_embedding(op: TorchOp) -> Call:
-    """Rotary embedding of queries and keys, each (tokens, heads x width).
+    """Rotary embedding of queries and keys, each of shape (tokens, heads x head width).
 
-    Attribute ``head`` is the width.
+    The op's attribute ``head`` gives the width of one head.
     """
     query, key = op.operands(2)[:2]
     head = int(op.parts.attributes.get("head", 128))
@@ -64,13 +64,15 @@ def build_rotary_embedding(op: TorchOp) -> Call:
 def build_fused_experts(op: TorchOp) -> Call:
     """Mixture-of-experts layer: two grouped GEMMs with a gate between, and the sum over experts.
 
-    Operands are those of vLLM: tokens, both weights, and (tokens, experts per token). Tokens are
-    spread evenly over the experts.
+    The four operands are as in vLLM: tokens, weights of the first and of the second GEMM, and a
+    tensor of shape (tokens, experts per token). Tokens are spread evenly over the experts.
     """
     x, first, second, chosen = op.operands(4)[:4]
     torch, every, inner = op.torch, first.shape[0], second.shape[2]
     if first.shape[1] != 2 * inner:
-        raise op.unsupported_error("has experts without a gate")
+        raise op.unsupported_error(
+            "the first weight has no gate; give it twice as many rows as the second has columns"
+        )
     pairs = chosen.numel()
     spread = torch.arange(pairs, device=op.device) % every
     order = torch.argsort(spread)

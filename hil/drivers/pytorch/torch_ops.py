@@ -129,7 +129,7 @@ def _copy_builder(source: str, target: str) -> Builder:
     def build(op: TorchOp) -> Call:
         (operand,) = op.parts.operands[:1] or (None,)
         if operand is None:
-            raise op.unsupported_error("has no operand to copy")
+            raise op.unsupported_error("has no operand to copy; give one, such as uint8[4096]")
         if (source, target, op.device.type) == ("h", "h", "cuda"):
             raise op.unsupported_error("the host does it, no GPU; open the driver with device: cpu")
         places = {"h": op.torch.device("cpu"), "d": op.device}

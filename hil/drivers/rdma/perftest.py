@@ -98,7 +98,7 @@ class PerftestDriver(Driver):
         self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
-        """Send 64 bytes and back to find out if the driver works here."""
+        """Send 64 bytes and receive a reply to find out if the driver works here."""
         if shutil.which("ib_send_lat") is None:
             return Missing("missing", "no ib_send_lat on the path", CURES["program"])
         names = rdma_ports.rdma_devices()
@@ -119,8 +119,9 @@ class PerftestDriver(Driver):
                               "take verbs")  # fmt: skip
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
-            raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
-                              "of virtual time; take verbs, or the machine qemu")  # fmt: skip
+            raise DriverFault("unsupported", "perftest reads the processor's cycle counter, which "
+                              "does not follow virtual time; use driver verbs, or lab: "
+                              "qemu")  # fmt: skip
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
             check_choice(settings, key, allowed)
         ends = rdma_ports.device_and_peer(
@@ -235,8 +236,8 @@ def rate_arguments(name: str, facts: Mapping[str, int], shared: bool) -> list[st
     """
     depth, batch = facts.get("depth", DEPTH), facts.get("batch", 1)
     if depth % batch:
-        raise DriverFault("unsupported", f"{depth} outstanding in batches of {batch}; give a depth "
-                          "that is a multiple")  # fmt: skip
+        raise DriverFault("unsupported", f"depth {depth} is not a multiple of batch {batch}; give "
+                          "a depth that is")  # fmt: skip
     count = -(-max(BATCH, 2 * depth) // batch) * batch
     words = [RATE[name], "-n", str(count), "-t", str(depth), "-q", str(facts.get("qps", 1))]
     lists = ["--post_list", str(batch)] if batch > 1 else []

@@ -24,7 +24,7 @@ from ...sample import COLD, ONE_WAY, WARM, Request, Sample
 from ..linux import clock_source
 from ..linux.clock_offset import combine_offsets, require_measured_offset
 from . import rdma_control, rdma_loop, rdma_peer, rdma_ports
-from .rdma_ops import Ends, polling_overhead, round_trip, stream_messages, time_op
+from .rdma_ops import Ends, message_stream_time, polling_overhead, round_trip_time, time_op
 
 if TYPE_CHECKING:
     from ....sim.facts.system import System
@@ -147,7 +147,7 @@ class VerbsDriver(Driver):
             self.far = rdma_peer.FarEndpoints(settings["device"])
         self.hosts = [rdma_peer.PeerHost(k, settings["device"], settings["gid"]) for k in links]
         for host in self.hosts:
-            clock_source.require_same_seconds(self.clock, host.link.name, str(host.there["clock"]))
+            clock_source.require_same_clock(self.clock, host.link.name, str(host.there["clock"]))
         self.settings, self.metric = settings, settings["metric"]
         self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
@@ -244,17 +244,20 @@ class VerbsDriver(Driver):
             )
         if request.signature.startswith("host:"):
             if self.hosts:
-                raise DriverFault("unsupported", f"{name} is a call of one host; take no peer "
-                                  "of another")  # fmt: skip
+                raise DriverFault("unsupported", f"{name} is a call of one host; set peer to a "
+                                  "device of this host")  # fmt: skip
             clock_source.refuse_under_timetravel(name, self.clock)
             took = rdma_control.call_times(
                 name, self.settings["device"], self.settings["peer"], size, request.n
             )
             return Sample(request.signature, took, self.clock, "completion", request.key[1])
         if name not in SENDS[self.settings["transport"]]:
-            raise DriverFault("unsupported", f"{name} over {self.settings['transport']}; take rc")
+            raise DriverFault("unsupported", f"{name} is not possible over transport "
+                              f"{self.settings['transport']}; set transport: rc")  # fmt: skip
         if request.context not in (WARM, COLD):
-            raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
+            raise DriverFault(
+                "unsupported", f"context {request.context} is not supported; use warm or cold"
+            )
         about: dict[str, Any] = {}
         if self.metric == ONE_WAY:
             ns, about = self._one_way(name, size, request.n)
@@ -294,12 +297,13 @@ class VerbsDriver(Driver):
     def _half_rtt(self, request: Request, name: str, size: int, _: dict[str, int]) -> list[float]:
         """Half the round-trip time of a message in ns, shape (n,); perftest calls this latency."""
         if name != "rdma-send":
-            raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
+            raise DriverFault("unsupported", f"half_rtt cannot be measured with {name}; use "
+                              "rdma-send, or driver perftest")  # fmt: skip
         if self.hosts:
             exchanges = rdma_peer.echo(self._far_pair(size), size, request.n + WARMING)[0]
             return [(back - left) / 2 for left, back in exchanges[WARMING:]]
         pair = self._connected_pair(name, size, 1, 2)
-        return [round_trip(pair, size) / 2 for _ in range(request.n)]
+        return [round_trip_time(pair, size) / 2 for _ in range(request.n)]
 
     def _one_way(self, name: str, size: int, n: int) -> tuple[Any, dict[str, Any]]:
         """Time in ns from posting a send here to its completion at the peer, shape (n,).
@@ -307,12 +311,12 @@ class VerbsDriver(Driver):
         It is read on two clocks.
         """
         if name != "rdma-send":
-            raise DriverFault("unsupported", f"one_way of {name}, of which the other end sees "
-                              "nothing; take rdma-send")  # fmt: skip
+            raise DriverFault("unsupported", f"one_way of {name} cannot be measured: the other end "
+                              "gets no completion; use rdma-send")  # fmt: skip
         small = self._far_pair(rdma_peer.SMALL)
-        before = rdma_peer.measured_offset(small)
+        before = rdma_peer.measure_offset(small)
         here, there = rdma_peer.echo(self._far_pair(size), size, n + WARMING)
-        offset = combine_offsets(before, rdma_peer.measured_offset(small))
+        offset = combine_offsets(before, rdma_peer.measure_offset(small))
         ns = [(t[0] - h[0]) - offset.ns for h, t in zip(here, there, strict=True)]
         return ns[WARMING:], offset.facts()
 
@@ -334,12 +338,14 @@ class VerbsDriver(Driver):
         """
         qps, depth, batch = facts.get("qps", 1), facts.get("depth", DEPTH), facts.get("batch", 1)
         if depth % batch:
-            raise DriverFault("unsupported", f"{request.signature}: {depth} outstanding in batches "
-                              f"of {batch}; give a depth that is a multiple")  # fmt: skip
+            raise DriverFault("unsupported", f"{request.signature}: depth {depth} is not a "
+                              f"multiple of batch {batch}; give a depth that is")  # fmt: skip
         self._refuse_sends(name)
         pair = self._connected_pair(name, size, qps, depth, batch)
         count = -(-max(BATCH, 2 * depth) // batch) * batch * qps
-        return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]
+        return [
+            message_stream_time(pair, name, size, depth, count) / count for _ in range(request.n)
+        ]
 
     def _first_use(self, name: str, size: int) -> int:
         """Time of the first op of a new pair of endpoints, in ns."""
@@ -354,8 +360,10 @@ class VerbsDriver(Driver):
     def _refuse_sends(self, name: str) -> None:
         """Refuse sends to another host that would need new receives there while being timed."""
         if self.hosts and name == "rdma-send":
-            raise DriverFault("unsupported", "rates and first uses of rdma-send between hosts; "
-                              "take rdma-write or rdma-read")  # fmt: skip
+            raise DriverFault(
+                "unsupported", "message rates and first uses of rdma-send cannot be measured "
+                "between hosts; use rdma-write or rdma-read"
+            )  # fmt: skip
 
     def _connected_pair(self, name: str, size: int, qps: int, depth: int, batch: int = 1) -> Ends:
         """Two connected, warmed-up ends for an op; created once."""
@@ -364,7 +372,7 @@ class VerbsDriver(Driver):
             made = self._connect_pair(self.settings["device"], size, qps, depth, batch)
             self.pairs[key] = made
             for _ in range(2):
-                stream_messages(made, name, size, depth, batch)
+                message_stream_time(made, name, size, depth, batch)
         return self.pairs[key]
 
     def _connect_pair(
@@ -373,7 +381,7 @@ class VerbsDriver(Driver):
         from .rdma_end import EndpointSettings, connected_pair
 
         if not 0 < size <= LARGEST:
-            raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B")
+            raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B are allowed")
         settings = self.settings
         made = EndpointSettings(
             settings["transport"], size, qps, depth,
@@ -432,13 +440,14 @@ def _check_settings(settings: dict[str, Any], counted: str) -> None:
     if settings["timed"] == MACHINE_CODE:
         rdma_loop.refuse_other_processors()
         if settings["completions"] != POLL or settings["transport"] == "ud":
-            raise DriverFault("unsupported", "machine code polls, and has no address handles of "
-                              "datagrams; set timed to python")  # fmt: skip
+            raise DriverFault("unsupported", "timed: machine-code needs completions: poll and a "
+                              "transport other than ud; set timed: python")  # fmt: skip
         if settings["metric"] == "half_rtt":
-            raise DriverFault("unsupported", "half_rtt by machine code; take perftest")
+            raise DriverFault("unsupported", "half_rtt by machine code is not supported; use "
+                              "driver perftest")  # fmt: skip
     if settings["completions"] == POLL and counted == clock_source.TIMETRAVEL:
-        raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
-                          "set completions to sleep")  # fmt: skip
+        raise DriverFault("unsupported", "polling never ends under the clock timetravel, where "
+                          "computing takes no time; set completions to sleep")  # fmt: skip
 
 
 def _default_timing(settings: dict[str, Any], counted: str) -> str:
@@ -459,6 +468,7 @@ def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
     settings = parts.attributes
     if lost := [key for key in settings if key not in ATTRIBUTES or not settings[key].isdigit()]:
         raise DriverFault(
-            "unsupported", f"{signature}: attribute {lost[0]!r}; it takes {', '.join(ATTRIBUTES)}"
-        )
+            "unsupported", f"{signature}: attribute {lost[0]!r} is unknown or not a number; use "
+            f"{', '.join(ATTRIBUTES)}"
+        )  # fmt: skip
     return parts.op, {key: int(value) for key, value in settings.items()}, parts.bytes

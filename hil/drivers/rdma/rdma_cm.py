@@ -115,7 +115,10 @@ def _event(channel: Any, wanted: str) -> Iterator[Any]:
 
 
 def _listening_id(channel: Any, host: str, most: int) -> tuple[Any, int]:
-    """rdma_cm id that listens on a free port of an address, and the port number."""
+    """rdma_cm id that listens on a free port of an address, and the port number.
+
+    ``most`` is the maximum number of pending connections.
+    """
     from pyverbs.cmid import CMID, AddrInfo
     from pyverbs.librdmacm_enums import RAI_PASSIVE
     from pyverbs.pyverbs_error import PyverbsError
@@ -130,7 +133,8 @@ def _listening_id(channel: Any, host: str, most: int) -> tuple[Any, int]:
             continue
         return listener, port
     raise DriverFault("busy", f"no TCP port of {host} from {FIRST_PORT} to "
-                      f"{FIRST_PORT + PORTS - 1} is free; end who listens there")  # fmt: skip
+                      f"{FIRST_PORT + PORTS - 1} is free; end the programs that listen "
+                      "there")  # fmt: skip
 
 
 def ipv4_address(interface: str) -> str:

@@ -57,11 +57,11 @@ class EndpointSettings:
     transport : ``rc``, ``uc`` or ``ud``
     size : maximum bytes of one op
     qps : number of queue pairs
-    depth : outstanding ops per queue pair
+    depth : maximum number of outstanding ops per queue pair
     sleep : True to wait for completions by events, False to poll
     inline : maximum bytes of data inside the work request; 0 for none
-    gid : index of the first device's GID; -1 to choose by type
-    batch : ops per post; the device is notified once per post
+    gid : index in the GID table of the first device; -1 to choose an entry by its type
+    batch : number of ops per post; the device is notified once per post
     shared : True if all queue pairs take receives from one shared receive queue
     mtu : payload bytes of a packet; 0 for the largest that both ports have
     compiled : True if machine code posts and polls ops
@@ -263,7 +263,7 @@ class RdmaEndpoint:
         return AHAttr(dlid=peer["lid"], gr=route, is_global=1, port_num=number)
 
     def attributes(self, way: AHAttr, number: int, peer: dict[str, Any]) -> QPAttr:
-        """Attributes to connect a queue pair to the peer's queue pair ``number``."""
+        """Attributes with which a queue pair here connects to the peer's queue pair ``number``."""
         attr = QPAttr(port_num=self.port.number)
         if self.transport == "ud":
             attr.qkey = QKEY
@@ -365,8 +365,9 @@ class RdmaEndpoint:
         allowed = [128 << number for number in range(1, active + 1)]
         if asked and asked not in allowed:
             self.context.close()
-            raise DriverFault("unsupported", f"path_mtu {asked}; port {self.port.number} of "
-                              f"{self.port.device} allows {allowed}")  # fmt: skip
+            raise DriverFault("unsupported", f"path_mtu is {asked}; use one that port "
+                              f"{self.port.number} of {self.port.device} allows: "
+                              f"{allowed}")  # fmt: skip
         return allowed.index(asked) + 1 if asked else active
 
     def _shared_receive_queue(self) -> SRQ:
@@ -378,7 +379,8 @@ class RdmaEndpoint:
         if self.port.iwarp and any(lacks.values()):
             self.context.close()
             what = " and ".join(k for k, asked in lacks.items() if asked)
-            raise DriverFault("unsupported", f"{what} over iWARP, which is TCP; take rc")
+            raise DriverFault("unsupported", f"{what} is not supported over iWARP, which is TCP; "
+                              "use transport rc, without path_mtu")  # fmt: skip
 
     def _check_limits(self) -> None:
         receives = self.settings.depth * self.settings.qps if self.settings.shared else 0
@@ -391,7 +393,9 @@ class RdmaEndpoint:
             if asked > most:
                 self.context.close()
                 raise DriverFault(
-                    "unsupported", f"{asked} {what}; {self.port.device} allows {most}"
+                    "unsupported",
+                    f"{asked} {what} are needed; use at most the {most} that {self.port.device} "
+                    "allows",
                 )
 
     def _scatter_entry(self, size: int, at: int) -> SGE:

@@ -72,7 +72,11 @@ class _Loop(ctypes.Structure):
 
 
 class LoopOutcome(NamedTuple):
-    """Result of a loop: time in ns, ops posted, ops failed, first failed status, post errno."""
+    """Result of a loop.
+
+    It has the time in ns, the numbers of ops posted and failed, the completion status of the first
+    failed op, and the errno of a post or poll that the device refused (0 if none).
+    """
 
     ns: int
     posted: int
@@ -117,7 +121,7 @@ def refuse_other_processors() -> None:
     Raises
     ------
     DriverFault
-        ``unsupported``.
+        ``unsupported``: this processor is not x86-64.
     """
     if platform.machine() != MACHINE:
         raise DriverFault("unsupported", f"no loop in machine code for {platform.machine()}; set "
@@ -147,8 +151,9 @@ def native_queue_pair(pair: Any) -> NativeQueuePair:
             if number == pair.qp_num and context and _word(memory.fileno(), queue) == context:
                 post, poll = (_word(memory.fileno(), context + k) for k in (POST, POLL))
                 return NativeQueuePair(at, queue, post, poll)
-    raise DriverFault("unsupported", f"{type(pair).__name__} of this pyverbs does not hold a queue "
-                      "pair of libibverbs as others do; set timed to python")  # fmt: skip
+    raise DriverFault("unsupported", "no queue pair of libibverbs was found in the "
+                      f"{type(pair).__name__} of this pyverbs version; set timed: "
+                      "python")  # fmt: skip
 
 
 def _word(memory: int, address: int, size: int = 8) -> int:
@@ -167,8 +172,9 @@ class MessageLoop:
     pairs : queue pair of each lane
     work : template of the work requests
     depth : maximum number of outstanding messages per lane
-    batch : messages per post; the card is notified once per post
-    shared : True if the device uses the same processor, so that an empty poll yields it
+    batch : number of messages per post; the card is notified once per post
+    shared : True to yield the processor after an empty poll; for a process that may use only one
+        processor
     """
 
     def __init__(
@@ -195,7 +201,7 @@ class MessageLoop:
         )  # fmt: skip
 
     def run(self, count: int) -> LoopOutcome:
-        """Post ``count`` messages and poll until all have completed; 0 polls once."""
+        """Post ``count`` messages and poll until all have completed; for 0, only poll once."""
         loop = self.loop
         loop.count = count
         loop.posted = loop.failed = loop.status = loop.refused = 0
@@ -216,7 +222,10 @@ class MessageLoop:
 
 @cache
 def _machine_code() -> Any:
-    """The machine-code loop as a function of its settings' address; returns the time in ns."""
+    """Function that runs the loop in machine code.
+
+    It takes the address of the loop's settings and returns the time in ns.
+    """
     refuse_other_processors()
     try:
         page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -50,7 +50,7 @@ def loop_time(pair: Ends, name: str, size: int, count: int) -> int:
     return ns
 
 
-def round_trip(pair: Ends, size: int) -> int:
+def round_trip_time(pair: Ends, size: int) -> int:
     """Time in ns of a message and its reply, each of ``size`` B, by RDMA send."""
     one, other = pair
     one.post_receive(size)
@@ -65,7 +65,7 @@ def round_trip(pair: Ends, size: int) -> int:
     return elapsed
 
 
-def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
+def message_stream_time(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
     """Time in ns of ``count`` messages, with ``depth`` outstanding on each queue pair.
 
     A new batch is posted to the queue pair that has just completed one, so that none exceeds
@@ -110,7 +110,10 @@ class MessageStream:
         return elapsed
 
     def _wait(self) -> bool:
-        """Wait for completions, of sends before receives; False if nothing is outstanding."""
+        """Wait for completions, first of sends, then of receives.
+
+        Returns False if nothing is outstanding.
+        """
         posted = sum(self.posted)
         if under_way := posted - sum(self.sent):
             self._complete(self.one.done.take(under_way))
@@ -121,7 +124,7 @@ class MessageStream:
         return True
 
     def _fill(self, lane: int, once: bool = False) -> None:
-        """Post as many batches as a lane has room for."""
+        """Post as many batches as a lane has room for; at most one if ``once``."""
         batch = self.one.settings.batch
         done = min(self.sent[lane], self.received[lane])
         while self.left and not self.failed and self.posted[lane] - done + batch <= self.depth:
@@ -135,7 +138,7 @@ class MessageStream:
                 return
 
     def _complete(self, completions: Sequence[Completion]) -> None:
-        """Count completed sends, and receives so far, and post more batches where there is room."""
+        """Count completed sends and receives; post more batches if there is room."""
         for completion in completions:
             lane = self.one.lane_by_number[completion.number]
             self.sent[lane] += 1
@@ -147,7 +150,7 @@ class MessageStream:
             self._complete_receives(self.other.done.poll(len(completions)))
 
     def _complete_receives(self, completions: Sequence[Completion]) -> None:
-        """Count completed receives, and post more batches where there is room."""
+        """Count completed receives, and post more batches on lanes that have room."""
         for completion in completions:
             lane = self.other.lane_by_number[completion.number]
             self.received[lane] += 1
@@ -160,7 +163,10 @@ class MessageStream:
 
 
 def polling_overhead(pair: Ends, name: str, compiled: bool) -> float:
-    """Minimum time that this code adds to a polled op, in ns: one clock reading, one empty poll."""
+    """Lower bound of the time that this code adds to a polled op, in ns.
+
+    It is the median time of one clock reading and one empty poll.
+    """
     one, _ = pair
     if compiled:
         costs = [loop_time(pair, name, one.settings.size, 0) for _ in range(READINGS)]

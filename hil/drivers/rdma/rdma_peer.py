@@ -129,7 +129,7 @@ class FarEndpoint:
     Parameters
     ----------
     link : message link to the driver on that host
-    number : number of the endpoint there
+    number : identifies the endpoint on that host
     """
 
     def __init__(self, link: PeerLink, number: int):
@@ -217,7 +217,7 @@ def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
     return here, there
 
 
-def measured_offset(pair: FarPair) -> ClockOffset:
+def measure_offset(pair: FarPair) -> ClockOffset:
     """Offset of the other host's clock, measured by round trips."""
     return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
 

@@ -74,7 +74,7 @@ class RdmaPort:
     link_layer : ``Ethernet``, ``InfiniBand``, or ``iWARP`` (RDMA over TCP)
     lid : local identifier assigned by the subnet manager; 0 on Ethernet
     state : state in the spelling of the kernel; ``4: ACTIVE`` if it works
-    gids : non-empty entries of the GID table, by index
+    gids : non-empty entries of the GID table, ordered by index
     """
 
     device: str
@@ -163,7 +163,10 @@ def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
 
 
 def describe_ends(device: str, peer: str, index: int = -1) -> dict[str, str]:
-    """Provenance of a sample between two ports: devices, GIDs or LIDs, network parts included."""
+    """Provenance of a sample between two ports.
+
+    It has the devices, their GIDs or LIDs, and the parts of the network that the sample includes.
+    """
     told = describe_ports(active_port(device), active_port(peer), index)
     inside = ONE_PORT if device == peer else TWO_PORTS
     return {**told, "device": f"{device}-{peer}", "inside": inside}
@@ -236,7 +239,8 @@ def gid_pair(one: RdmaPort, other: RdmaPort, index: int = -1) -> tuple[Gid, Gid]
             return gid, max(alike, key=lambda g: _common_bits(gid.address, g.address))
     kinds = sorted({f"{g.kind} {g.family}" for g in chosen})
     raise DriverFault("unsupported", f"{one.device} has {', '.join(kinds) or f'no GID {index}'}, "
-                      f"which {other.device} has not; look at both GID tables")  # fmt: skip
+                      f"which {other.device} does not have; give both ports addresses of the same "
+                      "kind and family, or choose another gid")  # fmt: skip
 
 
 def crosses_subnets(one: IPv6Address, other: IPv6Address) -> bool:

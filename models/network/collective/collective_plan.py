@@ -26,8 +26,9 @@ class CollectivePlan:
     step_costs : cost of one step in this protocol
     launch : start-up time in s, including the host's part
     copied : extra time to copy bytes within a member, relative to the time to send its bytes
-    rounds : rounds of chunks to a reducing switch; None if the switch does not reduce
-    filling : copy of the last piece of grouped sends; None for other algorithms
+    rounds : rounds in which chunks are sent to a reducing switch; None if the switch does not
+        reduce
+    filling : costs of copying the last piece of grouped sends; None for other algorithms
     segment : largest pipeline segment, in bytes of the collective; None for arbitrarily small
         segments
     network : costs of messages between machines; None within one machine

@@ -263,7 +263,7 @@ class Fabric(Backend):
         _check_known("collective", collective, tuple(ALGORITHMS))
         if kernel:
             return [self._direct_write_plan(kernel, splits, members, system)]
-        together = len(np.unique(system.machine[list(members)])) == 1
+        together = len(np.unique(system.machine_numbers[list(members)])) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
             possible = a.usable(len(members)) and (a.uneven or splits is None)
@@ -281,7 +281,7 @@ class Fabric(Backend):
             what = f"no algorithm of {list(self.algorithms)} supports"
             if pinned:
                 what = f"the pinned algorithm {pinned!r} does not support"
-            parts = "" if splits is None else " in unequal parts"
+            parts = "" if splits is None else " with unequal splits"
             raise BackendError(
                 f"fabric: {what} {collective}{parts} for {len(members)} members; "
                 f"{'pin' if pinned else 'add'} one of {there}"
@@ -567,7 +567,7 @@ def _check_core_share(share: Ratio | None) -> None:
 
 
 def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, StepCosts]:
-    """Step costs of grouped sends by protocol; empty if the library has none of their own."""
+    """Step costs of grouped sends by protocol; empty if they are those of other collectives."""
     if sends.launch is None:
         return {}
     efficiency = sends.efficiency or simple.efficiency

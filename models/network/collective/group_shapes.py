@@ -30,8 +30,8 @@ class GroupShapes:
     ----------
     shape : (rows,) shape number of each row, in order of first appearance
     first : (shapes,) first row of each shape
-    groups : distinct groups by size, each an array of members (groups, size); empty for sizes that
-        were not compared
+    groups : for each group size, the distinct groups as an array of members, shape (groups, size);
+        empty for sizes that were not compared
     group : (rows,) index of each row's group in the array of its size
     size : (rows,) number of members
     router : router that returns the components at the ends of paths
@@ -113,12 +113,15 @@ class GroupShapes:
 
 @dataclass(frozen=True)
 class _EquivalentGpus:
-    """Class number of each GPU: equal for GPUs with the same surroundings at the same offsets.
+    """Class number of each GPU, equal for GPUs with equal components around them.
+
+    In GPUs of one class, these components have the same properties and the same index offsets from
+    the GPU.
 
     Parameters
     ----------
     number : (components,) class of each GPU
-    distinct : True if no two NICs, and no two leaves, share an end in the fabric
+    distinct : True if each NIC, and each leaf, has components of its own in the fabric
     """
 
     system: System
@@ -142,8 +145,8 @@ class _EquivalentGpus:
     def shapes(self, groups: Ints) -> Ints:
         """Shape number of each group, shape (groups,), in no particular order.
 
-        Groups that are translations of each other along equal machines share a shape, so only one
-        of them is compared in full.
+        Groups that are equal except for a shift by several equal machines share a shape, so only
+        one of them is compared in full.
         """
         alone = np.zeros((len(groups), 1), np.int64)
         if not self.router.has_pooled_uplinks:

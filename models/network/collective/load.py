@@ -126,7 +126,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     Raises
     ------
     BackendError
-        Two members without a route.
+        Two members have no route between them.
     """
     n = len(members)
     orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
@@ -148,9 +148,9 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     bounded = loaded[bounds < np.inf].tolist()
     most = {}
     if bounded:
-        most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
+        most = _largest_flow_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
     limit = sender_rate_limit(most, system)
-    machine = system.machine
+    machine = system.machine_numbers
     across = int(np.count_nonzero(machine[ends[:, 0]] != machine[ends[:, 1]]))
     machines = machine[np.array(orders[0])]
     pair_share, network_share = _largest_shares(algorithm, shape, machines)
@@ -203,7 +203,7 @@ def _in_one_channel(
     """Algorithm for unequal splits, and its member order (node by node if it is nested)."""
     if not algorithm.nested or algorithm.splits is None:
         return algorithm, members
-    nodes = system.machine[list(members)].tolist()
+    nodes = system.machine_numbers[list(members)].tolist()
     first = {node: i for i, node in reversed([*enumerate(nodes)])}
     order = sorted(range(len(members)), key=lambda i: first[nodes[i]])
     return algorithm.split(algorithm.splits.ordered(order)), tuple(members[i] for i in order)
@@ -236,7 +236,7 @@ def compute_message_loads(
     Raises
     ------
     BackendError
-        Two that have no route.
+        The two GPUs of a message have no route between them.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def compute_message_loads(
     limit = np.full(len(sender), np.inf)
     np.minimum.at(limit, message, bound / share)
     parts = LoadedParts(component, share, rate, of.column_of(used, _is_wire, bool)[which])
-    across = system.machine[sender] != system.machine[receiver]
+    across = system.machine_numbers[sender] != system.machine_numbers[receiver]
     return MessageLoads(latency, across, limit, message, parts)
 
 
@@ -389,7 +389,7 @@ def _through_the_switch(sends: _Sends) -> Iterator[tuple[int, int, float]]:
     return zip(*columns, strict=True)
 
 
-def _most_of_a_sender(
+def _largest_flow_of_a_sender(
     sends: Sequence[_Sends], bounded: Sequence[int], system: System
 ) -> dict[int, float]:
     """Largest amount from one sender to one receiver, for each component that limits senders.
@@ -443,7 +443,7 @@ def require_route(a: int, b: int, system: System) -> None:
     Raises
     ------
     BackendError
-        Names both GPUs.
+        The GPUs have no route; the message names both.
     """
     if a != b and not system.crossing_fractions(a, b):
         names = system.components[a].name, system.components[b].name
@@ -469,7 +469,7 @@ def fills_nodes_evenly(members: Members, system: System) -> bool:
     >>> fills_nodes_evenly((0, 1, 2, 3), system), fills_nodes_evenly((0, 1, 2), system)
     (True, False)
     """
-    _, counts = np.unique(system.machine[list(members)], return_counts=True)
+    _, counts = np.unique(system.machine_numbers[list(members)], return_counts=True)
     return len(counts) > 1 and bool(np.all(counts == counts[0]))
 
 
@@ -483,7 +483,7 @@ def channel_orders(members: Members, system: System) -> list[Members]:
     [(0, 1, 2, 3), (1, 0, 3, 2)]
     """
     local: dict[int, list[int]] = {}
-    for m, machine in zip(members, system.machine[list(members)].tolist(), strict=True):
+    for m, machine in zip(members, system.machine_numbers[list(members)].tolist(), strict=True):
         local.setdefault(machine, []).append(m)
     groups = list(local.values())
     width = len(groups[0])

@@ -98,16 +98,16 @@ def _group(plan: CollectivePlan) -> Group:
     wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
     link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
     hopper = link >= HOPPER
-    wires = _speed_counted_on(wire / GB, hopper) * load.members / load.nodes
+    wires = _nic_rate_assumed_by_nccl(wire / GB, hopper) * load.members / load.nodes
     channels = 16 if load.nodes == 1 or hopper else 8
     within = NVLINK * link / GB
     return Group(load.members, load.nodes, within, wires, channels, hopper)
 
 
-def _speed_counted_on(rate: float, hopper: bool) -> float:
+def _nic_rate_assumed_by_nccl(rate: float, hopper: bool) -> float:
     """NIC rate in GB/s that NCCL assumes: a multiple of the largest channel speed that fits.
 
-    >>> _speed_counted_on(25.0, hopper=True), _speed_counted_on(100.0, hopper=True)
+    >>> _nic_rate_assumed_by_nccl(25.0, hopper=True), _nic_rate_assumed_by_nccl(100.0, hopper=True)
     (24.0, 96.0)
     """
     if rate == np.inf:

@@ -95,7 +95,7 @@ class Algorithm:
 
     Parameters
     ----------
-    collective, name : str
+    collective, name : name of the collective, and of the algorithm
     make : function from n to the steps
     usable : function that is True if the algorithm works for n members
     pipelined : bool
@@ -201,7 +201,7 @@ class Algorithm:
         return float(np.bincount(last.target, parts).max() / last.of)
 
     def is_symmetric(self, *n: int) -> bool:
-        """True if all members send equal amounts to all others, in any member order."""
+        """True if every member sends the same amount to every other one."""
         if self.nested or self.is_exchange:
             return self.is_exchange
         share = self.flows(*n).share
@@ -304,7 +304,9 @@ def algorithm(
         )
         taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
         if taken.make.__qualname__ != make.__qualname__:
-            raise ValueError(f"two algorithms of {collective} are named {name!r}")
+            raise ValueError(
+                f"two algorithms of {collective} are named {name!r}; give one of them another name"
+            )
         ALGORITHMS[collective][name] = made
         return make
 
@@ -348,13 +350,13 @@ def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None
     Raises
     ------
     ValueError
-        Names the algorithm, the group size and the step.
+        A check fails; the message names the algorithm, the group size and the step.
 
     Examples
     --------
     >>> check_algorithm(Algorithm("all-gather", "short", lambda n: [shift(n, 1)]), [3])
     Traceback (most recent call last):
-    ValueError: all-gather short, 3 members: member 0 never hears of member 1; add steps
+    ValueError: all-gather short, 3 members: member 0 never gets the data of member 1; add steps
     """
     for n in sizes:
         if one.usable(n):
@@ -374,16 +376,24 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
     if one.uneven:
         equal = replace(one, splits=Splits(np.ones((n[0], n[0]), np.int64)))
         if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
-            raise ValueError(f"{where}: equal splits change its flows; use split_step")
+            raise ValueError(
+                f"{where}: with equal splits its flows differ from those without splits; "
+                "use split_step"
+            )
     if one.is_exchange and not _is_exchange(one, *n):
-        raise ValueError(f"{where}: no such exchange between all in one step; leave out exchange")
+        raise ValueError(
+            f"{where}: its steps are not the exchange that it declares; correct them, or leave out "
+            "exchange"
+        )
     everyone = np.arange(n[0])
     hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
     speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
     lost = np.argwhere(~known[np.ix_(hears, speaks)])
     if len(lost):
         member, other = lost[0].tolist()
-        raise ValueError(f"{where}: member {member} never hears of member {other}; add steps")
+        raise ValueError(
+            f"{where}: member {member} never gets the data of member {other}; add steps"
+        )
 
 
 def _is_exchange(one: Algorithm, n: int) -> bool:
@@ -401,11 +411,14 @@ def _is_exchange(one: Algorithm, n: int) -> bool:
 def _check_step(step: Step, n: int, least: int, where: str) -> None:
     """Raise an error for unknown members, messages to oneself, or invalid sizes."""
     if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
-        raise ValueError(f"{where}: parts, of and times must be counts; of and times at least 1")
+        raise ValueError(
+            f"{where}: parts, of or times is out of range; give parts >= 0, of >= 1 and times >= 1"
+        )
     for end in (step.source, step.target):
         if not len(end) or end.min() < least or end.max() >= n:
             raise ValueError(
-                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}"
+                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}; "
+                "correct source or target"
             )
     if np.any(step.source == step.target):
         raise ValueError(f"{where}: a member sends to itself; leave that message out")

@@ -66,7 +66,7 @@ class Link(Backend):
         return self.bandwidth * self.efficiency
 
     def component(self, name: str, part: str = "") -> Component:
-        """Component of a system for this link.
+        """System component with the rate and latency of this link.
 
         >>> Link(bandwidth=1e9, latency=1e-6).component("wire").rate
         1000000000.0

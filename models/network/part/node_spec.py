@@ -138,7 +138,7 @@ class MachineParts:
         return any(not isinstance(one, PcieSwitch | SlotPool) for _, _, one in self.node.others)
 
     def _above_nics(self, way: str) -> NDArray[np.int64]:
-        """Component of the PCIe switch above each NIC, shape (NICs,); -1 for none."""
+        """Link component of the PCIe switch above each NIC, shape (NICs,); -1 for none."""
         found = np.full(len(self.nic_tx), -1)
         for kind, count, one in self.node.others:
             if isinstance(one, PcieSwitch):
@@ -204,7 +204,11 @@ class MachineParts:
         self.parts[gpu] = roles
 
     def _add_part(self, kind: str, place: tuple[int, int], one: NodePart) -> None:
-        """Add the k-th part of a registered kind; the GPUs share the parts of a kind evenly."""
+        """Add the components of one part of a registered kind, and assign them to its GPUs.
+
+        The GPUs of a machine share the parts of a kind evenly. ``place`` is (index of the part,
+        number of parts of the kind).
+        """
         node, (k, count) = self.node, place
         for component in one.components(f"{self.name}.{kind}{k}"):
             role, told = component.role or kind, component.part or node.parts.get(kind, "")

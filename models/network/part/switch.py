@@ -50,7 +50,7 @@ class Switch(Link):
         """
         if not 0 <= number < self.ports:
             raise ValueError(
-                f"{name}: port {number} is asked for, but there are {self.ports}; "
+                f"{name}: has no port {number}, only {self.ports} ports; "
                 "take a larger switch or add another"
             )
         return self.component(f"{name}.port{number}", part)

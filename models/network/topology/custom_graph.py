@@ -116,7 +116,7 @@ def read_links(file: Path) -> Iterator[LinkLine]:
     Raises
     ------
     GraphError
-        Names the file, the link and the key.
+        A link is invalid; the message names the file, the link and the key.
     """
     rows = _graphml_rows(file) if file.suffix.lower() == ".graphml" else _text_rows(file)
     if not rows:
@@ -146,7 +146,7 @@ def _yaml_rows(file: Path, content: str) -> Sequence[Any]:
         raise GraphError(file.name, f"cannot be read: {text}; name a file of links") from error
     rows = told.get("links") if isinstance(told, Mapping) and set(told) == {"links"} else None
     if not isinstance(rows, Sequence) or isinstance(rows, str):
-        raise GraphError(file.name, "is no list of links; write links: [{from: …, to: …}]")
+        raise GraphError(file.name, "is not a list of links; write links: [{from: …, to: …}]")
     return rows
 
 
@@ -173,7 +173,9 @@ def _line(row: Any, where: str) -> LinkLine:
         raise GraphError(where, f"{row!r} is no link; write {{from: …, to: …}}")
     for key in row:
         if key not in KEYS:
-            raise GraphError(where, f"{key!r} is no setting of a link; there is {', '.join(KEYS)}")
+            raise GraphError(
+                where, f"{key!r} is not a setting of a link; write one of {', '.join(KEYS)}"
+            )
     for key in ("from", "to"):
         if not isinstance(row.get(key), str):
             raise GraphError(where, f"{key!r} is {row.get(key)!r}; name a NIC or a switch")
@@ -232,7 +234,7 @@ def _ends_of(name: str, line: LinkLine, number: dict[str, int], graph: SwitchGra
     found = [number[a.name] for a in graph.adapters if fnmatchcase(a.name, name)]
     if not found:
         there = ", ".join(a.name for a in graph.adapters[:4])
-        raise GraphError(line.where, f"no machine has {name!r}; NICs are {there} …")
+        raise GraphError(line.where, f"no machine has {name!r}; name NICs such as {there}")
     return found
 
 
@@ -244,6 +246,7 @@ def _port(line: LinkLine, switch: Switch | None) -> Component:
         key = "bandwidth" if rate is None else "latency"
         raise GraphError(
             line.where,
-            f"nobody says its {key}; write it, or cluster.fabric.switch, whose ports it has",
+            f"its {key} is missing; write it here, or set cluster.fabric.switch, whose value is "
+            "then used",
         )
     return Component("", "switch", rate=rate, latency=latency)

@@ -51,7 +51,10 @@ class Torus(GraphTopology):
         self, *, shape: Sequence[int], routing: Literal["spray", "ecmp"] = "spray", seed: int = 0
     ):
         if not shape or min(shape) < 1:
-            raise ValueError(f"shape is {list(shape)}; give machines along each dimension")
+            raise ValueError(
+                f"shape is {list(shape)}; give the number of machines along each dimension, "
+                "1 or more"
+            )
         self.shape, self.routing = tuple(shape), Routing(routing, 0, seed)
         self.routing.check()
 
@@ -64,14 +67,14 @@ class Torus(GraphTopology):
             raise GraphError(
                 f"{WHERE}.shape",
                 f"{said} is a torus of {math.prod(self.shape)} machines, and {len(nodes)} have "
-                f"NICs; give a shape of {len(nodes)}",
+                f"NICs; give a shape whose product is {len(nodes)}",
             )
         wanted = sum(min(2, size - 1) for size in self.shape)
         if wanted > switch.ports:
             raise GraphError(
                 "cluster.fabric.switch",
-                f"a router of a torus of {said} has {wanted} neighbours, and {switch.ports} ports; "
-                "give more ports, or fewer dimensions",
+                f"a router of a torus of {said} needs {wanted} ports, and the switch has "
+                f"{switch.ports}; give the switch more ports, or the torus fewer dimensions",
             )
         graph = SwitchGraph(adapters)
         routers = graph.add_switches("router", (f"router{n}" for n in nodes))
@@ -152,15 +155,15 @@ class Dragonfly(GraphTopology):
         if wanted > switch.ports:
             raise GraphError(
                 "cluster.fabric.switch",
-                f"a router has {wanted} links, and a switch {switch.ports} ports; take a larger "
-                "switch, or fewer nics, routers or global_links",
+                f"a router has {wanted} links, but the switch only {switch.ports} ports; take a "
+                "larger switch, or fewer nics, routers or global_links",
             )
         ports = each * self.global_links
         if groups > ports + 1:
             raise GraphError(
                 WHERE,
-                f"{len(adapters)} NICs are {groups} groups, and a group of {ports} global links "
-                f"reaches {ports} others; give more routers, nics or global_links",
+                f"{len(adapters)} NICs need {groups} groups, but the {ports} global links of a "
+                f"group reach only {ports} others; give more routers, nics or global_links",
             )
         graph = SwitchGraph(adapters)
         graph.add_switches("router", groups * each)

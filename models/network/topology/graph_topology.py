@@ -36,7 +36,9 @@ class GraphTopology(Topology):
         GraphError
             The topology cannot connect these NICs.
         """
-        raise TypeError(f"{type(self).__name__} joins nothing: write graph()")
+        raise TypeError(
+            f"{type(self).__name__} has no graph(); write it to return the switch graph"
+        )
 
     def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
         """Components of the graph: ports and links."""

@@ -56,7 +56,9 @@ def ibnetdiscover_rows(file: Path, text: str) -> Sequence[Mapping[str, Any]]:
                                  "printed, of version 2 or later")  # fmt: skip
             port, other, its, lanes, speed = link.groups()
             if speed not in RATE:
-                raise GraphError(where, f"speed {speed!r} is unknown; there is {', '.join(RATE)}")
+                raise GraphError(
+                    where, f"speed {speed!r} is unknown; correct it to one of {', '.join(RATE)}"
+                )
             ends = frozenset({(here, port), (other, its)})
             cables.setdefault(ends, f"{int(lanes) * RATE[speed]:g} Gb/s")
     names = _names(kinds, said)

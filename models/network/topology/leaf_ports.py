@@ -68,8 +68,7 @@ class LeafPorts(Names):
         return self._numbers.get(name, -1) if NAME.fullmatch(name) else -1
 
     def names_up_to_digits(self) -> tuple[Ints, Ints]:
-        """Representative port names (equal up to digits), and for each port the index of its
-        representative.
+        """Representative port names (equal up to digits), and each port's index among them.
 
         There is one representative for ports to NICs, one for uplinks and one for downlinks.
         """

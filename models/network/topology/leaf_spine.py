@@ -156,8 +156,8 @@ class FatTree(GraphTopology):
         elif self.tiers == 2:
             raise GraphError(
                 "cluster.fabric.topology",
-                f"{leaves} leaves of {uplinks} uplinks are more than spines of {ports} ports join; "
-                "take tiers: 3, or a larger switch",
+                f"spines with {ports} ports cannot connect {leaves} leaves with {uplinks} uplinks "
+                "each; write tiers: 3, or use a larger switch",
             )
         else:
             level, low, span = self._add_pods(graph, leaves, uplinks, switch)
@@ -333,7 +333,9 @@ class Rail(FatTree):
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:
-    """Fewest upper switches that the uplinks of each lower switch reach evenly, or None.
+    """Smallest number of upper switches to which each lower switch can connect evenly.
+
+    None if no number of upper switches has enough ports.
 
     >>> switches_above(4, 32, 64), switches_above(64, 32, 64), switches_above(65, 32, 64)
     (2, 32, None)

@@ -113,7 +113,7 @@ class MachineRouter:
         raise GraphError(
             "cluster",
             f"node{self.links.machine[component]} has no NIC, so no data can travel between it and "
-            "other machines; give its kind of machine a nic",
+            "other machines; write a nic for its kind of machine",
         )
 
     def _paths_between(
@@ -126,7 +126,7 @@ class MachineRouter:
                     raise GraphError(
                         "cluster",
                         f"topology {self.topology.registered_name!r} sends data over {name!r}, "
-                        "which its components() did not make",
+                        "which its components() did not make; add it there",
                     )
             yield [self._numbers[name] for name in names], weight
 
@@ -184,9 +184,7 @@ class GraphRouter(MachineRouter):
 
     @property
     def ends_in_machine(self) -> int:
-        """Number of columns of ``ends`` for components inside the GPU's machine; these columns come
-        first.
-        """
+        """Number of columns of ``ends`` for components in the GPU's machine; they come first."""
         return len(self.links.roles) + 4
 
     def locations(self, gpus: Ints) -> list[Ints]:

@@ -61,7 +61,7 @@ class Routing(NamedTuple):
         Raises
         ------
         ValueError
-            Says what to write.
+            The rule is invalid; the message says what to write.
         """
         if self.choice not in CHOICES:
             raise ValueError(f"routing is {self.choice!r}; take one of: {', '.join(CHOICES)}")
@@ -144,7 +144,7 @@ class Routing(NamedTuple):
         """Total amount over each link for a set of flows, shape (links,)."""
         if self.choice == SPRAY and not self.paths:
             switches = int(links.target.max(initial=0)) + 1
-            pair, whole = _summed(at * switches + to, amount, switches**2)
+            pair, whole = _sum_by_key(at * switches + to, amount, switches**2)
             return split_loads(links, *np.divmod(pair, switches), whole)
         if self.paths_per_flow == 1:  # all data of each flow: no share column needed
             digits = np.broadcast_to(flow_hash(self.seed, source, target, 0), len(at))
@@ -281,14 +281,14 @@ def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
         while (moving := here != there).any():
             here, there, much = (x[moving] for x in (here, there, much))
             first, count = _links_that_lead_on(links, here, there)
-            begin, one, which = _each_once(first)
+            begin, one, which = _distinct_keys(first)
             length, share = count[one], much / count
             owner, place = _rows_of(length)
             link = links.links[begin[owner] + place]
             found += np.bincount(link, np.bincount(which, share)[owner], len(found))
             heads = links.target[link]
-            kind, kinds = _equal_stretches(heads, length)
-            key, _, where = _each_once(there * len(kinds) + kind[which])
+            kind, kinds = _number_equal_slices(heads, length)
+            key, _, where = _distinct_keys(there * len(kinds) + kind[which])
             there, kind = np.divmod(key, len(kinds))
             row, place = _rows_of(length[kinds][kind])
             ends = np.cumsum(length)
@@ -299,15 +299,18 @@ def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
 
 
 def _rows_of(counts: Ints) -> tuple[Ints, Ints]:
-    """Owner of each row, from the number of rows per owner, and its position among them."""
+    """Owner of each row, and the row's position among the owner's rows.
+
+    ``counts`` is the number of rows of each owner, whose rows are consecutive.
+    """
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
-    """Number of each slice, equal for equal target switches, and the first slice of each.
+def _number_equal_slices(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
+    """Number of each slice, equal for equal slices of ``heads``; and the first slice per number.
 
-    >>> [x.tolist() for x in _equal_stretches(np.array([4, 5, 6, 4, 5]), np.array([2, 1, 2]))]
+    >>> [x.tolist() for x in _number_equal_slices(np.array([4, 5, 6, 4, 5]), np.array([2, 1, 2]))]
     [[0, 1, 0], [0, 1]]
     """
     ends = np.cumsum(length)
@@ -378,7 +381,7 @@ def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:
     return found
 
 
-def _summed(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
+def _sum_by_key(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
     """Distinct keys below ``most``, with the sum of their amounts."""
     if most <= 4 * len(key):
         whole = np.bincount(key, amount).astype(np.float64)
@@ -388,12 +391,12 @@ def _summed(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
     return found, np.bincount(same, amount).astype(np.float64)
 
 
-def _each_once(key: Ints) -> tuple[Ints, Ints, Ints]:
+def _distinct_keys(key: Ints) -> tuple[Ints, Ints, Ints]:
     """Distinct keys in order, the first row of each, and the index of each row's key.
 
     Dense keys are counted in place of sorted, which is ten times faster.
 
-    >>> [x.tolist() for x in _each_once(np.array([7, 5, 7, 5, 8]))]
+    >>> [x.tolist() for x in _distinct_keys(np.array([7, 5, 7, 5, 8]))]
     [[5, 7, 8], [1, 0, 4], [1, 0, 1, 0, 2]]
     """
     least = key.min()

@@ -140,7 +140,8 @@ class SwitchGraph:
                 f"{self.names[x]}.{self.names[y]}" + (f".{k}" if many > 1 else "")
                 for x, y, k, many in np.stack([source, target, place, among]).T.tolist()
             ]
-            made = self.add_components(port.renamed(name, role=role) for name in names)
+            like = port.renamed(port.name, role=role)
+            made = self.add_components(like.renamed(name) for name in names)
             self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
         return range(first, self._count)
 
@@ -194,7 +195,7 @@ class SwitchGraph:
         Raises
         ------
         GraphError
-            Names the NICs, and what to change.
+            A NIC is not connected; the message names the NICs, and what to change.
         """
         if (self.home < 0).any():
             lost = self.adapters[int(np.argmax(self.home < 0))]
@@ -229,7 +230,7 @@ class SwitchGraph:
         return GraphError("cluster.fabric", f"no route leads from {here} to {there}; {why}")
 
     def names_at(self, switch: int) -> str:
-        """Name of a NIC on a switch, or of the switch if it has no NIC."""
+        """Name of the first NIC on a switch, or of the switch if it has no NIC."""
         there = np.flatnonzero(self.home == switch)
         return self.adapters[int(there[0])].name if len(there) else self.names[switch]
 

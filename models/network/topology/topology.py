@@ -136,7 +136,7 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     Raises
     ------
     GraphError
-        The topology cannot join them, or cannot say.
+        The topology cannot connect the machines, or does not know its parts.
 
     Examples
     --------
@@ -210,9 +210,13 @@ class _SystemBuilder:
             if isinstance(topology, GraphTopology)
             else MachineRouter(links, adapters, topology, ports.names, first)
         )
-        gpus = NameSubset(every.names, self._numbers([m.gpus for _, m in self.machines]))
+        gpus = NameSubset(
+            every.names, self._indices_over_machines([m.gpus for _, m in self.machines])
+        )
         roles = {
-            role: self._numbers([m.played.get(role, m.gpus * 0 - 1) for _, m in self.machines])
+            role: self._indices_over_machines(
+                [m.played.get(role, m.gpus * 0 - 1) for _, m in self.machines]
+            )
             for role in dict.fromkeys(role for _, m in self.machines for role in m.played)
         }
         return System(every, gpus, PartsByRole(gpus, roles), router=router, fabric="fabric")
@@ -221,8 +225,10 @@ class _SystemBuilder:
     def _firsts(counts: Ints) -> Ints:
         return np.cumsum(counts) - counts
 
-    def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
-        """Indices over all machines, concatenated, from the indices within one machine of each kind.
+    def _indices_over_machines(
+        self, of: Sequence[Ints], sizes: Sequence[int] | None = None
+    ) -> Ints:
+        """Indices over all machines, concatenated, from indices within one machine of each kind.
 
         Parameters
         ----------
@@ -249,9 +255,15 @@ class _SystemBuilder:
             np.where(machine >= 0, machine // self.fabric.domain, -1),
             self._flag(machine, [m.node.gpu_link is not None for m in made]),
             self._flag(machine, [m.node.host_link is not None for m in made]),
-            {r: self._column(self._numbers([m.roles[r] for m in made]), total) for r in ROLES},
-            self._column(self._numbers([m.nic for m in made], nics), total),
-            *(self._numbers(of) for of in zip(*(m.nic_columns for m in made), strict=True)),
+            {
+                r: self._column(self._indices_over_machines([m.roles[r] for m in made]), total)
+                for r in ROLES
+            },
+            self._column(self._indices_over_machines([m.nic for m in made], nics), total),
+            *(
+                self._indices_over_machines(of)
+                for of in zip(*(m.nic_columns for m in made), strict=True)
+            ),
         )
 
     @staticmethod

@@ -23,7 +23,7 @@ class TreeLinks:
     level : (switches,) level of each switch, 0 for leaves
     low, span : (switches,) first leaf below each switch, and number of leaves below it; the
         children of one switch all have the same number, except the last
-    leaves : int
+    leaves : number of leaves
 
     Examples
     --------

@@ -151,11 +151,15 @@ class Topology:
         GraphError
             The topology cannot connect these NICs.
         """
-        raise TypeError(f"{type(self).__name__} joins nothing: write components()")
+        raise TypeError(
+            f"{type(self).__name__} has no components(); write it to return ports and links"
+        )
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
         """Paths from one NIC to another; data is spread over them by weight."""
-        raise TypeError(f"{type(self).__name__} has no ways: write routes()")
+        raise TypeError(
+            f"{type(self).__name__} has no routes(); write it to return the paths between two NICs"
+        )
 
     def parts(self) -> FabricParts:
         """Switches and cables, for prices and drawings; by default the switches only.

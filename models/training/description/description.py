@@ -21,10 +21,10 @@ class Experts(Described):
 
     Parameters
     ----------
-    count : experts per layer
-    chosen : experts per token
+    count : number of experts per layer
+    chosen : number of experts that process each token
     inner : feed-forward width of one expert
-    shared : shared experts that process every token, of the same width
+    shared : number of shared experts, which process every token and have the same width
     dense_layers : number of first layers without experts
     selection_bias : True if each expert has a bias in the selection (DeepSeek-V3, 2412.19437,
         2.1.2)
@@ -165,7 +165,7 @@ class TokenOptions(Described):
 
     Parameters
     ----------
-    positions : number of learned positions; 0 for rotary embeddings
+    positions : number of learned position embeddings; 0 for rotary embeddings
     tied : True if the output layer shares the weights of the embedding
     predicted : number of additional predicted tokens, each with a layer of its own (multi-token
         prediction; DeepSeek-V3, 2412.19437, section 2.2)

@@ -44,7 +44,7 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
     Raises
     ------
     ScenarioError
-        A key that is not known, missing, or has a value that cannot be.
+        A key is unknown or missing, or has an invalid value.
 
     Examples
     --------
@@ -69,19 +69,19 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
 
 
 def _check_sizes(model: Transformer, where: str) -> None:
-    """Raise an error for sizes that do not match, with the nearest that do."""
+    """Raise an error for sizes that do not match; it names the nearest size that does."""
     experts, patches, attention = model.experts, model.tokens.patches, model.attention
     heads, keys = model.heads, model.key_value_heads
     if not (attention.head or attention.latent) and model.hidden % heads:
         near = _nearest_divisor(model.hidden, heads)
         raise ScenarioError(
-            f"{where}.heads: {heads} heads do not share a width of {model.hidden} evenly; take "
-            f"{near}, or say attention.head, the width of one"
+            f"{where}.heads: width {model.hidden} is not divisible by {heads} heads; use {near}, "
+            "or write attention.head, the width of a head"
         )
     if heads % keys:
         raise ScenarioError(
-            f"{where}.attention.key_heads: {keys} heads of keys are not shared by {heads} heads "
-            f"evenly; take {_nearest_divisor(heads, keys)}"
+            f"{where}.attention.key_heads: {heads} query heads are not divisible by {keys} key "
+            f"heads; use {_nearest_divisor(heads, keys)}"
         )
     if experts and experts.chosen > experts.count:
         raise ScenarioError(
@@ -118,12 +118,12 @@ def check_adapters(model: Transformer, where: str) -> None:
     for number, name in enumerate(model.adapters.of):
         if name == "query-key-value" and model.attention.latent:
             raise ScenarioError(
-                f"{where}.of[{number}]: latent attention makes queries, keys and values by several "
-                "products; leave it out"
+                f"{where}.of[{number}]: latent attention makes queries, keys and values with "
+                f"several GEMMs, to which no adapter can be added; remove {name} here"
             )
         if name.startswith("feed-forward") and model.experts:
             raise ScenarioError(
-                f"{where}.of[{number}]: experts have no adapters here; leave it out"
+                f"{where}.of[{number}]: adapters of experts are not supported; remove {name} here"
             )
 
 

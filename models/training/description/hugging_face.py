@@ -34,7 +34,7 @@ def read_config(config: Config, where: str = "config.json") -> Transformer:
     Raises
     ------
     ScenarioError
-        A family of models that is not known, or a size that is missing.
+        The model family is unknown, or a size is missing.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def model(name: str | Mapping[str, Any]) -> Model:
     Raises
     ------
     ScenarioError
-        No such model, or a file that is no config.
+        The model is unknown, or the file is not a config.
 
     Examples
     --------
@@ -51,10 +51,10 @@ def model(name: str | Mapping[str, Any]) -> Model:
     try:
         data = json.loads(file.read_text())
         if not isinstance(data, Mapping):
-            raise ValueError("it is no mapping")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError) as error:
         raise ScenarioError(
-            f"workload.model: {file} is no config ({error}); take a Hugging Face config.json"
+            f"workload.model: {file} is not a config ({error}); name a Hugging Face config.json"
         ) from error
     described = data.get("model", data)
     return replace(read_description(described, str(file)), source=str(data.get("source", file)))

@@ -138,7 +138,7 @@ def _with_whole_sequences(
 
 
 def _keys_and_values(model: Transformer, split: Split) -> int:
-    """Number of elements of the keys and values of a rank's tokens."""
+    """Number of elements in the keys and values of a rank's tokens."""
     shared = max(model.key_value_heads // split.tensor, 1)
     return split.tokens * shared * (model.head_width + model.value_width)
 

@@ -39,9 +39,9 @@ class BlockWorks(NamedTuple):
 def attention_blocks(causal: bool, split: Split) -> list[ScoreBlock | None]:
     """Blocks of scores that a rank computes, one per rank whose keys it receives, its own first.
 
-    None if its queries do not attend to those keys. With balanced parts, the rank has the i-th part
-    from the start and from the end of the sequence: for the keys of another rank, either all its
-    queries attend to half of them, or half of its queries to all of them.
+    An entry is None if the rank's queries do not attend to those keys. With balanced parts, the
+    rank has the i-th part from the start and from the end of the sequence: for the keys of another
+    rank, either all its queries attend to half of them, or half of its queries to all of them.
 
     Examples
     --------

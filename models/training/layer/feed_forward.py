@@ -95,11 +95,11 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     inputs = (2 if model.block.gated else 1) * experts.inner
     before = after = _permutation(pairs, model.hidden, split)
     if by_experts:
-        before = _taken_rows(own, pairs, model.hidden, split)
-        after = _rows_put_back(own, pairs, model.hidden, split)
+        before = _gather_chosen_rows(own, pairs, model.hidden, split)
+        after = _sum_expert_outputs(own, pairs, model.hidden, split)
     input_dtype = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
     parts = [
-        *([_both_ways(own, model.hidden, split)] if by_experts else []),
+        *([_branch_to_router_and_experts(own, model.hidden, split)] if by_experts else []),
         linear("router", own, model.hidden, experts.count, split, dtype=plain, saves_input=False),
         _selection(own, experts, split),
         before,
@@ -148,7 +148,7 @@ def _selection(rows: int, experts: Experts, split: Split) -> Operation:
     )
 
 
-def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+def _gather_chosen_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
     """Gather of the rows that experts have chosen (expert choice)."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
@@ -156,20 +156,20 @@ def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
         "choice zeros", compute_signature("aten::new_zeros", (dtype, (pairs, hidden))), 0.0, whole
     )
     return Operation(
-        (_selected("choice", rows, pairs, hidden, dtype),),
-        (zeros, _put_back("choice backward", rows, pairs, hidden, dtype)),
+        (_read_rows_by_index("choice", rows, pairs, hidden, dtype),),
+        (zeros, _add_rows_by_index("choice backward", rows, pairs, hidden, dtype)),
         float(WIDTH["int64"] * pairs),
     )
 
 
-def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
-    """Branch of tokens to router and experts; in the backward pass, the sum of both gradients."""
+def _branch_to_router_and_experts(rows: int, hidden: int, split: Split) -> Operation:
+    """Use of tokens by router and experts: no op forward, the sum of both gradients backward."""
     dtype, size = split.precision.activations, float(split.width * rows * hidden)
     sums = memory_op("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
     return Operation((), (sums,))
 
 
-def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+def _sum_expert_outputs(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
     """Sum of the expert outputs of each token (expert choice)."""
     dtype = split.precision.activations
     whole = float(WIDTH[dtype] * rows * hidden)
@@ -177,8 +177,8 @@ def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operatio
         "sum zeros", compute_signature("aten::zeros_like", (dtype, (rows, hidden))), 0.0, whole
     )
     return Operation(
-        (zeros, _put_back("sum of experts", rows, pairs, hidden, dtype)),
-        (_selected("sum of experts backward", rows, pairs, hidden, dtype),),
+        (zeros, _add_rows_by_index("sum of experts", rows, pairs, hidden, dtype)),
+        (_read_rows_by_index("sum of experts backward", rows, pairs, hidden, dtype),),
     )
 
 
@@ -198,14 +198,14 @@ def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
     )
 
 
-def _selected(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+def _read_rows_by_index(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
     """Op that reads rows by index."""
     index = WIDTH["int64"] * pairs
     name = compute_signature("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
     return Work(label, name, 0.0, 2.0 * WIDTH[dtype] * pairs * hidden + index)
 
 
-def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+def _add_rows_by_index(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
     """Op that adds rows to indexed rows."""
     whole, some = (dtype, (rows, hidden)), (dtype, (pairs, hidden))
     moved = WIDTH[dtype] * (2.0 * rows * hidden + pairs * hidden) + WIDTH["int64"] * pairs

@@ -63,7 +63,7 @@ def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
     Raises
     ------
     ScenarioError
-        A part that nobody knows, or images that are smaller than it needs.
+        A part is unknown, or its input images are too small.
 
     Examples
     --------
@@ -130,7 +130,8 @@ def _branches(
     if len(sides) > 1:
         shapes = ", ".join(f"{e.channels}x{e.height}x{e.width}" for e in ends)
         raise ScenarioError(
-            f"workload.model: branches that meet have images of {shapes}; give them the same"
+            f"workload.model: branches that are summed or joined end with images of {shapes}; "
+            "make their sizes equal"
         )
     if summed:
         return [*found, _sum(images, ends[0], split), _relu(ends[0], split)], ends[0]
@@ -175,7 +176,7 @@ def _read_line(part: str) -> _Line:
     Raises
     ------
     ScenarioError
-        Names the unknown word.
+        A word is unknown; the message names it.
     """
     word, *rest = part.split() or [""]
     options = dict(w.split("=", 1) for w in rest if "=" in w)
@@ -184,7 +185,7 @@ def _read_line(part: str) -> _Line:
     line = _Line(part, word, tuple(w for w in plain if w[0].isdigit()), flags, options)
     for known, said in ((WORDS, {word}), (FLAGS, flags), (OPTIONS, set(options))):
         for unknown in sorted(said - set(known)):
-            raise line.fail(f"says '{unknown}'; take one of {', '.join(known)}")
+            raise line.fail(f"has the unknown word '{unknown}'; take one of {', '.join(known)}")
     return line
 
 
@@ -200,7 +201,8 @@ def _sides(line: _Line, kernel: tuple[int, int], images: Images) -> tuple[int, i
     )
     if high < 1 or wide < 1:
         raise line.fail(
-            f"leaves nothing of images of {images.height}x{images.width}; take larger ones"
+            f"has a window that is larger than its images of {images.height}x{images.width}; use "
+            "larger images, or a smaller window"
         )
     return stride, high, wide
 
@@ -211,7 +213,8 @@ def _convolution(line: _Line, images: Images, split: Split) -> tuple[list[Operat
     groups = int(line.options.get("groups", "1"))
     if images.channels % groups or outputs % groups:
         raise line.fail(
-            f"has {groups} groups, which do not share {images.channels} channels evenly"
+            f"has {groups} groups, which must divide its {images.channels} input and {outputs} "
+            "output channels; change groups"
         )
     stride, high, wide = _sides(line, kernel, images)
     output = Images(images.batch, outputs, high, wide)
@@ -306,7 +309,10 @@ def _pool(line: _Line, images: Images, split: Split) -> tuple[list[Operation], I
     if line.word == "average":
         side = int(line.numbers[0]) if line.numbers else 1
         if side > min(images.height, images.width):
-            raise line.fail(f"is more than images of {images.height}x{images.width}; take fewer")
+            raise line.fail(
+                f"has an output of {side}x{side}, larger than its images of "
+                f"{images.height}x{images.width}; write a smaller size"
+            )
         output = images._replace(height=side, width=side)
         name = "aten::_adaptive_avg_pool2d"
     else:

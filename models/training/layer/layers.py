@@ -1,4 +1,4 @@
-"""Layers of a model: named sequences of operations, with the number of each."""
+"""Layers of a model: named sequences of operations, and how often each is repeated."""
 
 from __future__ import annotations
 
@@ -102,7 +102,10 @@ def expert_layer(model: Transformer, split: Split) -> Layer:
 
 
 def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation, ...]) -> Layer:
-    """Attention and network, each after a norm (before it in an encoder, at equal cost)."""
+    """Transformer layer: attention and a feed-forward network, each after a norm.
+
+    In an encoder the norm comes after them, at equal cost.
+    """
     own, h = split.own_tokens, model.hidden
     operations = (
         norm("attention norm", model.block.norm, own, h, split),
@@ -179,7 +182,7 @@ def whole_network(model: ImageNetwork | Recommender, split: Split) -> tuple[Laye
 
 
 def all_layers(model: Model, split: Split) -> list[tuple[Layer, int]]:
-    """Layers of the complete model in order, each with its number.
+    """Layers of the complete model in order, each with its number of repetitions.
 
     >>> tiny = Transformer(hidden=8, layers=3, heads=2, vocabulary=10, inner=32)
     >>> [(layer.name, n) for layer, n in all_layers(tiny, Split(batch=1, sequence=4))]

@@ -54,7 +54,8 @@ class Operation(NamedTuple):
     forward, backward : ops in order
     kept : size in B of the data saved from the forward to the backward pass
     parameters : shapes of the rank's parameters, in the order in which their gradients are computed
-    expert : True if the parameters belong to experts, which other ranks share than other weights
+    expert : True if the parameters belong to experts, whose copies are on other ranks than those of
+        other weights
     core : part of ``kept``, in B, that selective recomputation recreates by running the op again
     tables : number of parameters that the backward pass updates directly, row by row
     kept_for_weights : size in B of the data saved for delayed weight gradients: inputs, and
@@ -100,8 +101,8 @@ class Split:
     imbalance : tokens of the busiest rank's experts divided by the mean
     exchange : how tokens are sent to experts: the library's all-to-all, or a kernel in which each
         rank writes directly into the memory of the others
-    shares : tokens of a rank that go to the experts of each rank; () if unknown, in which case all
-        ranks exchange as much as the busiest
+    shares : relative number of this rank's tokens that go to the experts of each rank, shape
+        (ranks,); () if unknown, in which case all ranks exchange as much as the busiest
     fused_attention : True if attention scores are never written to memory (flash attention)
     loss : ``fused``: one op in each direction; ``written``: the ops of torch
     precision : element types
@@ -131,9 +132,7 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens of a micro-batch on this rank; context parallelism divides the
-        sequences.
-        """
+        """Number of tokens of a micro-batch on this rank, which has a part of each sequence."""
         return self.batch * self.sequence // self.context
 
     @property
@@ -227,17 +226,17 @@ def quantize_works(
     label: str, rows: int, width: int, types: Precision, source: str, dtype: str,
     copies: int = COPIES, weights: bool = False,
 ) -> tuple[Work, ...]:  # fmt: skip
-    """Ops that convert a tensor to or from a low-precision type: read once, written.
+    """Ops that convert a tensor to or from a low-precision type: it is read once, and written.
 
-    If the scale is the tensor's own maximum, the tensor is read once more before. No op is needed
-    if neither type is of low precision, or if the tensor is already in the type and only needed by
-    rows.
+    If the scale is the tensor's current maximum, another op reads the tensor before. There are no
+    ops if neither type is of low precision, or if the tensor already has all the copies that are
+    needed.
 
     Parameters
     ----------
     source, dtype : element type before and after
-    copies : written copies: by rows and by columns, or by rows only; a scaled tensor already has
-        its rows
+    copies : number of copies in the result type: 2 by rows and by columns, 1 by rows only; one less
+        if the tensor already has that type, since the copy by rows then exists
 
     Examples
     --------

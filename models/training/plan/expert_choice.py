@@ -33,7 +33,7 @@ class ExpertChoice:
         return max(self._counts_of_ranks(ranks)) * ranks / sum(self.counts)
 
     def shares(self, ranks: int) -> tuple[int, ...]:
-        """Tokens sent to each rank's experts, shape (ranks,), per fixed large number; () if equal.
+        """Tokens sent to each rank's experts out of 10^9, shape (ranks,); () if all are equal.
 
         >>> ExpertChoice((30, 10, 10, 10), round_robin=False).shares(2)
         (666666667, 333333333)
@@ -57,7 +57,7 @@ class ExpertChoice:
 
 
 def zipf_choice(experts: int, exponent: float) -> ExpertChoice:
-    """Zipf distribution: the k-th most chosen expert gets tokens as ``k ** -exponent``.
+    """Zipf distribution: tokens of the k-th most chosen expert in proportion to ``k ** -exponent``.
 
     >>> [round(zipf_choice(8, exponent).busiest_over_mean(8), 3) for exponent in (0.0, 1.0)]
     [1.0, 2.943]

@@ -48,7 +48,7 @@ def require_fit(
     Raises
     ------
     PlanError
-        Names what needs most of the memory, and settings with which it fits.
+        The plan does not fit; the message names the largest users of memory, and settings that fit.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def require_host_fit(
     Raises
     ------
     PlanError
-        Says how much it needs, and with which ZeRO it fits.
+        The optimizer does not fit; the message says how much it needs, and which ZeRO stage fits.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _smallest_plans(plan: ParallelPlan, ranks: int) -> Iterator[ParallelPlan]:
 def _needed_changes(
     model: Model, plan: ParallelPlan, small: ParallelPlan, capacity: Bytes, reserve: Bytes
 ) -> dict[str, Any]:
-    """Changed fields of a fitting plan without which it would not fit, by name."""
+    """Changes from ``plan`` to ``small`` that are all needed to fit: new values by field name."""
     for name in KEPT:
         back = small.with_value(name, getattr(plan, name))
         if _fits(model, back, capacity, reserve):

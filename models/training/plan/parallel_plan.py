@@ -32,12 +32,13 @@ class ParallelPlan:
         (zigzag)
     document : tokens per document in a packed sequence, which attend only to their own document; 0
         for one document
-    expert : expert-parallel degree: ranks with equal other weights that share the experts of a
-        layer
+    expert : expert-parallel degree: number of ranks that divide the experts of a layer, and have
+        equal copies of the other weights
     sequence_parallel : True if tensor-parallel ranks divide norms and dropouts by tokens
     chunks : model chunks per pipeline stage (interleaved if more than one)
     schedule : pipeline schedule
-    ends : number of layers that the embedding, and the output layer, count as in the layer split
+    ends : number of layers as which the embedding, and also the output layer, count when layers are
+        divided among stages
     zero : ZeRO stage: 1 shards the optimizer, 2 also gradients, 3 also weights
     recompute : what is recomputed in the backward pass: nothing, the attention core, or complete
         layers
@@ -46,14 +47,14 @@ class ParallelPlan:
     bucket : parameters per gradient bucket in the first part of the model; every other part of a
         pipeline is one bucket (``gradients.bucket_size``)
     first_bucket : parameters of the first bucket if it is smaller; 0 otherwise
-    reducer : location of gradients for reduction: ``megatron`` writes them into buckets directly;
-        ``ddp`` scales each into its bucket and copies it back, and broadcasts batch-norm statistics
-        before each step (torch's DistributedDataParallel)
+    reducer : how gradients get into the buckets that are reduced: ``megatron`` writes them there
+        directly; ``ddp`` scales each into its bucket and copies it back, and broadcasts batch-norm
+        statistics before each step (torch's DistributedDataParallel)
     overlap : True if gradients are reduced while others are computed
     gather_ahead : True if weights updated in shards (ZeRO 1 and 2) are gathered, bucket by bucket,
         during the first forward pass of the next step in place of after the update
     fused_attention : True if attention scores are never written to memory
-    loss : one op in each direction, or the ops of torch's cross-entropy
+    loss : ``fused``: one op in each direction; ``written``: the ops of torch's cross-entropy
     imbalance : tokens of the busiest rank's experts divided by the mean
     exchange : how tokens are sent to experts and back
     routing : how often each expert is chosen, which sets the imbalance; None for equally often
@@ -225,7 +226,8 @@ layers evenly; take 3
             near = self._allowed_values(model, setting, keeping, gpus) or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
-                "no value of this setting does; change what it is divided by")  # fmt: skip
+                "no value of this setting is possible; change the other numbers named "
+                "here")  # fmt: skip
             raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
     def has_possible_degrees(self, model: Model) -> bool:
@@ -238,7 +240,9 @@ layers evenly; take 3
         return not any(setting in DEGREES for setting, *_ in self._broken_rules(model))
 
     def degree_that_fills(self, model: Model, gpus: int) -> str:
-        """Setting of one degree, the nearest with which model copies fill the GPUs.
+        """Setting of one parallel degree with which model copies fill all GPUs; "" if none does.
+
+        It is the value nearest to the current one, for the first degree that has such a value.
 
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=3).degree_that_fills(tiny, 8)
@@ -283,39 +287,38 @@ layers evenly; take 3
             )
         if self.whole_layers and model.adapters:
             raise PlanError(
-                "workload.execution.detail: layers timed whole train all their weights; leave "
+                "workload.execution.detail: is layers, which does not support adapters; leave "
                 "optimizer.adapters out, or take execution.detail: ops"
             )
         if self.stages and (self.chunks > 1 or self.is_folded):
             chunks = self.chunks if self.chunks > 1 else 2
             cure = "schedule.chunks: 1" if self.chunks > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                f"workload.parallel.layers: {chunks} chunks a stage are blocks of equal size; "
-                f"take {cure}, or leave parallel.layers out"
+                f"workload.parallel.layers: with {chunks} chunks per stage, all chunks have the "
+                f"same number of layers; take {cure}, or leave parallel.layers out"
             )
         if self.whole_layers and (self.schedule not in WHOLE_PASSES or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                "workload.execution.detail: layers timed whole are neither in parts of a sequence "
-                f"nor in halves of a backward pass; take {setting}, or execution.detail: ops"
+                "workload.execution.detail: is layers, which supports neither context parallelism "
+                f"nor split backward passes; take {setting}, or execution.detail: ops"
             )
         if self.whole_layers and self.host_threads:
             raise PlanError(
-                "workload.execution.hosts: layers timed whole have their host in them; take "
-                "execution.hosts: ahead, or "
-                "execution.detail: ops"
+                "workload.execution.hosts: with execution.detail: layers, the time of a layer "
+                "already includes its host; take execution.hosts: ahead, or execution.detail: ops"
             )
         if self.whole_layers and self.recompute_layers:
             raise PlanError(
-                "workload.execution.detail: layers timed whole are all computed again or none; "
-                "leave memory.recompute_layers out, or take execution.detail: ops"
+                "workload.execution.detail: is layers, which recomputes all layers or none; leave "
+                "memory.recompute_layers out, or take execution.detail: ops"
             )
         if self.whole_layers and (self.recompute == "selective" or self.zero or self.offload):
             setting = "parallel.zero: 0" if self.zero else "memory.recompute: none, or full"
             setting = "memory.offload: none" if self.offload else setting
             raise PlanError(
-                "workload.execution.detail: layers timed whole hold neither attention computed "
-                f"again nor updates in shares; take {setting}, or execution.detail: ops"
+                "workload.execution.detail: is layers, which supports no selective recomputation, "
+                f"ZeRO or offload; take {setting}, or execution.detail: ops"
             )
 
 
@@ -353,7 +356,7 @@ Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
 def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
-    """Rules of a plan: setting to change, rule as text, check of a plan, and candidate values."""
+    """Rules of a plan: setting to change, text of the error, check of a plan, candidate values."""
     if not isinstance(model, Transformer):
         return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
@@ -372,17 +375,19 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
     of = "a network of images" if isinstance(model, ImageNetwork) else "a recommender"
     e, images = plan.expert, isinstance(model, ImageNetwork)
     return [
-        ("tensor", f"{of} is not shared by {plan.tensor} ranks", lambda a: a.tensor == 1, (1,)),
+        ("tensor", f"{of} cannot be divided among {plan.tensor} tensor-parallel ranks",
+         lambda a: a.tensor == 1, (1,)),
         ("pipeline", f"{of} has no {plan.pipeline} stages", lambda a: a.pipeline == 1, (1,)),
-        ("context", f"{of} has no sequence that {plan.context} ranks share",
+        ("context", f"{of} has no sequence to divide among {plan.context} context-parallel ranks",
          lambda a: a.context == 1, (1,)),
-        ("expert", f"{of} has no experts that {e} ranks share",
+        ("expert", f"{of} has no experts to divide among {e} ranks",
          lambda a: a.expert == 1 or not images, (1,)),
         ("exchange", f"{of} sends no tokens to experts", lambda a: a.exchange == "normal",
          ("normal",)),
-        ("schedule", f"{of} sends no tokens to experts, which two micro-batches at once could hide",
+        ("schedule", f"combined-1f1b hides the exchange of tokens with experts, and {of} has none",
          lambda a: a.schedule != "combined-1f1b", ("1f1b",)),
-        ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
+        ("expert", f"its embedding tables are divided among all {plan.data} data-parallel "
+         f"ranks, not {e}",
          lambda a: images or a.expert == a.data, (plan.data,)),
     ]  # fmt: skip
 
@@ -399,12 +404,13 @@ def _recompute_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     again, parts = plan.recompute_layers, plan.parts
     most = max(plan.stages, default=-(-shared_layers(model, plan) // parts))
     return [
-        ("recompute", "fused attention keeps no scores that could be computed again",
+        ("recompute", "selective recomputation recomputes attention scores, and fused attention "
+         "saves none",
          lambda a: a.recompute != "selective" or not a.fused_attention, ("none", "full")),
-        ("recompute", f"{again} layers of a stage are computed again (memory.recompute_layers) "
-         "where layers are, whole", lambda a: not a.recompute_layers or a.recompute == "full",
+        ("recompute", f"memory.recompute_layers is {again}, which requires recomputation of "
+         "complete layers", lambda a: not a.recompute_layers or a.recompute == "full",
          ("full",)),
-        ("recompute_layers", f"there are no {again} layers in any of {parts} parts of the model",
+        ("recompute_layers", f"no pipeline chunk has {again} layers",
          lambda a: a.recompute_layers <= most, range(1, most + 1)),
     ]  # fmt: skip
 
@@ -415,13 +421,15 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     widths += [model.experts.inner] if model.experts else []
     rank = model.adapters.rank if model.adapters else 0
     return [
-        ("loss", f"{t} ranks that share the vocabulary work out one loss together",
+        ("loss", f"torch's loss needs all logits on one rank, but {t} tensor-parallel ranks "
+         "divide the vocabulary",
          lambda a: a.loss == "fused" or a.tensor == 1, ("fused",)),
         ("tensor", f"{t} ranks do not share {model.heads} heads of attention evenly",
          lambda a: model.heads % a.tensor == 0, range(1, model.heads + 1)),
-        ("tensor", f"{t} ranks do not share {heads} heads of keys evenly, nor have one each evenly",
+        ("tensor", f"{heads} key heads are not divisible by {t} ranks, nor {t} ranks by {heads} "
+         "key heads",
          lambda a: heads % a.tensor == 0 or a.tensor % heads == 0, range(1, model.heads + 1)),
-        *(("tensor", f"{t} ranks do not share {width} numbers of a feed-forward network evenly",
+        *(("tensor", f"the feed-forward width {width} is not divisible by {t} ranks",
            lambda a, width=width: width % a.tensor == 0, range(1, model.heads + 1))
           for width in widths),
         ("tensor", f"{t} ranks do not share adapters of rank {rank} evenly",
@@ -439,15 +447,15 @@ def _context_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     each = ", a part of its beginning and one of its end each" if parts == 2 else ""
     heads, keys = model.heads // t, max(model.key_value_heads // t, 1)
     return [
-        ("document", f"a sequence of {plan.sequence} tokens has no whole number of documents of "
-         f"{plan.document}", lambda a: not a.document or a.sequence % a.document == 0,
+        ("document", f"a sequence of {plan.sequence} tokens is not divisible into documents of "
+         f"{plan.document} tokens", lambda a: not a.document or a.sequence % a.document == 0,
          range(1, min(plan.sequence, 2 * plan.document) + 1)),
         ("context", f"{c} ranks do not share {length} tokens evenly{each}",
          lambda a: a.context == 1 or length % (parts * a.context) == 0, range(1, c + 1)),
         ("context", f"{c} ranks do not share {heads} heads and {keys} of keys evenly, as Ulysses "
          "does", lambda a: a.context_by != "ulysses" or not (heads % a.context or keys % a.context),
          range(1, c + 1)),
-        ("context_by", "scores that are written to memory are not computed in parts",
+        ("context_by", "attention that writes its scores to memory supports only ulysses",
          lambda a: a.context == 1 or a.fused_attention or a.context_by == "ulysses", ("ulysses",)),
     ]  # fmt: skip
 
@@ -458,13 +466,12 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     return [
         ("pipeline", f"{p} stages do not share {told} evenly",
          lambda a: bool(a.stages) or layers % a.pipeline == 0, range(1, layers + 1)),
-        ("pipeline", f"DualPipe runs the model from both ends, over an even number of stages: {p} "
-         "are not", lambda a: a.schedule != "dualpipe" or not (a.pipeline % 2 or
-                                                               layers % a.pipeline),
+        ("pipeline", f"DualPipe needs an even number of stages, not {p}",
+         lambda a: a.schedule != "dualpipe" or not (a.pipeline % 2 or layers % a.pipeline),
          range(1, layers + 1)),
         ("pipeline", f"ZB-V has two chunks on each of {p} stages, which do not share {told} evenly",
          lambda a: a.schedule != "zb-v" or layers % a.parts == 0, range(1, layers + 1)),
-        ("chunks", "ZB-V says itself that a stage has two chunks",
+        ("chunks", "ZB-V always has two chunks per stage, and needs no schedule.chunks",
          lambda a: a.schedule != "zb-v" or a.chunks == 1, range(1, 2)),
         ("chunks", f"a pipeline of {p} stages has no chunks to interleave",
          lambda a: a.pipeline > 1 or a.chunks == 1, range(1, 2)),
@@ -472,8 +479,9 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
          lambda a: bool(a.stages) or layers % (a.pipeline * a.chunks) == 0, range(1, layers)),
         ("chunks", f"{ONE_CHUNK.get(plan.schedule)} runs one chunk on each stage",
          lambda a: a.schedule not in ONE_CHUNK or a.chunks == 1, range(1, 2)),
-        ("zero", f"ZeRO-{plan.zero} shares gradients, which a pipeline adds up over micro-batches "
-         "(as in DeepSpeed)", lambda a: a.zero < 2 or a.pipeline == 1, range(2)),
+        ("zero", f"ZeRO-{plan.zero} shards gradients, but a pipeline accumulates complete "
+         "gradients over micro-batches (as in DeepSpeed)",
+         lambda a: a.zero < 2 or a.pipeline == 1, range(2)),
     ]  # fmt: skip
 
 
@@ -481,18 +489,20 @@ def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     e, experts = plan.expert, model.experts.count if model.experts else 1
     shared = f"{e} ranks do not share {experts} experts evenly"
     if not model.experts:
-        shared = f"the model has no experts that {e} ranks could share"
+        shared = f"the model has no experts to divide among {e} ranks"
     by_experts = model.experts is not None and model.experts.chosen_by == "experts"
     return [
         ("expert", shared, lambda a: experts % a.expert == 0, range(1, experts + 1)),
-        ("expert", f"experts that choose tokens choose among a rank's own, not among {e} ranks'",
+        ("expert", "with chosen_by: experts, experts choose among the tokens of one rank, not of "
+         f"{e} ranks",
          lambda a: not by_experts or a.expert == 1, (1,)),
-        ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
-         "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
+        ("expert", f"{plan.copies} data-parallel ranks cannot be divided into groups of {e} "
+         "expert-parallel ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
          range(1, plan.copies + 1)),
-        ("schedule", f"two micro-batches at once hide the exchange of tokens, and {e} ranks share "
-         "experts", lambda a: a.schedule != "combined-1f1b" or a.expert > 1, ("1f1b",)),
-        ("exchange", f"{e} ranks share experts, so that no token is exchanged",
+        ("schedule", "combined-1f1b hides the exchange of tokens between ranks, but "
+         f"parallel.expert is {e}",
+         lambda a: a.schedule != "combined-1f1b" or a.expert > 1, ("1f1b",)),
+        ("exchange", f"parallel.expert is {e}, so no token is exchanged",
          lambda a: a.exchange == "normal" or a.expert > 1, ("normal",)),
     ]  # fmt: skip
 
@@ -501,8 +511,8 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
     p, d = plan.pipeline, plan.data
     once = plan.micro_batch * d
     return [
-        ("reducer", "DDP reduces the gradients of whole models while they are made: it knows no "
-         "stages, no shares (parallel.zero), and no optimizer.overlap: false",
+        ("reducer", "torch's DDP requires parallel.pipeline: 1, parallel.zero: 0 and "
+         "optimizer.overlap: true",
          lambda a: a.reducer == "megatron" or (a.pipeline == 1 and not a.zero and a.overlap),
          ("megatron",)),
         ("batch", f"{plan.batch} sequences are no multiple of {d} data-parallel ranks x "
@@ -524,7 +534,7 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
 
 
 def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
-    """Number of layers divided among stages, including prediction layers and counted ends.
+    """Number of layers divided among stages, with prediction layers and ends that count as layers.
 
     >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
     >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))

@@ -50,7 +50,7 @@ def allowed_plans(
     choices |= {name: [getattr(start, name)] for name in choices if name in kept}
     for values in product(*choices.values()):
         plan = _with_copies(start, dict(zip(choices, values, strict=True)), gpus, kept)
-        if plan is not None and not _is_another_by_name(plan, kept) and plan.is_allowed(model):
+        if plan is not None and not _zero_has_no_effect(plan, kept) and plan.is_allowed(model):
             yield plan
 
 
@@ -65,8 +65,11 @@ def _with_copies(
     return replace(start, **chosen, data=data, sequence_parallel=shared)
 
 
-def _is_another_by_name(plan: ParallelPlan, kept: Collection[str]) -> bool:
-    """True if the ZeRO stage has no effect, because no rank shares the weights."""
+def _zero_has_no_effect(plan: ParallelPlan, kept: Collection[str]) -> bool:
+    """True if the plan equals one without ZeRO, because no two ranks hold the same weights.
+
+    False if the ZeRO stage is a setting to keep.
+    """
     return plan.zero > 0 and plan.data == 1 and "zero" not in kept
 
 

@@ -161,11 +161,11 @@ def rank_memory(
 
 
 def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float, float]:
-    """Number of parameters on a rank, and number in its shard of their copies.
+    """Number of parameters on a rank, and number of those in its ZeRO shard.
 
     Parameters
     ----------
-    counts : parameters outside experts, and in experts
+    counts : number of parameters outside experts, and in experts
     """
     groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
     return float(sum(counts)), float(sum(n / replica_count(plan, group) for n, group in groups))

@@ -46,7 +46,7 @@ def chunks_of_stage(
 
     Parameters
     ----------
-    place : index of the rank among context-parallel ranks
+    place : index of the rank among context-parallel ranks, if their work differs
 
     Examples
     --------
@@ -74,9 +74,10 @@ def chunks_of_stage(
 
 
 def _with_never_recomputed(chunk: list[Layer], again: int) -> list[Layer]:
-    """Layers of a chunk in which those after the first ``again`` are never recomputed; 0 for none.
+    """Layers of a chunk; all after the first ``again`` are marked as never recomputed.
 
-    This matches Megatron-LM's ``--recompute-method block --recompute-num-layers``.
+    None is marked if ``again`` is 0. This matches Megatron-LM's ``--recompute-method block
+    --recompute-num-layers``.
     """
     if not again:
         return chunk
@@ -132,19 +133,19 @@ def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
 
 
 def shared_embedding(model: Model, plan: ParallelPlan) -> int:
-    """Number of parameters on a rank of an embedding that two stages hold."""
+    """Number of parameters that each rank holds of an embedding copied on two pipeline stages."""
     assert isinstance(model, Transformer)  # noqa: S101  asked for where an embedding is shared
     return -(-model.vocabulary // plan.tensor) * model.hidden
 
 
-def sent_numbers(model: Model, plan: ParallelPlan) -> int:
+def message_elements(model: Model, plan: ParallelPlan) -> int:
     """Number of elements in a message between stages: the residual stream of a rank's tokens."""
     assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
     return plan.split.own_tokens * model.hidden
 
 
 def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
-    """Trained parameters on a rank of a stage: outside experts, and in experts.
+    """Numbers of trained parameters on a rank of a stage: outside experts, and in experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> stage_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
@@ -158,7 +159,7 @@ def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, in
 
 
 def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
-    """Frozen parameters on a rank of a stage: outside experts, and in experts.
+    """Numbers of frozen parameters on a rank of a stage: outside experts, and in experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> frozen_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)

@@ -26,8 +26,8 @@ class DispatchedOps(NamedTuple):
     Parameters
     ----------
     ops : (n,) indices in the op table
-    edges : (e, 2) rows, and later rows that depend on them
-    origin : (n,) row of the segment that each op is, or dispatches
+    edges : (e, 2) pairs of rows: a row, and a later row that depends on it
+    origin : (n,) segment row of each op; for a host op, that of the op which it dispatches
     """
 
     ops: Rows

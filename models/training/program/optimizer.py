@@ -31,7 +31,7 @@ def updated_parameters(plan: ParallelPlan, dense: int, expert: int) -> int:
 
     Parameters
     ----------
-    dense, expert : parameters on the rank outside experts, and in experts
+    dense, expert : number of parameters on the rank outside experts, and in experts
     """
     return updated_share(plan, DATA, dense) + updated_share(plan, EXPERT_DATA, expert)
 

@@ -105,11 +105,11 @@ class Segment(NamedTuple):
     Parameters
     ----------
     ops : (n,) indices in the op table
-    edges : (e, 2) rows, and later rows that depend on them
+    edges : (e, 2) pairs of rows: a row, and a later row that depends on it
     entries : rows that wait for the previous segment
     ends : rows that the next segment waits for
-    open : rows off the chain that only the end of the step waits for
-    queues : first and last row of each queue
+    open : rows outside the chain that only the end of the step waits for
+    queues : first and last row of each queue: ops outside the chain that run one after another
     """
 
     ops: Rows
@@ -198,7 +198,7 @@ class SegmentBuilder:
             first = begun
         self._queues[queue] = first, last
 
-    def hang(self, number: int, queue: int) -> int:
+    def add_parallel_op(self, number: int, queue: int) -> int:
         """Add an op off the chain; it waits for the chain and for the previous op of its queue.
 
         No op of the chain waits for it. Returns its row.
@@ -225,7 +225,7 @@ class SegmentBuilder:
         """Rows that the end of the step waits for, in the order in which they were added."""
         return np.concatenate([NONE, *self._open])
 
-    def join(self) -> None:
+    def wait_for_open_rows(self) -> None:
         """Make the chain wait for all open rows."""
         self.wait(self.open.tolist())
         self._open = []
@@ -271,7 +271,7 @@ def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -
     Parameters
     ----------
     numbers : (n,) indices of its ops in the table
-    edges : (e, 2) rows, and later rows that depend on them
+    edges : (e, 2) pairs of rows: a row, and a later row that depends on it
     periods : (n,) iteration of each row
     """
     chosen = {name: values[numbers] for name, values in table.columns().items()}
@@ -285,7 +285,10 @@ def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -
 
 
 def _edges_between(parts: Sequence[Segment]) -> list[Rows]:
-    """Edges from each part to the next, by rows within both; cached for repeated pairs."""
+    """Edges from the ends of each part to the entries of the next, by row within its part.
+
+    They are cached for repeated pairs of parts.
+    """
     made: dict[tuple[int, int], Rows] = {}
     for one, other in pairwise(parts):
         key = id(one), id(other)

@@ -35,8 +35,8 @@ from ..plan.stages import (
     backward_pieces,
     backward_works,
     chunks_of_stage,
+    message_elements,
     model_parts_of_stage,
-    sent_numbers,
     shared_embedding,
     shares_embedding,
     stage_weights,
@@ -216,9 +216,9 @@ class StageProgram:
 
     @cached_property
     def _passes_of_turns(self) -> tuple[Rows, Rows]:
-        """First turn of each entry, shape (n,), and its one or two pass indices, shape (n, 2).
+        """First of every one or two concurrent turns, shape (n,), and their pass indices, (n, 2).
 
-        An entry without a second pass has index -1 there.
+        The second index is -1 for a turn without a concurrent one.
         """
         turns, plan = self.turns, self.plan
         last, first = np.zeros(len(turns), bool), np.zeros(len(turns), bool)
@@ -275,14 +275,14 @@ class StageProgram:
         """Write the messages received before passes."""
         for each in passes:
             if self._receives_input(each):
-                build.op(self._message(Kind.RECV, self._way(each)))
+                build.op(self._message(Kind.RECV, self._peer_family(each)))
 
     def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
         """Write the messages sent after passes."""
         for each in passes:
             if self._sends_output(each):
-                peer_family = self._way(each)
-                build.hang(self._message(Kind.SEND, peer_family), MESSAGES + peer_family)
+                peer_family = self._peer_family(each)
+                build.add_parallel_op(self._message(Kind.SEND, peer_family), MESSAGES + peer_family)
 
     @cached_property
     def _first_forward(self) -> dict[int, int]:
@@ -308,7 +308,7 @@ class StageProgram:
     def _write_end(self, build: SegmentBuilder) -> None:
         if self.plan.reducer == "ddp":
             self._copy_back(build)
-        build.join()
+        build.wait_for_open_rows()
         for work in self._last_reductions():
             build.op(self._number(work, MODULE))
         build.append(self._update())
@@ -350,11 +350,13 @@ class StageProgram:
         build = SegmentBuilder()
         build.append(self._works([norm], MODULE))
         buckets = offloaded_works(plan, own, expert)
-        build.append(pipelined_segment([[self._on_host(w) for w in bucket] for bucket in buckets]))
+        build.append(
+            pipelined_segment([[self._host_op_number(w) for w in bucket] for bucket in buckets])
+        )
         build.append(self._works(shared, MODULE))
         return build.segment()
 
-    def _on_host(self, work: Work) -> int:
+    def _host_op_number(self, work: Work) -> int:
         """Table index of a host op, or of a copy to or from the host."""
         kind, stream = {
             "copy:d2h": (Kind.COPY, TO_HOST),
@@ -384,17 +386,15 @@ class StageProgram:
         """For each chunk of the stage, index of the model part that it contains."""
         return model_parts_of_stage(self.plan, self.stage)
 
-    def _way(self, each: ChunkPass) -> int:
+    def _peer_family(self, each: ChunkPass) -> int:
         """Number of the peer family over which the messages of a pass are sent."""
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, peer_family: int) -> int:
-        """Index in the op table of a send or receive of activations (forward) or gradients
-        (backward).
-        """
+        """Op table index of a send or receive of activations (forward) or gradients (backward)."""
         plan = self.plan
-        numbers = sent_numbers(self.model, plan)
+        numbers = message_elements(self.model, plan)
         forward = peer_family % 2 == 0
         what = "activations" if forward else "gradients"
         word = kind.name.lower()
@@ -476,7 +476,7 @@ class StageProgram:
         return build.segment()
 
     def _pieces(self, layer: Layer, key: ChunkPass) -> list[Iterable[Work]]:
-        """Ops of a layer in pieces; gradients can be reduced after each piece."""
+        """Ops of a layer as one list per operation; gradients can be reduced after each."""
         if not key.reduces or self._is_timed_whole:
             before: list[Iterable[Work]] = [()] * (len(layer.operations) - 1)
             return [*before, self._layer_works(layer, key.what)]
@@ -499,7 +499,7 @@ class StageProgram:
 
     @property
     def _is_timed_whole(self) -> bool:
-        """True if each layer is a single op."""
+        """True if each layer is timed as a single op."""
         return self.plan.whole_layers and isinstance(self.model, Transformer)
 
     def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
@@ -515,7 +515,7 @@ class StageProgram:
         self, build: SegmentBuilder, works: Iterable[Work], module: str = "weights"
     ) -> list[int]:
         """Write weight or gradient collectives that overlap with the chain; returns rows."""
-        return [build.hang(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
+        return [build.add_parallel_op(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
 
     def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
         """Weight gathers, by the index of the first layer that needs them, in that order."""
@@ -527,7 +527,7 @@ class StageProgram:
         ]
         every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
         found: dict[int, list[Work]] = {}
-        for bucket in reversed(self._filled(every, chunk)):  # in the order of gradients
+        for bucket in reversed(self._group_into_buckets(every, chunk)):  # in the order of gradients
             first = len(layers) - 1 - bucket[-1].place[0]
             for group in (DATA, EXPERT_DATA):
                 if count := sum(p.numbers for p in bucket if p.group == group):
@@ -545,7 +545,9 @@ class StageProgram:
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
             yield weight_gather(self.plan, group, count, "frozen weights", dtype)
 
-    def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
+    def _group_into_buckets(
+        self, parameters: Sequence[Weight], chunk: int
+    ) -> list[tuple[Weight, ...]]:
         """Parameters grouped into buckets; with ZeRO-3, one bucket per layer."""
         plan = self.plan
         if plan.zero == 3:
@@ -573,7 +575,7 @@ class StageProgram:
         found: dict[tuple[int, int], list[Bucket]] = {}
         every = self._parameters(layers)
         for group in (DATA, EXPERT_DATA):
-            for filled in self._filled([p for p in every if p.group == group], chunk):
+            for filled in self._group_into_buckets([p for p in every if p.group == group], chunk):
                 found.setdefault(filled[-1].place, []).append(Bucket(filled, group))
         return found
 

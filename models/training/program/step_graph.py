@@ -45,14 +45,14 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
         for place in range(places)
     )
     programs = tuple(one.program() for one in written)
-    stage, _, context, _ = _numbers(plan)
+    stage, _, context, _ = _rank_coordinates(plan)
     program = stage * places + context % places
     template = SpmdGraph(programs, program, groups=rank_groups(plan), peers=rank_peers(plan))
     computed = tuple(one.compute_ops_per_turn for one in written[::places])
     return Graph(name, (template,), table.texts.labels, facts={COMPUTED: computed})
 
 
-def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _rank_coordinates(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
     """Stage, data-, context- and tensor-parallel index of each rank, each of shape (ranks,)."""
     shape = plan.pipeline, plan.data, plan.context, plan.tensor
     stage, data, context, tensor = (a.ravel().astype(np.int32) for a in np.indices(shape))
@@ -60,12 +60,12 @@ def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
 
 
 def rank_groups(plan: ParallelPlan) -> Numbers:
-    """Group of each rank per group family, shape (families, ranks), ordered as ``GROUPS``.
+    """Group of each rank in each group family, shape (families, ranks), ordered as ``GROUPS``.
 
     >>> rank_groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
     [[0, 0, 1, 1], [0, 1, 0, 1]]
     """
-    stage, data, context, tensor = _numbers(plan)
+    stage, data, context, tensor = _rank_coordinates(plan)
     d, t, e, last = plan.copies, plan.tensor, plan.expert, plan.pipeline - 1
     copy = data * plan.context + context
     held = np.minimum(stage, last - stage) if plan.schedule == "dualpipe" else stage
@@ -81,13 +81,13 @@ def rank_groups(plan: ParallelPlan) -> Numbers:
 
 
 def rank_peers(plan: ParallelPlan) -> Numbers:
-    """Rank that each rank sends to per peer family, shape (families, ranks).
+    """Rank to which each rank sends in each peer family, shape (families, ranks).
 
     Families are in the order of ``stage_program.PEERS``: forward to the next stage and backward to
     the previous one, wrapping around if chunks interleave; the reverse for second chunks of folded
     pipelines; and around the ring of context-parallel ranks.
     """
-    stage, _, context, _ = _numbers(plan)
+    stage, _, context, _ = _rank_coordinates(plan)
     rank, each, p = np.arange(plan.ranks), plan.copies * plan.tensor, plan.pipeline
     forward, backward = rank + each, rank - each
     round_trip = plan.chunks > 1

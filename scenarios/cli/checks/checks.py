@@ -1,4 +1,4 @@
-"""All checks of a scenario in order; each command makes the first ones up to some check."""
+"""All checks of a scenario, in order; each command makes the checks up to the one that it needs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
 def unanswerable_op_problems(scenario: Scenario) -> Iterator[Problem]:
     """Problems of work that cannot be built or placed, and of ops that a model cannot time.
 
-    A run builds every variant anyway, and makes the same check before it simulates anything.
+    A run makes the same check before it simulates anything.
     """
     from ...studies.variants.variants import build_variants
 
@@ -61,7 +61,8 @@ BUILDING: dict[str, Check] = {
     "limits": memory_limit_problems,
     "answers": unanswerable_op_problems,
 }
-"""The checks of a scenario that is read; each later one needs more of the machine and the trace."""
+"""Checks made after a scenario is read, by name; each later one builds more of the system and of
+the work."""
 
 ORDER = (*READING, *BUILDING)
 """Every check by name; ``load`` makes those of ``READING`` and raises their errors.
@@ -78,7 +79,7 @@ def validation_problems(scenario: Scenario, last: str = "answers") -> Iterator[P
 
     Parameters
     ----------
-    last : name of the last check to make
+    last : name of the last check to make: one of ``ORDER``
     """
     yield from scenario.warnings
     wanted = ORDER.index(last) + 1 - len(READING)
@@ -94,7 +95,7 @@ def require_valid(scenario: Scenario, last: str = "answers") -> tuple[Problem, .
 
     Parameters
     ----------
-    last : name of the last check to make
+    last : name of the last check to make: one of ``ORDER``
 
     Raises
     ------

@@ -119,8 +119,8 @@ def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, js
                     "pieces": pieces, "folder": str(out)})  # fmt: skip
         return
     typer.echo(f"wrote {out}: {ops} ops in {len(made.pieces)} pieces, {made.rounds} rounds, about "
-               f"{time_text(made.seconds)}; the first {time_text(made.seconds / made.rounds)} see "
-               "each op once")  # fmt: skip
+               f"{time_text(made.seconds)}; the first round of "
+               f"{time_text(made.seconds / made.rounds)} measures each op once")  # fmt: skip
     typer.echo(f"there: python3 foretrace-agent.pyz --plan {PLAN} --out kept")
     typer.echo("       again after any stop: it goes on.  With NumPy, torch and nvidia-ml-py")
     typer.echo("here:  foretrace fit gpu --recording kept/gpu.rec.gz --start ENTRY -o mine.yaml")
@@ -130,7 +130,7 @@ Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops t
 
 
 def _changed(work: WorkList, overrides: Mapping[str, Any], repeats: int | None) -> WorkList:
-    """Copy of a work list with the limits and repeats that command-line options give."""
+    """Copy of a work list with the limits and the number of repeats given on the command line."""
     changed = replace(work, **overrides)
     if repeats is None:
         return changed

@@ -81,7 +81,7 @@ def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
 
 
 def _recording_of_folder(folder: Path) -> Recording:
-    """Recording from the journals of a plan so far."""
+    """Recording made of the journals that a plan's folder has so far."""
     from ....hil.measuring.plan_journal import read_journals, recording_of_journals
 
     journals = read_journals(folder)
@@ -96,7 +96,7 @@ def _shortfall_error(
     """Error for a partial recording; its type gives the exit code."""
     kept = f"; samples measured so far are in {path}"
     if not new:
-        return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")
+        return RecordingError(f"{path}: is partial ({recording.ended}); record the rest")
     if (fault := recording.fault) is not None:
         return DriverFault(fault.kind, fault.message + kept)
     return SimulationError("unfinished", recording.ended + kept)
@@ -127,8 +127,8 @@ def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
 def _print_recording_facts(facts: dict[str, Any]) -> None:
     typer.echo(f"{facts['file']}: {facts['source']}")
     typer.echo(
-        f"{facts['ops']} ops, {facts['samples']} samples, {facts['not_fitted']} not to be fitted, "
-        f"{facts['starts']} starts"
+        f"{facts['ops']} ops, {facts['samples']} samples, {facts['not_fitted']} excluded from "
+        f"fits, {facts['starts']} starts"
     )
     for row in facts["failed"]:
         typer.echo(f"failed: {row['signature']} ({row['context']}): {row['fault']}")

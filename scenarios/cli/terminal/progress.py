@@ -101,7 +101,7 @@ class SweepProgress:
             self._bar.update(0, completed=self.done, told=self.text())
 
     def text(self) -> str:
-        """Counts of points as text."""
+        """Text with the numbers of finished, failed and cached points."""
         refused = f"{self.refused} refused  " if self.refused else ""
         return f"{self.done}/{self.total}  {self.failed} failed  {refused}{self.cached} from cache"
 

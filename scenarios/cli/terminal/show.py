@@ -142,7 +142,7 @@ def metrics_table(point: dict[str, Any], answer: dict[str, str]) -> Any:
 
     Parameters
     ----------
-    answer : deciding metric
+    answer : deciding metric, as in the summary: name, unit, direction
     """
     from rich.table import Table
 
@@ -174,7 +174,7 @@ def _deciding_names(answer: dict[str, str]) -> tuple[str, ...]:
 
 
 def _job_completion_lines(point: dict[str, Any]) -> list[str]:
-    """Names of the metrics that give the completion time of each job."""
+    """Names of the metrics that are makespans or completion times of jobs."""
     return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
 

@@ -14,7 +14,7 @@ Late = Mapping[str, Any]
 
 
 def print_recorded(summary: Mapping[str, Any]) -> None:
-    """Print the answer in sentences, a row for each rank, and the ranks that arrive last."""
+    """Print the result in sentences, a table row per rank, and the ranks that arrive last."""
     console = print_sentences(recorded_sentences(summary))
     late = summary.get("late")
     if late is None:

@@ -17,6 +17,7 @@ from .tree import KINDS, SHARE, NumberSource, Path, TreeNode, Value, dotted_path
 LARGEST = 1_000_000  # bytes of a file
 MOST_NODES = 20_000  # after aliases are followed
 PLAIN = "tag:yaml.org,2002:"
+TOO_DEEP = "nested too deeply; write it with fewer levels"
 
 
 def read_yaml_file(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
@@ -117,7 +118,7 @@ class _YamlTreeReader:
         try:
             return self._read_node(root, (), None, ())
         except RecursionError:
-            raise _unreadable_file_error("too-deep", "nested too deeply", self.file) from None
+            raise _unreadable_file_error("too-deep", TOO_DEEP, self.file) from None
 
     def _compose_yaml(self) -> Any:
         from ruamel.yaml import YAML
@@ -130,7 +131,7 @@ class _YamlTreeReader:
         except MarkedYAMLError as error:
             raise InvalidScenarioError([self._syntax_problem(error)]) from error
         except RecursionError:
-            raise _unreadable_file_error("too-deep", "nested too deeply", self.file) from None
+            raise _unreadable_file_error("too-deep", TOO_DEEP, self.file) from None
         except (YAMLError, ValueError) as error:
             what = str(error).splitlines()[0]
             raise _unreadable_file_error("syntax", f"not YAML: {what}", self.file) from error

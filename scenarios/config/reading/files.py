@@ -76,7 +76,7 @@ def _fits_pattern(words: list[str], pattern: list[str]) -> bool:
 
 
 def _texts_at(data: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Text values at a path, in which ``*`` is every key or item."""
+    """Path and text of each text value at a path, in which ``*`` stands for every key or item."""
     if not path:
         if isinstance(data, str):
             yield done, data
@@ -163,7 +163,7 @@ def file_digests_by_setting(scenario: Plain) -> dict[str, str]:
 
 
 def _step_times_beside(name: str) -> list[File]:
-    """Tables of step times next to the files of a trace, which a run reads too."""
+    """Step-time tables next to the files of a trace; a run reads them too."""
     from ....traces.step_times import tables_next_to
 
     return [] if name.startswith(BUNDLED) else tables_next_to(sorted(map(File, glob(name))))

@@ -126,7 +126,7 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
 
 
 def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
-    """Copy of a value in ``what_if`` that carries the variant's layer and path, for error messages."""
+    """Copy of a value in ``what_if`` with the variant's layer and path, for error messages."""
     if isinstance(node.value, tuple):
         value = tuple(_variant_value(n, layer, path) for n in node.value)
         return replace(node, value=value, layer=layer)
@@ -138,7 +138,7 @@ def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
 
 
 def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> TreeNode:
-    """Replace prices by those of a variant."""
+    """Tree in which a variant's prices replace those of the scenario."""
     items = find_node(tree, ("cost", "items"))
     told = enumerate(items.items if items else ())
     kinds = {n["what"].text_value: i for i, n in told if n.has("what")}

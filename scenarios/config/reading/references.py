@@ -208,7 +208,7 @@ def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
 def _degree(
     tree: TreeNode, path: tuple[str, ...], section: str, group: str
 ) -> tuple[str, FilePosition | None]:
-    """Degree of parallelism as text, and its file position (None if it is not written)."""
+    """Degree of parallelism as text, and its file position (None if the file does not give it)."""
     node = _node_at(tree, *path, section, "parallel", group)
     return ("1", None) if node is None else (str(node.value), node.spot)
 

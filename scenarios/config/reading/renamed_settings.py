@@ -123,7 +123,7 @@ def _is_amount(value: TreeNode) -> bool:
 
 
 def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
-    """Comma-separated dotted paths with current names.
+    """Dotted paths of one ``vary`` key, separated by commas, with current names.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
 
 
 def _one_of_each(values: TreeNode, settings: int) -> Iterable[TreeNode]:
-    """First value of each of several settings that vary together."""
+    """One sample value for each of the settings that vary together, from their first values."""
     one = values.items[0] if values.items else values.mapping.get("from", values)
     return one.items if len(one.items) == settings else [one] * settings
 

@@ -40,7 +40,7 @@ def with_absolute_paths(tree: TreeNode) -> TreeNode:
 
 
 def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
-    """Tree completed with the defaults of the models."""
+    """Tree completed with the defaults of the scenario's sections."""
     return merge_layers(tree_from_value(dict(_defaults_of(model)), NOWHERE, "default"), tree)
 
 

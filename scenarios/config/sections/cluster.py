@@ -137,7 +137,7 @@ class ClusterSection(Section):
 
 
 def _node_model(name: str, doc: str, **own: Any) -> type[Section]:
-    """Model of a machine with every registered kind of part."""
+    """Pydantic model of a machine with every registered kind of part."""
     fields: dict[str, Any] = dict(own)
     for kind in node_parts():
         what, told = Annotated[Part, _part_form(kind)], KINDS[kind].help

@@ -25,7 +25,7 @@ Name = Annotated[str, AfterValidator(_check_name), Field(json_schema_extra={"pat
 def _check_form(number: int) -> int:
     if number != FORM:
         cure = "pip install --upgrade foretrace" if number > FORM else "see CHANGELOG"
-        raise ValueError(f"this file has form {number}, this version reads form {FORM}; {cure}")
+        raise ValueError(f"this file has format {number}, this version reads format {FORM}; {cure}")
     return number
 
 

@@ -15,7 +15,7 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class UncrossedPart(Section):
-    """A component inside a sample that the simulated ops do not cross; its time is subtracted."""
+    """Component that a sample includes but simulated ops do not cross; its time is subtracted."""
 
     time: Annotated[Seconds, Field(ge=0)]
     """Time subtracted from each sample."""
@@ -36,7 +36,7 @@ class TransferPeer(Section):
 
 
 def _one_or_many(value: object) -> str:
-    """Tag of a value for the union of one and many; not part of its path."""
+    """Tag that tells pydantic whether a value is a list or single; error paths leave it out."""
     return "[many]" if isinstance(value, list | tuple) else "[one]"
 
 

@@ -20,13 +20,13 @@ Pool = str | Annotated[int, Field(ge=1)] | Many[str]
 
 
 class JobSection(Section):
-    """A workload on some of the components."""
+    """One workload, and the components of the cluster that it uses."""
 
     workload: WorkloadSection
     """The workload that the job runs."""
     on: dict[str, Pool] = Field(default_factory=dict)
-    """Components by pool: a name, a glob, several of them, or a count of the pool's kind, for which
-    it waits in order; all there are unless said."""
+    """Components by pool: a name, a glob, a list of them, or a count; a job with a count waits in
+    order until so many are free. By default all components of the pool's kind."""
     placement: PlacementSection = PlacementSection()
     """Where its state is kept, and the component of each rank."""
     processes: tuple[Choice, ...] = ()
@@ -47,7 +47,7 @@ def single_job(
 
 
 def _job_form() -> Any:
-    """Model of a job in a scenario file, with the registered workloads and processes."""
+    """Pydantic model of a job in a scenario file, with the registered workloads and processes."""
     return create_model(
         "job",
         __base__=JobSection,

@@ -34,7 +34,7 @@ MEDIUM = ChoiceKind(
 
 
 def make_medium(choice: Choice) -> Medium:
-    """Construct a medium other than max-min; it holds no state of a run."""
+    """Construct a medium other than max-min; it holds no state, so several runs can share it."""
     return construct_with_groups(known_media()[choice.use], choice.settings)
 
 

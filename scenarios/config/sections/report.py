@@ -19,7 +19,7 @@ class ReportSection(Section):
 
 
 def _report_form() -> Any:
-    """Model of ``report`` with the names of the registered report sections."""
+    """Pydantic model of ``report`` with the names of the registered report sections."""
     from ....reports.section import section_names
 
     known: Any = Literal[section_names()]

@@ -105,8 +105,8 @@ class Sweep(Section):
         for path, vary in self.vary.items():
             if isinstance(vary, Range):
                 raise ValueError(
-                    f"{'a grid' if self.method == 'grid' else self.method} needs the values of "
-                    f"'{path}'; write a step, or log: 5 for five values"
+                    f"{'a grid' if self.method == 'grid' else self.method} needs single values "
+                    f"of '{path}', not a range; write a step, or log: 5 for five values"
                 )
         if self.method == "grid" and self.size > (self.points or MOST):
             raise ValueError(
@@ -130,7 +130,7 @@ class Sweep(Section):
 
     @property
     def wanted(self) -> int:
-        """Number of points to try."""
+        """Number of points to run."""
         return self.size if self.method == "grid" else self.points or SEARCHED
 
 

@@ -40,7 +40,7 @@ class WorkloadSection(Section):
 
 
 def workload_form(name: str) -> type[WorkloadSection]:
-    """Model of a registered workload: its type and its constructor arguments."""
+    """Pydantic model of a registered workload: its type and its constructor arguments."""
     return _workload_form(name, known_workloads()[name])
 
 

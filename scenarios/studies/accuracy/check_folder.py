@@ -13,7 +13,7 @@ from ...config.scenario import Scenario
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    made_from,
+    manifest_facts,
     replaced_folder,
     with_null_for_nonfinite,
     write_json,
@@ -41,5 +41,5 @@ def save_check(scenario: Scenario, check: DeviceCheck, out: Path, command: str) 
         write_scenario(whole, scenario)
         for name, recording in check.recordings.items():
             recording.write(whole / f"{name}{SUFFIX}")
-        write_json(whole / "manifest.json", {"command": command, **made_from(scenario)})
+        write_json(whole / "manifest.json", {"command": command, **manifest_facts(scenario)})
     return folder

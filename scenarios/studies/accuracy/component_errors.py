@@ -95,7 +95,7 @@ def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
     missing: list[ReplayOp] = []
-    for q in replayed.questions:
+    for q in replayed.ops:
         if q.signature in medians:
             counts.setdefault((q.signature, q.predicted, q.residual_path.latency), []).append(q)
         else:
@@ -114,7 +114,7 @@ def _table_of_ops(replayed: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
         np.array([q.predicted for q in first], float),
         np.array(starts, float),
     )
-    whole = sum(q.predicted for q in replayed.questions)
+    whole = sum(q.predicted for q in replayed.ops)
     share = sum(q.predicted for q in missing) / whole if whole else 0.0
     names = sorted({q.signature for q in missing})
     return ops, {"ops": len(missing), "different": len(names), "share": share, "some": names[:5]}

@@ -26,7 +26,12 @@ log = logging.getLogger(__name__)
 def components_in_sample(
     swap: SwapSection, system: System, more: Sequence[str] = ()
 ) -> SampleCoverage:
-    """Components that a sample of a swapped component includes."""
+    """Components that one measured sample of a swapped component includes, and times to subtract.
+
+    Parameters
+    ----------
+    more : further components in the sample, as the driver declares them
+    """
     off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
     return sample_coverage(system, swap.component, (*swap.covers, *more), off)
 
@@ -42,7 +47,7 @@ def replace_components_by_devices(
 
     Parameters
     ----------
-    prefetch : True to measure before the run if the result does not depend on the time
+    prefetch : True to measure ops before the run, if a result does not depend on simulated time
     """
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []

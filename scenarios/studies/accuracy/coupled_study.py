@@ -1,4 +1,4 @@
-"""Runs driven by real devices: every point of a study with its devices in place."""
+"""Coupled runs: real devices give the times of some components in each variant of a study."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Drive = Callable[[Variant], Variant]
 
 @contextmanager
 def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
-    """Context manager of a function that puts the devices of a scenario into a point.
+    """Context manager that opens the devices and yields a function that puts them into a variant.
 
-    Without devices the function returns the point unchanged.
+    Without coupled devices the function returns the variant unchanged.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
 
 
 def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
-    """Run the ops of a point on each device for some time in s; skipped for recordings."""
+    """Run the ops of a variant on each device for ``time`` seconds; skipped for recordings."""
     if point.coupled is None:
         return
     asked = replay_ops(point.coupled.coupling, point.known_graph, predict=False)
@@ -76,12 +76,12 @@ def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) ->
 def point_with_devices(
     point: Variant, devices: list[OpenDevice], journal: Path | None = None, prefetch: bool = False
 ) -> Variant:
-    """Point whose simulation gets times from devices.
+    """Variant whose simulation takes the times of swapped components from devices.
 
     Parameters
     ----------
     journal : journal used in place of the devices
-    prefetch : True to measure before the run if the result does not depend on the time
+    prefetch : True to measure ops before the run, if a result does not depend on simulated time
     """
     simulation = point.simulation
     made = replace_components_by_devices(

@@ -116,12 +116,12 @@ def check_devices(
 
 
 def _components_in_sample(devices: Sequence[str], system: System) -> list[int]:
-    """Indices of the components in a sample, which are all wrong together."""
+    """Indices of the components whose times the samples of some devices replace together."""
     return [i for d in devices for i in component_numbers(system, d)]
 
 
 def _lowest_expected_error_bar(scenario: Scenario) -> float:
-    """Lowest limit among the conditions on errors."""
+    """Lowest limit on an error among the conditions of ``expect``; without one, a default."""
     bars = [e.that.limit for e in scenario.expect if e.that.metric.startswith("hil.")]
     return min([b for b in bars if b > 0], default=FINE)
 

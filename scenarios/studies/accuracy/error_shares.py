@@ -18,9 +18,10 @@ class ErrorShare:
     Parameters
     ----------
     component : name of the swapped component
-    swap_in : change in s if only this component is real
-    leave_out : change in s between all real and all but this one
-    shapley : mean change in s over all orders; None for more than five components
+    swap_in : change of the run time in s if only this component is real
+    leave_out : difference in run time, in s, between all components real and all but this one real
+    shapley : mean change of the run time in s over all orders in which components become real; None
+        for more than five components
     """
 
     component: str

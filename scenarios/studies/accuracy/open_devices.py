@@ -53,10 +53,12 @@ class OpenDevice:
         return f"hil.swap {self.name}: {self.swap.driver}"
 
     @property
-    def kept(self) -> Recording:
+    def replayed_recording(self) -> Recording:
         """Recording that the driver replays."""
         if self.recording is None:
-            raise ValueError(f"{self.name}: is a live device without a recording")
+            raise ValueError(
+                f"{self.name}: is a live device without a recording; use it only after a replay"
+            )
         return self.recording
 
     @property
@@ -169,7 +171,7 @@ def stand_in_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDe
         The recording is of another device.
     """
     found = recording_as_device(hil, swap, seed)
-    require_stand_in(swap, driver_options(swap), found.kept)
+    require_stand_in(swap, driver_options(swap), found.replayed_recording)
     return found
 
 

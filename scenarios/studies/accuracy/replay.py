@@ -47,12 +47,12 @@ class ReplayedDevice:
     Parameters
     ----------
     device : device that replays the recording
-    questions : every op of the run on this component, in order
+    ops : every op of the run on this component, in the order of the run
     older : earlier recording of the component, for drift; None for none
     """
 
     device: OpenDevice
-    questions: tuple[ReplayOp, ...]
+    ops: tuple[ReplayOp, ...]
     older: Recording | None
 
     @property
@@ -63,7 +63,7 @@ class ReplayedDevice:
     @property
     def recording(self) -> Recording:
         """Recording with the measured samples."""
-        return self.device.kept
+        return self.device.replayed_recording
 
 
 def coupled_system_and_backends(point: Variant, hil: HilSection) -> Coupling:
@@ -147,14 +147,14 @@ def _replay_device(
 ) -> ReplayedDevice:
     older = _older_recording(hil, swap)
     if swap.driver == RECORDED:
-        device = device_answering_from(swap, recording_as_device(hil, swap).kept)
+        device = device_answering_from(swap, recording_as_device(hil, swap).replayed_recording)
     else:
         try:
             device = _measure_device(hil, swap, ops, bar, tell, partial)
         except HardwareUnavailable as error:
             if swap.if_missing == "fail" or partial.measured[swap.component]("").samples:
                 raise
-            device = device_answering_from(swap, stand_in_device(hil, swap).kept)
+            device = device_answering_from(swap, stand_in_device(hil, swap).replayed_recording)
             tell(f"{swap.component}: {error}; {device.source}")
     return ReplayedDevice(device, tuple(ops), older)
 

@@ -22,7 +22,7 @@ class ScoredOps:
     ----------
     signature : signature of each op, length n
     calls : number of calls in the run, shape (n,)
-    bytes : bytes of each op, shape (n,); NaN if unknown
+    bytes : number of bytes of each op, shape (n,); NaN if unknown
     predicted : predicted time in s, shape (n,)
     starts : median time in s per process start, shape (n, k); NaN if not measured
     """

@@ -1,4 +1,4 @@
-"""Answer of the complete run with no device, all devices, and each device; and of the real job."""
+"""Deciding metric of the complete run: without devices, with all or one, and of the real job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REDRAWS = 20  # runs with resampled process starts, for the interval of the whol
 def whole_run_answers(
     point: Variant, replays: Sequence[ReplayedDevice], hil: HilSection
 ) -> dict[str, Any]:
-    """Answers without devices, with all devices and with each device alone; and of the real job."""
+    """Deciding metric without devices, with all, with each alone, and of the real job."""
     devices = {one.name: one for one in replays}
 
     def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
@@ -58,7 +58,7 @@ def whole_run_answers(
 def _coupled_answer(
     point: Variant, hil: HilSection, predicted: float, measured: float
 ) -> dict[str, Any] | None:
-    """Answer with devices driving simulated time; None unless ``mode: coupled``."""
+    """Deciding metric when devices drive simulated time; None unless ``mode: coupled``."""
     if hil.mode != "coupled":
         return None
     with devices_driving_points(point.scenario) as drive:

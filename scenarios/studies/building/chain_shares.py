@@ -28,8 +28,9 @@ Shares = dict[str, Any]
 def chain_shares(graphs: Iterable[Graph], backends: Sequence[Backend | None]) -> dict[str, Shares]:
     """Fraction of time per backend of every chain, by kind of component; empty without chains.
 
-    ``links`` has name, source, number of ops, seconds and fraction of each backend.
-    ``only_recorded`` lists the largest ops, of any shape, that only ``recorded`` can time.
+    For each kind, ``links`` has the name, source, number of ops, seconds and fraction of each
+    backend, and ``only_recorded`` the ops with most time that only the backend ``recorded`` can
+    time; ops that differ in shape only are counted together.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def chain_shares(graphs: Iterable[Graph], backends: Sequence[Backend | None]) ->
 def kernel_shares(graph: Graph, chain: Chain) -> Shares:
     """Fraction of kernel time per backend of a chain, for one graph.
 
-    Equals the result of a run with this chain on its GPUs.
+    The same numbers as in a run that has this chain on its GPUs.
     """
     chain.open(System(()))
     return _link_shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])

@@ -32,7 +32,7 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         links = [backend_for_component(link, scenario, part) for link in binding.links]
         return Chain(links=[_of_another_gpu(link, scenario, part) for link in links])
     if binding.use == CARRIED:
-        return _carried_backend(binding, scenario, part)
+        return _transferring_backend(binding, scenario, part)
     try:
         return Binding(
             binding.use,
@@ -48,7 +48,7 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
 
 
 def _of_another_gpu(link: Backend, scenario: Scenario, part: Component) -> Backend:
-    """A backend of a chain; recorded times of another GPU get the error interval for that."""
+    """Backend of a chain; ``recorded`` gets another error interval if another GPU recorded."""
     here = next((device for device in _recording_devices(scenario) if device), None)
     own = _gpu_model_of_machine(scenario, part)
     if part.kind == "gpu" and isinstance(link, Recorded) and here is not None and own != here:
@@ -64,8 +64,8 @@ def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -
     return own.settings_for(binding.use) if own is not None else {}
 
 
-def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
-    """Backend that transfers recorded times to another GPU; unchanged on the same GPU."""
+def _transferring_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
+    """Backend that transfers recorded times to another GPU; on the same GPU it keeps them."""
     told = binding.settings.get("recorded_on")
     device = told or next((d for d in _recording_devices(scenario) if d), None)
     if device is None:
@@ -82,10 +82,10 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
             f"add it to a catalog, or remove '{CARRIED}'"
         )
     way = binding.settings.get("way", JUDGED_BEST)
-    return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
+    return transfer_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(
+def transfer_recorded_times(
     recorded: Part, target: Part, method: Way = JUDGED_BEST
 ) -> CrossGpuScaling:
     """Backend that transfers recorded times from one kind of GPU to another."""
@@ -108,9 +108,9 @@ def chain_for_other_gpu(target: Part, recorded: Part | None) -> Chain:
         construct_with_groups(Roofline, target.settings_for(ROOFLINE)),
         Recorded.of_another_gpu(),
     ]
-    return Chain(
-        links=[*((carry_recorded_times(recorded, target),) if recorded is not None else ()), *links]
-    )
+    if recorded is not None:
+        links.insert(0, transfer_recorded_times(recorded, target))
+    return Chain(links=links)
 
 
 def may_use_chain(scenario: Scenario) -> bool:
@@ -141,7 +141,7 @@ def _recording_devices(scenario: Scenario) -> list[str | None]:
 
 
 def _recording_places(scenario: Scenario) -> list[RecordedOn | None]:
-    """Section ``recorded_on`` of each job's trace; None if absent."""
+    """Section ``recorded_on`` of each trace workload; None if the file does not give it."""
     works = [job.workload for job in scenario.jobs.values()]
     return [w.recorded_on for w in works if hasattr(w, "recorded_on")]
 
@@ -198,7 +198,8 @@ class DefaultBackends:
     def _host(self, part: Component) -> Backend:
         """Backend of a host: recorded durations; without a recording also a model of threads.
 
-        Dispatch costs in a catalog were measured on the machine named there.
+        Dispatch costs from a catalog were measured on another machine, costs that the user writes
+        on this one.
         """
         if _recording_devices(self.scenario):
             own = self._is_recorded_host(part)
@@ -244,7 +245,7 @@ class DefaultBackends:
         )
 
     def _other_recording_device(self, part: Component) -> str | None:
-        """First recording device that differs from the GPU of a component; else the first one."""
+        """First recording GPU that differs from the given one; the first of all if none differs."""
         found = _recording_devices(self.scenario)
         own = _gpu_model_of_machine(self.scenario, part)
         return next((d for d in found if d != own), found[0] if found else None)

@@ -148,7 +148,7 @@ def start_job_before_run(job: Job, scenario: Scenario, system: System) -> Graph 
 
 
 def _node_of_rank(job: Job, system: System) -> tuple[str, ...]:
-    """Machine name of each rank, from the first pool of its workload."""
+    """Name of the machine of each rank, from the first pool of its workload."""
     names = next(iter(job.on.values()), ()) or system.gpus
     return tuple(system.node_of(system.number(name)) for name in names)
 
@@ -215,10 +215,10 @@ def components_of_ranks(placement: PlacementSection, system: System) -> tuple[st
     """
     if placement.ranks is None:
         return None
-    return tuple(name for glob in placement.ranks for name in _places_named(glob, system))
+    return tuple(name for glob in placement.ranks for name in _components_of_glob(glob, system))
 
 
-def _places_named(glob: str, system: System) -> tuple[str, ...]:
+def _components_of_glob(glob: str, system: System) -> tuple[str, ...]:
     """Names of the GPUs that a glob matches; without GPUs, of other components with slots."""
     if glob in system.index or not any(letter in glob for letter in "*?[:"):
         return (glob,)
@@ -237,7 +237,7 @@ def _places_named(glob: str, system: System) -> tuple[str, ...]:
 def first_possible_components(
     pools: Pools, needs: Needs, system: System
 ) -> dict[str, tuple[str, ...]]:
-    """Components that a job could get, by pool: as named, or for a count the first ones."""
+    """Components that a job could get, by pool: named ones, or the first N for a count N."""
     return {
         pool: system.of_kind(needs.pools[pool].kind)[:value] if isinstance(value, int) else value
         for pool, value in pools.items()

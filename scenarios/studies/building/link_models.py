@@ -68,10 +68,10 @@ def _is_plain_link(backend: Backend) -> bool:
 def _refuse_non_link(backend: Backend, scenario: Scenario, glob: str) -> None:
     if not _is_plain_link(backend):
         raise ScenarioError(
-            f"{scenario.message_prefix(f'backends.{glob}')}backends: '{glob}' has a shared rate, "
-            f"so {type(backend).__name__}.timing() would never be called; write its bandwidth and "
-            "latency under cluster, bind a Link that keeps its timing(), or bind 'fabric', which "
-            "times every send and collective"
+            f"{scenario.message_prefix(f'backends.{glob}')}backends: '{glob}' matches links, "
+            f"whose rate ops share, so {type(backend).__name__}.timing() would never be called; "
+            "write its bandwidth and latency under cluster, bind a Link that keeps its timing(), "
+            "or bind 'fabric', which times every send and collective"
         )
 
 

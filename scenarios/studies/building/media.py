@@ -30,8 +30,8 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
     if len(chosen) > 1:
         both = ", ".join(repr(choice.use) for choice in chosen)
         raise ScenarioError(
-            f"{scenario.message_prefix('media')}media: {both} are two media with their settings, "
-            "but a run can have only one besides max-min; write the same medium at every name"
+            f"{scenario.message_prefix('media')}media: {both} are two different media, but a "
+            "run can have only one besides max-min; write the same medium at every name"
         )
     for glob in told:
         parts = [machine.components[c] for c in machine.match(glob)]

@@ -99,7 +99,8 @@ def machine_kinds(
 
     Parameters
     ----------
-    jobs_share_memory : True if GPU memory is a capacity by default
+    jobs_share_memory : True if jobs reserve GPU memory, unless the GPU's setting ``capacity`` says
+        otherwise
 
     Raises
     ------
@@ -159,7 +160,7 @@ def _node_components(node: Described, path: str, jobs_share_memory: bool) -> Nod
 
 
 def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool) -> Bytes | None:
-    """GPU memory in B that jobs hold parts of; None if it is not a capacity."""
+    """GPU memory in B that jobs reserve; None if memory is not simulated as a capacity."""
     asked = gpu.get("capacity")
     if asked and "memory" not in gpu:
         _missing_value_error(f"{path}.gpu.memory", "80 GiB")
@@ -167,7 +168,7 @@ def _memory_capacity(gpu: Mapping[str, Any], path: str, jobs_share_memory: bool)
 
 
 def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
-    """Memory bandwidth of a GPU; its latency is part of the kernels' launch time."""
+    """Component of a GPU's memory bandwidth; its latency is part of the kernels' launch time."""
     if "bandwidth" not in gpu:
         return None
     reached = gpu.get("memory_efficiency", 1.0)
@@ -251,9 +252,10 @@ def _topology(fabric: FabricSection) -> Topology:
 
 
 def _with_overrides(machine: System, scenario: Scenario) -> System:
-    """System with slower rates and failed links; slower slots are handled by their backends.
+    """System with the lower rates and failed links of ``override``.
 
-    A topology with individual links routes around failed ones.
+    Components with slots are slowed down by their backends instead. A topology with individual
+    links routes around failed ones.
     """
     if not scenario.cluster.override:
         return machine
@@ -342,7 +344,7 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
 def _with_slowed_slots(
     backends_by_name: BackendsByName, described: ClusterSection, machine: System
 ) -> BackendsByName:
-    """Backends in which ops on slowed-down components take longer."""
+    """Backends of all components; those of slowed-down components with slots give longer times."""
     backends, which = (
         list(backends_by_name.bound.backends),
         backends_by_name.bound.backend_index.copy(),

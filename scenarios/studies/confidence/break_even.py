@@ -31,7 +31,7 @@ def break_even_errors(
     map_runs: MapFunction = map,
     report_runs_left: Callable[[int], None] = lambda runs: None,
 ) -> list[dict[str, Any]]:
-    """Smallest relative error of each component's times at which the answer flips.
+    """Smallest relative error in the times of components at which the answer flips, by name.
 
     The answer is which variant is best, and which conditions on the deciding metric hold. ``error``
     is None if no error up to a factor of two flips it. ``answer`` is False if there is neither a
@@ -40,7 +40,7 @@ def break_even_errors(
     Parameters
     ----------
     points : variants, base first
-    components : function that selects the components which are wrong together, by name
+    components : by name, a function that selects the components whose times get the same error
     map_runs : map function over the runs of all components and points
     report_runs_left : called with an upper bound of the remaining runs
     """
@@ -64,7 +64,7 @@ def _run_searches_in_lockstep(
     flips: Callable[[Sequence[tuple[str, float]]], Sequence[bool]],
     report_runs_left: Callable[[int], None],
 ) -> dict[str, float | None]:
-    """Results of several searches by name; each gets the result of one try in every round."""
+    """Results of several searches, by name; in every round each search runs one try."""
     found: dict[str, float | None] = {}
     asked = {name: next(search) for name, search in searches.items()}
     tries = MOST_TRIES
@@ -110,7 +110,7 @@ def _narrow_flip(same: float, other: float) -> Generator[float, bool, float]:
 def _answers_at_errors(
     points: Sequence[Variant], errors: Iterable[tuple[Chosen, float]], map_runs: MapFunction
 ) -> list[Answer]:
-    """Answer for each (component selection, error) pair, if the times had this error."""
+    """Answer for each pair of selected components and relative error of their times."""
     runs = [(point, chosen, error) for chosen, error in errors for point in points]
     found = [*map_runs(lambda run: _samples_at_error(*run), runs)]
     n = len(points)
@@ -118,7 +118,7 @@ def _answers_at_errors(
 
 
 def _answer(base: Variant, samples_by_point: Sequence[Mapping[str, Samples]]) -> Answer:
-    """Answer from the samples of each point: index of the best, and conditions that hold."""
+    """Answer from the samples of each variant: index of the best one, and which conditions hold."""
     answer = base.answer
     best = int(np.argmin([answer.sign * answer.of(samples) for samples in samples_by_point]))
     own = samples_by_point[0][answer.sample]

@@ -24,11 +24,11 @@ MOST_TRIES = 2 * len(TRIED)  # tries for a component if no error flips the answe
 def runs_that_defend(
     variants: Sequence[Variant], values: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int]:
-    """Approximate numbers of runs that test an answer: with changed values, and with model errors.
+    """Approximate numbers of simulations of ``run.defend``: for values, and for model errors.
 
-    The first is for unmeasured values that are 10 % off. The second is for errors of each component
-    kind; fewer runs are needed if an error flips the answer, since larger errors are then not
-    tried.
+    The first counts simulations in which one unmeasured value is 10 % off. The second counts
+    simulations in which the times of one kind of component are wrong; it is an upper bound, since
+    larger errors are not tried once an error flips the answer.
     """
     base = variants[0]
     kinds = len(predicted_components_by_kind(base.simulation))

@@ -75,7 +75,7 @@ class ErrorSources:
     parts : median relative error by kind of part, for parts whose catalog values state an error
     unmeasured : ranges of the times of unmeasured values, as ``time_bounds_of_unmeasured`` returns
         them
-    families : groups of op families whose errors are varied together; an empty group stands for all
+    families : groups of op families, each with one common error; an empty group stands for all
         families
     blind : True if a GPU is known from its datasheet only
     core_use : range of the compute time that collectives take; None if it is certain

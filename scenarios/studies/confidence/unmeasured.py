@@ -30,7 +30,7 @@ TRUSTED, UNSURE = ("measured", "fitted"), ("datasheet", "assumed")
 TIME = re.compile(
     r"(latency|overhead|launch|step|dispatch)(_|$)|(simple|ll|ll128)\.(launch|step)$|cores\.dispatch$"
 )
-"""Names of settings that are times of every op; for a library, those within a machine."""
+"""Names of settings that add a time to each op; for a library, only times inside a machine."""
 PART = re.compile(r"(cluster\.(?:node|kinds\.[^.]+|fabric)\.(?:links\.\d+|[^.]+))\.(.+)")
 CORE_USE = "cores.share"  # setting of a library that has its own source of error
 OTHERS = "other"  # kernel families for a GPU without fitted kernels
@@ -42,7 +42,7 @@ def time_bounds_of_unmeasured(
 ) -> dict[str, dict[str, FactorRange]]:
     """Range of the times of each kind of component, for unmeasured rates and latencies.
 
-    All rates are wrong together, and all latencies.
+    The rates of all kinds are varied together, and so are the latencies.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ METRICS = (  # shown if they differ, in this order
 LEAST = 5e-4  # smallest relative change that counts
 MOST_COLUMNS = 3  # metrics shown next to the headline
 APART = ("name", "question", "report", "what_if", "sweep", "expect", "catalog")
-"""Sections that change no result."""
+"""Sections that do not change a result."""
 Told = dict[str, tuple[str, str]]
 
 
@@ -86,7 +86,7 @@ class Comparison:
         return tuple(dict.fromkeys(p for r in same for p in r.settings if p not in moved))
 
     def missed(self, conditions: Iterable[Condition]) -> list[str]:
-        """Failure conditions that are met, each with its run.
+        """Conditions of ``--fail-if`` that are met, as ``run: condition``.
 
         Raises
         ------
@@ -214,7 +214,10 @@ def compare(
             )
         return Comparison(tuple(_variant_rows(points, beside)), read[0].answer)
     if beside:
-        raise ScenarioError("--with: needs a single scenario; give the base run first instead")
+        raise ScenarioError(
+            "--with: needs a single scenario or run; give only one, or put the run to compare with "
+            "first"
+        )
     first = read[0]
     rows = []
     for one, name in zip(read, _run_names(read), strict=True):
@@ -228,7 +231,7 @@ def compare(
 
 
 def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[ComparisonRow]:
-    """Row of each variant, the reference first."""
+    """Comparison row of each variant, the reference first."""
     if beside and beside not in points:
         raise ScenarioError(f"--with: no variant '{beside}'; write one of {', '.join(points)}")
     first = beside or next(iter(points))
@@ -242,7 +245,7 @@ def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[Comparison
 
 
 def _settings_between(first: Told, second: Told) -> Told:
-    """Settings that differ between two variants, from how each differs from the base.
+    """Settings that differ between two variants, given how each variant differs from the base.
 
     >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
     {'a': ('2', '3'), 'b': ('', '4')}

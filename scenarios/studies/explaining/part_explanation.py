@@ -87,7 +87,7 @@ def explain_part(name: str, scenario: Scenario, system: System) -> Explanation |
         facts["override"] = _override_text(override)
     paths = {_setting_path(part, scenario) for part in ([own] if own else parts)}
     path = paths.pop() if len(paths) == 1 else ""
-    facts |= _doubt(scenario, path) if path else {}
+    facts |= _error_fact(scenario, path) if path else {}
     below = dict(_values(scenario, path, own)) | dict(_list_parts(inside))
     return Explanation(name, what, facts, below)
 
@@ -98,7 +98,7 @@ def _facts(part: Component, scenario: Scenario, system: System) -> dict[str, str
     found = {"kind": ", ".join(filter(None, (part.kind, part.part)))}
     if part.node:
         found["machine"] = f"{part.node}, of kind {part.pool}" if part.pool else part.node
-    if offer := _offer(part):
+    if offer := _rate_or_slots(part):
         found[offer[0]] = offer[1]
     for key, value in (("latency", part.latency), ("overhead", part.overhead)):
         if value:
@@ -107,9 +107,9 @@ def _facts(part: Component, scenario: Scenario, system: System) -> dict[str, str
         found["limit"] = f"{format_quantity(part.limit, f'{part.unit}/s')} per sender"
     if (override := entry_for_component(scenario.cluster.override, part, system.index)) is not None:
         found["override"] = _override_text(override)
-    if users := _ranks_on(part, scenario, system) or _users(number, system):
+    if users := _ranks_on(part, scenario, system) or _users_text(number, system):
         found["used by"] = users
-    if told := _who_answers(part, scenario, system):
+    if told := _backends_text(part, scenario, system):
         found["answers"] = told
     return found
 
@@ -130,8 +130,8 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
     return "; ".join(found)
 
 
-def _offer(part: Component) -> tuple[str, str] | None:
-    """Label and amount of a component's rate, capacity or slots, as text; None if it has none."""
+def _rate_or_slots(part: Component) -> tuple[str, str] | None:
+    """Label and amount of what a component offers (rate, capacity or slots); None for nothing."""
     if part.rate is not None and part.role != "core":
         return "rate", f"{format_quantity(part.rate, f'{part.unit}/s')}, shared by concurrent ops"
     if part.capacity is not None:
@@ -142,7 +142,7 @@ def _offer(part: Component) -> tuple[str, str] | None:
     return PLAYED.get(part.kind, "slots"), many
 
 
-def _who_answers(part: Component, scenario: Scenario, system: System) -> str:
+def _backends_text(part: Component, scenario: Scenario, system: System) -> str:
     """Backends that time the ops of a component, as text; "" if it needs none."""
     if part.slots is None and part.name != system.fabric:
         return ""
@@ -163,16 +163,16 @@ def _backend_names(backend: Backend | None) -> Iterator[str]:
         yield backend.registered_name or type(backend).__name__
 
 
-def _users(number: int, system: System) -> str:
+def _users_text(number: int, system: System) -> str:
     """Users of a component as text: its senders and receivers, or the GPUs it belongs to."""
     name = system.components[number].name
     owners = [system.index[gpu] for gpu, own in system.parts.items() if name in own.values()]
     if system.components[number].rate is not None:
         sent, heard, whole = _senders_and_receivers(number, system)
         if len(sent):
-            about = "" if whole else "about "
-            return f"data from {about}{_ends(sent, system)} to {_ends(heard, system)}"
-    return _ends(owners, system) if owners else ""
+            senders, receivers = _endpoints_text(sent, system), _endpoints_text(heard, system)
+            return f"data from {'' if whole else 'about '}{senders} to {receivers}"
+    return _endpoints_text(owners, system) if owners else ""
 
 
 def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, bool]:
@@ -196,8 +196,8 @@ def _senders_and_receivers(number: int, system: System) -> tuple[Ints, Ints, boo
     return np.unique(source[flows]), np.unique(target[flows]), step == 1
 
 
-def _ends(numbers: Iterable[int], system: System) -> str:
-    """GPUs or hosts as text: one by its name, several by their machines."""
+def _endpoints_text(numbers: Iterable[int], system: System) -> str:
+    """Text that names several GPUs or hosts: one by its name, several by their machines."""
     parts = [system.components[i] for i in numbers]
     if len(parts) == 1:
         return parts[0].name
@@ -224,8 +224,8 @@ def _setting_path(part: Component, scenario: Scenario) -> str:
     return f"{base}.{'memory' if inside == 'dram' else inside}"
 
 
-def _doubt(scenario: Scenario, path: str) -> dict[str, str]:
-    """Error interval of a part's unmeasured values, as a fact; {} if they are known."""
+def _error_fact(scenario: Scenario, path: str) -> dict[str, str]:
+    """Error interval of a part's unmeasured values, as fact ``doubt``; {} without such values."""
     told = [
         f"{what}: {' to '.join(three_digits(math.exp(end)) for end in ends)} times the stated "
         "value (90 %)"
@@ -266,7 +266,7 @@ def _list_parts(parts: Sequence[Component]) -> Iterator[tuple[str, str]]:
         alike.setdefault(form_of_name(part.name), []).append(part)
     for several in alike.values():
         first, last = several[0], several[-1]
-        offers = {offer for part in several if (offer := _offer(part))}
+        offers = {offer for part in several if (offer := _rate_or_slots(part))}
         amount = f" ({' '.join(offers.pop())})" if len(offers) == 1 else ""
         names = first.name if first is last else f"{first.name} … {last.name}"
         yield names, f"{meaning_of_name(first.name) or first.kind}{amount}"

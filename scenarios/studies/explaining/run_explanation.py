@@ -84,7 +84,7 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
 
 
 def _with_use(explanation: Explanation, points: Points, system: System) -> Explanation:
-    """Explanation with the utilization and critical path of components in each variant."""
+    """Explanation of components, with their utilization and critical path time in each variant."""
     if not points:
         return explanation
     names = [system.components[i].name for i in parts_named(explanation.name, system)]
@@ -118,7 +118,7 @@ def _busy_text(names: list[str], point: Mapping[str, Any]) -> str:
 
 
 def _blame_text(names: list[str], point: Mapping[str, Any]) -> str:
-    """Part of the critical path that is charged to components in a variant."""
+    """Time of the critical path that components take in a variant, and its fraction, as text."""
     blame: Mapping[str, float] = point["blame"]
     took, whole = sum(blame.get(name, 0.0) for name in names), sum(blame.values())
     if not took:

@@ -1,4 +1,4 @@
-"""Backends that would time the kernels of a trace on GPUs of the catalog, without a scenario."""
+"""For ``trace info``: which backends would time the kernels of a trace on GPUs of the catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..building.component_backends import chain_for_other_gpu
 
 
 def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
-    """Fraction of kernel time per backend of the chain, by GPU, as in a run.
+    """Fraction of kernel time that each backend of a chain would predict, by GPU, as in a run.
 
     Parameters
     ----------

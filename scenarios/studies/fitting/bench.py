@@ -54,7 +54,7 @@ MACHINE: dict[str, Any] = {
         "fabric": {"switch": {"ports": 4, **NO_TIME}},
     },
 }
-"""Every part of two machines; none takes time."""
+"""Cluster of two machines with every kind of part, of which none takes time."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class BenchKind:
 
     Parameters
     ----------
-    path : path of the part below ``cluster``; for links, of the list
+    path : path of the part below ``cluster``; for links, path of the list of links
     kinds : kinds of ops that run on the part
     backend : default backend of the GPUs; "" for none
     across : True if sends go from one machine to another
@@ -88,7 +88,7 @@ BENCHES = {
 
 
 @dataclass(frozen=True)
-class BenchOp:
+class RecordedOp:
     """Recorded op that a test bench runs.
 
     Parameters
@@ -142,7 +142,7 @@ class Bench:
         return load(self.machine, set=texts, catalogs=where)
 
     def _count(self) -> dict[str, int]:
-        """Number of the part in each machine of the file, if it is not 1."""
+        """Setting ``count`` of the part in the machine of the scenario; {} if it is 1."""
         assert self.machine is not None  # noqa: S101
         above, kind = BENCHES[self.kind].path
         kinds = load(self.machine, catalogs=self.catalogs).cluster.machines()
@@ -155,12 +155,12 @@ class Bench:
         return {"count": there.count} if there is not None and there.count != 1 else {}
 
     def built(self, part: Mapping[str, Any]) -> tuple[System, Mapping[str, Backend]]:
-        """System and backends with settings of the part in SI."""
+        """System and backends of the bench, for settings of the part given in SI."""
         scenario = self.scenario(settings_as_written(self.kind, part), {})
         system = build_system(scenario)
         return system, build_backends(scenario, system)
 
-    def graph(self, ops: Sequence[BenchOp], system: System) -> Graph:
+    def graph(self, ops: Sequence[RecordedOp], system: System) -> Graph:
         """Graph of the ops, one after another.
 
         Raises
@@ -176,7 +176,7 @@ class Bench:
         return place(build.graph(), system)
 
     def _add(
-        self, build: Builder, one: BenchOp, system: System, peer: int, before: tuple[int, ...]
+        self, build: Builder, one: RecordedOp, system: System, peer: int, before: tuple[int, ...]
     ) -> int:
         parts = parse_signature(one.text)
         if parts.kind not in BENCHES[self.kind].kinds:
@@ -203,7 +203,7 @@ class Bench:
         )
 
     def _demand(self, parts: Signature) -> tuple[float, float]:
-        """Flop and bytes of an op, as a workload gives them."""
+        """Number of flop and bytes of an op, as a workload gives them."""
         if self.kind != "gpu":
             return demand(str(parts)).flop, float(parts.bytes)
         shape = op_shape(str(parts))
@@ -214,12 +214,12 @@ class Bench:
         work = kernel_work(shape)
         return work.flop or work.blocks * work.depth * work.step, work.bytes
 
-    def placed_ops(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Ops:
+    def placed_ops(self, ops: Sequence[RecordedOp], part: Mapping[str, Any]) -> Ops:
         """Build the ops table in the form that backends expect."""
         system, _ = self.built(part)
         return _asked(self.graph(ops, system))
 
-    def seconds(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Floats:
+    def seconds(self, ops: Sequence[RecordedOp], part: Mapping[str, Any]) -> Floats:
         """Time of each op without contention in s, shape (n,), from the backends of the machine."""
         system, backends = self.built(part)
         table = _asked(self.graph(ops, system))
@@ -236,7 +236,7 @@ class Bench:
         return found
 
     def simulated_seconds(
-        self, ops: Sequence[BenchOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
+        self, ops: Sequence[RecordedOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
         **binding: str,
     ) -> Floats:  # fmt: skip
         """Simulated time of each op in s, shape (n,), for a part described as in a scenario file.
@@ -298,7 +298,7 @@ def _with_part(kind: str, part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _peer(system: System, across: bool) -> int:
-    """Receiving rank of a send of rank 0; -1 for none."""
+    """Rank that receives the sends of rank 0; -1 if there is none."""
     nodes = [system.node_of(system.number(g)) for g in system.gpus]
     others = [r for r in range(1, len(nodes)) if not across or nodes[r] != nodes[0]]
     return others[0] if others else -1

@@ -242,7 +242,7 @@ def catalog_entry_text(
 def kept_value(
     key: str, before: SettingsBeforeFit, rows: str, start: float | None
 ) -> tuple[str, NumberSource]:
-    """Text and source of a setting that a fit leaves unchanged.
+    """Value and source, as text for the new entry, of a setting that a fit leaves unchanged.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def kept_value(
     """
     text = str(before.texts.get(key, "" if start is None else parameter_text(key, start)))
     source = before.source_of(key, text)
-    why = "" if start is None else f"kept: {rows} cannot tell it; "
+    why = "" if start is None else f"not fitted: {rows} cannot determine it; "
     where = f"{why}{source.where if source else 'given to the fit'}"
     return text, replace(source, where=where) if source else NumberSource("assumed", where)
 
@@ -293,7 +293,7 @@ def _yaml_text(key: str, text: str) -> str:
 def _parameter_facts(p: FittedParameter) -> dict[str, Any]:
     if p.kept:
         before = parameter_text(p.name, p.before) if p.before else "none"
-        text = f"{p.name}: kept at {before}; the data cannot tell it"
+        text = f"{p.name}: stays {before}; the data cannot determine it"
     else:
         low, high = p.interval or (p.value, p.value)
         value, least, most = (parameter_text(p.name, x) for x in (p.value, low, high))

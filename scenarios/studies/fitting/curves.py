@@ -35,9 +35,11 @@ class Curve:
     guesses : start value of the search, by parameter
     usual : parameters that are fitted by default
     draws : number of refits for intervals; each evaluates a model that is not smooth
-    before : function from settings of the part to parameters before the fit
-    read_signature : function from an op's signature to its numbers, which ``seconds`` takes
-    seconds : function from parameters, and one array per number of an op, to seconds per row
+    before : function from the settings of the part to the parameters before the fit
+    read_signature : function from an op's signature to its numbers, such as size and depth;
+        ``seconds`` takes them
+    seconds : function from the parameters, and an array of each number of the ops, to the time of
+        each op in s
     check : function that raises an error for unsuitable recordings
     """
 
@@ -53,7 +55,12 @@ class Curve:
     check: Callable[[MeasuredRows], None]
 
     def model(self, fixed: Mapping[str, float]) -> Model:
-        """Model of seconds per row; ``still`` has the parameters that are held fixed."""
+        """Function that predicts the time of each row in s from the fitted parameters.
+
+        Parameters
+        ----------
+        fixed : parameters that are not fitted, by name
+        """
 
         def seconds(p: dict[str, float], rows: Ops) -> Floats:
             told = np.array([self.read_signature(t) for t in rows.signatures], float)[
@@ -98,7 +105,7 @@ class Curve:
         self, name: str, calibration: Calibration, fixed: Mapping[str, float], report: Settings,
         today: str,
     ) -> dict[str, Any]:  # fmt: skip
-        """Content of the file of a fitted curve; ``parameters`` are those of the model."""
+        """Content of the file of a fitted curve, with its fitted and fixed parameters."""
         return {
             "form": self.form,
             "schema": 1,

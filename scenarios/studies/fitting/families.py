@@ -1,4 +1,4 @@
-"""Fit of op families to recordings: a cost line per family, and corrections of single ops."""
+"""Fit of op families to recordings: a linear cost model each, and corrections of single ops."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class OpCorrections:
 
 @dataclass(frozen=True)
 class FittedFamily:
-    """Fitted parameters of an op family, with corrections of its ops."""
+    """Fitted parameters of an op family, and corrections of single ops."""
 
     calibration: Calibration
     own: OpCorrections
@@ -46,10 +46,10 @@ class FittedFamily:
 def fit_families(
     data: MeasuredRows, holdout: str, draws: int = 20
 ) -> dict[str, FittedFamily | str]:
-    """Fit every op family with enough groups; for the others, the reason why not.
+    """Fit every op family that has enough groups; the result of another one is the reason, as text.
 
-    The terms of a family are chosen on the fitted rows only: those that best predict a fifth of the
-    rows from the others.
+    The terms of a family's cost model are those with the smallest error in five-fold
+    cross-validation on the fitted rows.
 
     Parameters
     ----------
@@ -65,7 +65,9 @@ def fit_families(
         chosen, own = _fit_alternately(rows)
         if not chosen or not rows.held_out_masks()[0].any():
             groups = len(set(rows.groups))
-            found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
+            found[name] = (
+                f"{groups} groups of {holdout} are too few to fit and to hold out; record more"
+            )
             continue
         model = family_model(own)
         found[name] = FittedFamily(
@@ -75,9 +77,9 @@ def fit_families(
 
 
 NO_FAMILY = {
-    "host:chase": "a latency of dependent loads, which is no line of bytes",
-    "compute:graph": "many ops in order, which are no family",
-    "compute:step": "a whole step, which is no family",
+    "host:chase": "latency of dependent loads, which is not linear in bytes",
+    "compute:graph": "a sequence of ops, not one op family",
+    "compute:step": "a complete step, not one op family",
 }
 
 
@@ -198,7 +200,7 @@ AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 def _fit_family_line(
     near: CalibrationRows, chosen: Sequence[Parameter], corrections: OpCorrections
 ) -> FittedLine:
-    """Fitted line of a family, with given corrections of its ops."""
+    """Cost model (fitted line) of a family, with the given corrections of its ops held fixed."""
     free, model = [p.name for p in chosen], family_model(corrections)
 
     def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -215,7 +217,12 @@ def op_demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
 
 
 def family_model(corrections: OpCorrections) -> Model:
-    """Model of one family: from parameters and ops to seconds, shape (n,), with corrections."""
+    """Function that predicts op times in s from the parameters of a family, and its ops.
+
+    Parameters
+    ----------
+    corrections : corrections of single ops, held fixed
+    """
     kept: dict[tuple[str, ...], tuple[NDArray[np.float64], ...]] = {}
 
     def each(signatures: tuple[str, ...]) -> tuple[NDArray[np.float64], ...]:

@@ -47,9 +47,9 @@ class FittedGpu:
             found.append(f"{one['name']}: {one['errors']}".rstrip(": "))
             found += [f"  {p['text']}" for p in one["parameters"]]
         report = self.report
-        found.append(f"told within 2 %: {len(report['told'])} constants")
-        found += [f"told worse: {text}" for text in report["worse"]]
-        found += [f"not told: {name}" for name in report["kept"]]
+        found.append(f"determined within 2 %: {len(report['told'])} constants")
+        found += [f"less certain: {text}" for text in report["worse"]]
+        found += [f"not determined: {name}" for name in report["kept"]]
         found += [f"not fitted: {text}" for text in report["left"][:MOST]]
         if len(report["left"]) > MOST:
             found.append(f"not fitted: {len(report['left']) - MOST} more, see --json")
@@ -85,7 +85,7 @@ def fitted_gpu(
         return gpu_entry_text(called, before, told, rows, found, file, date)
 
     back, lines = gpu_round_trip(bench, rows, found, entry)
-    back.require_return()
+    back.require_simulation_equals_fit()
     report = gpu_report(rows, found, {**back.to_dict(), "lines": lines})
     kernels = kernels_text(found.model.families)
     return FittedGpu(entry(str(beside), name), kernels, beside, report)

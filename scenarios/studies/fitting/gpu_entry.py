@@ -16,8 +16,8 @@ from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
 STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
-"""Resident grids by compute capability (CUDA C++ Programming Guide 12, table of technical
-specifications)."""
+"""Largest number of kernels that run at the same time, by compute capability (resident grids, CUDA
+C++ Programming Guide 12)."""
 CLOSE = 0.02  # half of an interval: what a recording tells well
 TOLD_BY = "told by the GPU (libcuda, NVML)"
 
@@ -98,9 +98,9 @@ def gpu_entry_text(
         values[key] = entry_value(text, source)
     tiles = fit.model.settings.get(TILES, 0)
     if SCALED in fit.constants and TILES not in before.texts and tiles:
-        why = NumberSource("fitted", f"{rows.where}; products err less in whole tiles", date)
-        values[TILES] = entry_value(str(tiles), why)
-    where = f"{rows.where}; each family in the file says of itself how wrong it is"
+        where = f"{rows.where}; errors of GEMMs are smaller if complete tiles are assumed"
+        values[TILES] = entry_value(str(tiles), NumberSource("fitted", where, date))
+    where = f"{rows.where}; the file gives the error of each family"
     values["kernels"] = entry_value(kernels, NumberSource("fitted", where, date))
     head = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
     return "\n".join([*head, *entry_lines(values)]) + "\n"
@@ -109,11 +109,11 @@ def gpu_entry_text(
 def _note(key: str, fit: GpuFit) -> str:
     """Note for the catalog entry on how a fitted constant, or its error, was obtained."""
     if key.startswith("peaks."):
-        return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
+        return f"assumes the efficiency of {MAIN}, so it is not the datasheet's peak"
     errors = fit.errors.get(PRODUCT)
     if errors is None or not len(errors.held):
         return "nothing was held out"
-    return f"median of {len(errors.held)} products that no fit saw"
+    return f"median error of {len(errors.held)} held-out GEMMs"
 
 
 def _error_of(fit: GpuFit, family: str) -> str:
@@ -157,7 +157,7 @@ def _constant_facts(stage: str, c: FittedConstant) -> dict[str, Any]:
     sure = (
         f"+-{three_digits(100 * c.width)} %"
         if c.is_determined
-        else "kept; the recording cannot tell it"
+        else "not fitted; the recording cannot determine it"
     )
     return {
         "name": name,

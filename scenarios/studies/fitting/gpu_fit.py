@@ -47,7 +47,8 @@ CONSTANTS = {
     "decode attention": ROWS,
     "experts": ("launch", "arithmetic", "near", "memory", "cache"),
 }  # fmt: skip
-"""Constants of each family that rows may tell; as ``calibration/fit/kernels.py`` has them."""
+"""Constants of each kernel family that recorded rows can determine; the same as in
+``calibration/fit/kernels.py``."""
 START = {
     "launch": 3e3, "first": 700.0, "again": 500.0, "near": 0.6, "memory": 0.8, "arithmetic": 1.5,
     "cache": 0.6,
@@ -61,7 +62,7 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 @dataclass
 class GpuConstants:
-    """Constants of a GPU that are known at one stage of a fit: roofline settings and kernel families.
+    """GPU constants that are known at one stage of a fit: roofline settings, kernel families.
 
     Parameters
     ----------
@@ -192,12 +193,12 @@ class _FitStages:
     def run(self) -> GpuFit:
         self._products()
         self._peaks()
-        self._scaled()
+        self._fp8_gemms()
         self._unaligned()
         for name in CONSTANTS:
             self._family(name)
         self.model.families.setdefault(PRODUCT, KernelFamily())
-        self._starts_in_place()
+        self._cold_start_penalties()
         self._assumed()
         return GpuFit(self.model, self.constants, self._errors(), tuple(self._all_left()))
 
@@ -227,33 +228,33 @@ class _FitStages:
     def _products(self) -> None:
         start = {n: float(self.before.get(n) or v) for n, v in PRODUCTS.items()}
         found = self._fit(
-            "", self._of_type(MAIN), start, self._roofline_predict, "products", PRODUCTS
+            "", self._of_type(MAIN), start, self._roofline_predict, f"GEMMs in {MAIN}", PRODUCTS
         )
         self.model.settings |= found or {}
 
     def _peaks(self) -> None:
-        """Fit the peaks of other types, with the efficiency of bf16."""
+        """Fit the peak flop rate of other element types, with the efficiency found for bf16."""
         for dtype in OTHER_PEAKS:
             mask, name = self._of_type(dtype), f"peaks.{dtype}"
             if not mask.any():
                 continue
             start = {name: float(self.before.get(name) or self._quickest(mask))}
-            found = self._fit("peaks", mask, start, self._roofline_predict, f"products of {dtype}")
+            found = self._fit("peaks", mask, start, self._roofline_predict, f"GEMMs in {dtype}")
             self.model.settings |= found or {}
 
     def _quickest(self, mask: Mask) -> float:
-        """Highest flop rate that any recorded GEMM reaches, in flop/s."""
+        """Highest flop rate among the recorded GEMMs that a mask selects, in flop/s."""
         at = self.rows.of(mask)
         table = ops_table([self.rows.texts[i] for i in at.tolist()])
         return float((table.flop / self.rows.seconds[at]).max())
 
-    def _scaled(self) -> None:
-        """Fit fp8 GEMMs, with or without complete tiles, whichever has the smaller error."""
+    def _fp8_gemms(self) -> None:
+        """Fit fp8 GEMMs with and without complete tiles; keep the fit with the smaller error."""
         mask = self._of_type(SCALED)
         if not mask.any():
             return
         if not self.before.get(f"peaks.{SCALED}"):
-            self.left.append("products of fp8: give peaks.fp8 with --know")
+            self.left.append("GEMMs in fp8: their peak is unknown; give peaks.fp8 with --know")
             return
         start = {n: float(self.before.get(n) or v) for n, v in FP8.items()}
         at = self.rows.of(mask & ~self.rows.kept)
@@ -261,7 +262,7 @@ class _FitStages:
         for tiles in (0, int(self.before["chip.processors"])):
             self.model.settings[TILES] = tiles
             self.constants.pop(SCALED, None)
-            found = self._fit(SCALED, mask, start, self._roofline_predict, "products of fp8")
+            found = self._fit(SCALED, mask, start, self._roofline_predict, "GEMMs in fp8")
             if found is None:
                 return
             wrong = np.log(self._roofline_predict(at)(found) / self.rows.seconds[at])
@@ -273,7 +274,7 @@ class _FitStages:
     def _unaligned(self) -> None:
         mask = np.asarray(self.is_product & ~self.aligned)
         start = {UNALIGNED: float(self.before.get(UNALIGNED) or 1.5)}
-        found = self._fit("", mask, start, self._roofline_predict, "rows that are not aligned")
+        found = self._fit("", mask, start, self._roofline_predict, "GEMMs with unaligned rows")
         self.model.settings |= found or {}
 
     def _family(self, name: str) -> None:
@@ -283,7 +284,7 @@ class _FitStages:
         start = {k: (getattr(told, k) if told else 0.0) or usual[k] for k in CONSTANTS[name]}
 
         def predict_of(at: NDArray[np.int_]) -> Any:
-            work, peak = self._works(at)
+            work, peak = self._kernel_works(at)
 
             def predict(values: Mapping[str, float]) -> Floats:
                 one = _family_of(values)
@@ -298,8 +299,8 @@ class _FitStages:
                 _family_of(found), evidence=Evidence(self.rows.where)
             )
 
-    def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
-        """Work terms, shape (n, 7), and peak flop rate, shape (n,), of the given rows."""
+    def _kernel_works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
+        """Work terms of some rows, shape (n, 7), and peak flop rate of their types, shape (n,)."""
         work, peak = [], []
         for i in at.tolist():
             shape = op_shape(self.rows.texts[i])
@@ -308,12 +309,12 @@ class _FitStages:
             peak.append(float(self.model.settings.get(f"peaks.{self.dtype[i]}") or 1.0))
         return np.array(work, float).reshape(-1, 7), np.array(peak)
 
-    def _starts_in_place(self) -> None:
+    def _cold_start_penalties(self) -> None:
         """Fit cold-start penalties after other kernels, for GEMMs and for each kernel family."""
         product = np.asarray(self.rows.after & (self.family == PRODUCT) & self.aligned)
         known = float(self.before.get(COLD_START) or COLD[""])
         found = self._fit("", product, {COLD_START: known}, self._roofline_predict,
-                          "products in their place")  # fmt: skip
+                          "GEMMs after other kernels")  # fmt: skip
         own = found[COLD_START] if found else float(self.before.get(COLD_START, 0))
         self.model.settings[COLD_START] = own
         for name, family in self.model.families.items():
@@ -324,13 +325,13 @@ class _FitStages:
                 continue
 
             def predict_of(at: NDArray[np.int_], family: KernelFamily = family) -> Any:
-                work, peak = self._works(at)
+                work, peak = self._kernel_works(at)
                 return lambda v: (
                     replace(family, **v).time_parts(work, self.model.chip, peak, "step").sum(axis=0)
                 )
 
             begin = {"cold": usual or COLD["family"]}
-            found = self._fit(name, mask, begin, predict_of, f"{name} in its place")
+            found = self._fit(name, mask, begin, predict_of, f"{name} after other kernels")
             self.model.families[name] = replace(family, cold=found["cold"] if found else usual)
 
     def _assumed(self) -> None:
@@ -379,7 +380,7 @@ class _FitStages:
         ]  # fmt: skip
         counts = {n: names.count(n) for n in dict.fromkeys(names)}
         return self.left + [
-            f"{n}: {count} ops, of which the entry has no constant" for n, count in counts.items()
+            f"{n}: {count} ops, for which the entry has no constants" for n, count in counts.items()
         ]
 
 
@@ -389,8 +390,8 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
 
 
 OTHERS = ("gemm.sustained", "gemm.burst", "gemm.odd")
-"""Settings that no stage fits and no entry keeps: power limit and kernels for odd rows of another
-GPU. Here ``unaligned`` covers odd rows."""
+"""Settings that no stage fits and that the new entry leaves out: power limit, and kernels of
+another GPU for odd row lengths."""
 ROOFLINE_SETTINGS = (
     *CHIP, *PRODUCTS, *FP8, TILES, UNALIGNED, COLD_START,
     *(f"peaks.{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),

@@ -10,7 +10,7 @@ from ....hil.sample import AFTER, Request
 from ....models.compute.demand import demand
 from ....models.compute.kernel_work import kernel_work
 from ....models.compute.op_shape import op_shape
-from .gpu_shapes import LISTS, NEIGHBOURS, listed, ops_timed_after_others
+from .gpu_shapes import LISTS, NEIGHBOURS, ops_timed_after_others, signatures_of_list
 
 DRIVER = "torch"
 HOURS = 2.0
@@ -25,7 +25,7 @@ MARGIN, LONGEST = 4.0, 600.0  # what a piece may take: so many times what is tho
 
 
 def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
-    """Recording plan for one GPU, with as many rounds as fit, at least one.
+    """Recording plan for one GPU, with as many rounds as fit into the duration, at least one.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
 
 
 def _alone(name: str) -> list[Request]:
-    return [Request(s, BATCH) for part in listed(name) for s in part]
+    return [Request(s, BATCH) for part in signatures_of_list(name) for s in part]
 
 
 def _after(signature: str) -> Request:

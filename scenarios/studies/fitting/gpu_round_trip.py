@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ....reports.numbers import three_digits
 from ....sim.facts.signature import parse_signature
 from ....sim.setting_groups import unflatten_settings
-from .bench import Bench, BenchOp, settings_as_written
+from .bench import Bench, RecordedOp, settings_as_written
 from .gpu_entry import kernels_text
 from .gpu_fit import GpuFit, with_cold_start
 from .gpu_rows import GpuRows
@@ -41,13 +41,13 @@ def gpu_round_trip(
     alone, in_place = np.flatnonzero(~after), np.flatnonzero(after)
     with TemporaryDirectory() as folder:
         if len(alone):
-            some = [BenchOp(texts[i]) for i in alone.tolist()]
+            some = [RecordedOp(texts[i]) for i in alone.tolist()]
             simulated[alone] = _simulated_alone(bench, some, fit, Path(folder) / "alone.json")
         if len(in_place):
             file = Path(folder) / "families.json"
             file.write_text(kernels_text(fit.model.families))
             (Path(folder) / "fitted.yaml").write_text(entry(str(file)))
-            some = [BenchOp(texts[i]) for i in in_place.tolist()]
+            some = [RecordedOp(texts[i]) for i in in_place.tolist()]
             part = {"model": "fitted"}
             simulated[in_place] = bench.simulated_seconds(some, part, [Path(folder)])
     fitted = fit.model.seconds(texts, after)
@@ -55,13 +55,13 @@ def gpu_round_trip(
     moved = np.array([float(parse_signature(t).bytes) for t in texts])
     back = RoundTrip(tuple(texts), moved, fitted, simulated, rows.seconds[at], own)
     return back, [
-        f"{len(at)} ops run with the entry: {three_digits(100 * back.apart)} % from the fit at "
-        "most; from the recording, by family:",
+        f"{len(at)} ops run with the entry: {three_digits(100 * back.simulation_error)} % from the "
+        "fit at most; from the recording, by family:",
         *_lines_of_families(rows, at, simulated),
     ]
 
 
-def _simulated_alone(bench: Bench, ops: list[BenchOp], fit: GpuFit, file: Path) -> Floats:
+def _simulated_alone(bench: Bench, ops: list[RecordedOp], fit: GpuFit, file: Path) -> Floats:
     """Simulated time of each op in s, shape (n,), without cold-start penalties."""
     model = with_cold_start(fit.model, 0.0)
     file.write_text(kernels_text(model.families))

@@ -14,7 +14,7 @@ from ....hil.recording import Recording, read
 from ....hil.sample import AFTER, WARM, Sample
 from ....models.compute.op_shape import op_shape
 from ....sim.errors import ScenarioError
-from .gpu_shapes import aside, set_aside
+from .gpu_shapes import held_out_signatures, is_held_out
 
 Floats = NDArray[np.float64]
 NANOSECOND = 1e-9
@@ -97,12 +97,13 @@ def gpu_rows(files: Sequence[str]) -> GpuRows:
         raise ScenarioError(f"fit gpu: no usable samples; record again: {', '.join(left)}")
     keys = list(found)
     texts = tuple(text for text, _ in keys)
+    held_out = held_out_signatures().__contains__ if _is_planned(kept) else is_held_out
     apart = [v for v in difference_between_starts(samples).values() if np.isfinite(v)]
     return GpuRows(
         texts,
         np.array(list(found.values())),
         np.array([context.startswith(AFTER) for _, context in keys], bool),
-        np.array([t in set_aside() if _is_planned(kept) else aside(t) for t in texts], bool),
+        np.array([held_out(t) for t in texts], bool),
         kept[0].versions,
         "; ".join(r.source.removeprefix("recording:") for r in kept),
         float(np.median(apart)) if apart else float("nan"),

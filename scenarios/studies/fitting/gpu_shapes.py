@@ -1,7 +1,7 @@
-"""Ops to record on a GPU: a grid of shapes per kernel family, and shapes drawn with a fixed seed.
+"""Ops to record on a GPU: a grid of shapes per kernel family, and random shapes from a fixed seed.
 
-The sizes cover the layers of language and image models. ``aside`` marks the drawn shapes that are
-held out from every fit; this was fixed before any of them was measured.
+The sizes cover the layers of language and image models. ``is_held_out`` is true for the
+random shapes that no fit uses; this was fixed before any of them was measured.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ POINTWISE = {
 }  # fmt: skip
 
 
-def aside(signature: str) -> bool:
-    """True if the op with this signature, drawn at random, is held out from every fit.
+def is_held_out(signature: str) -> bool:
+    """True if the op with this signature, of random shape, is held out from every fit.
 
-    >>> aside("compute:aten::mm bf16[4x8] bf16[8x4]")
+    >>> is_held_out("compute:aten::mm bf16[4x8] bf16[8x4]")
     True
     """
     return bool(held_out_mask([signature], share=SHARE, seed=SEED)[0])
@@ -41,13 +41,11 @@ def drawn(name: str, low: float, high: float, multiple: int = 1) -> Callable[[],
 
 
 Drawn = tuple[list[str], list[str]]
-"""Signatures of a grid, and those that were drawn."""
+"""Signatures of the grid, and signatures of random shapes."""
 
 
 def products() -> Drawn:
-    """Signatures of bf16 GEMMs to record: grid and random shapes; square, batched, and of layer
-    sizes.
-    """
+    """Signatures of bf16 GEMMs to record: grid, random, square, batched, and of layer sizes."""
     grid = [_mm("bf16", m, k, n) for m in ROWS for n, k in LAYERS]
     grid += [_mm("bf16", n, n, n) for n in SQUARES]
     grid += [_bmm(b, n, k) for b in (8, 64) for n in (128, 512, 1024) for k in (64, 128)]
@@ -103,9 +101,7 @@ def rows() -> Drawn:
 
 
 def pointwise() -> Drawn:
-    """Signatures of elementwise ops and casts to record, from launch-bound to larger than all
-    caches.
-    """
+    """Signatures of elementwise ops and casts to record, from launch-bound to beyond all caches."""
     grid = [s for i in range(10, 27, 2) for s in _pointwise_ops(1 << i)]
     size = drawn("numbers", 9, 26)
     return grid, [s for _ in range(6) for s in _pointwise_ops(size())]
@@ -208,7 +204,8 @@ LISTS: dict[str, Callable[[], Drawn]] = {
     "experts": experts, "memory": memory, "types": types, "scaled": scaled, "unaligned": unaligned,
     "images": images,
 }  # fmt: skip
-"""What matters to most steps first."""
+"""Function that lists the ops of a kernel family, by name; families that take most time in a step
+are first."""
 NEIGHBOURS = (
     "compute:aten::mm bf16[256x1024] bf16[1024x1024]",
     "compute:aten::native_layer_norm bf16[256x1024] bf16[1024] bf16[1024]",
@@ -216,34 +213,34 @@ NEIGHBOURS = (
     "compute:aten::_softmax bf16[1024x1024]",
     "compute:aten::index_select bf16[8192x1024] int64[256]",
 )
-"""Kernels of other programs, small enough to leave the cache to what is timed after them."""
+"""Kernels that run before each timed op; small, so that they leave part of the cache to it."""
 IN_PLACE = ("products", "norms", "pointwise", "tables", "rows")
 EVERY = 5  # of these lists, each so many ops is timed after others too
 
 
-def listed(name: str) -> Drawn:
+def signatures_of_list(name: str) -> Drawn:
     """Signatures of one family's ops: those to fit to, and those held out; each op once.
 
-    >>> shown, kept = listed("experts")
+    >>> shown, kept = signatures_of_list("experts")
     >>> len(shown), set(shown) & set(kept)
     (43, set())
     """
     grid, some = (list(dict.fromkeys(s)) for s in LISTS[name]())
     known = set(grid)
     rest = [s for s in some if s not in known]
-    return grid + [s for s in rest if not aside(s)], [s for s in rest if aside(s)]
+    return grid + [s for s in rest if not is_held_out(s)], [s for s in rest if is_held_out(s)]
 
 
 @cache
-def set_aside() -> frozenset[str]:
+def held_out_signatures() -> frozenset[str]:
     """Signatures of all ops that are held out from every fit."""
-    shown = {s for name in LISTS for s in listed(name)[0]}
-    return frozenset(s for name in LISTS for s in listed(name)[1]) - shown
+    shown = {s for name in LISTS for s in signatures_of_list(name)[0]}
+    return frozenset(s for name in LISTS for s in signatures_of_list(name)[1]) - shown
 
 
 def ops_timed_after_others() -> list[str]:
     """Signatures of ops that are measured twice: alone, and after other kernels as in a step."""
-    every = [s for name in IN_PLACE for s in listed(name)[0][::EVERY]]
+    every = [s for name in IN_PLACE for s in signatures_of_list(name)[0][::EVERY]]
     return [s for s in dict.fromkeys(every) if s not in NEIGHBOURS]
 
 

@@ -61,10 +61,12 @@ class NetworkFit:
     Parameters
     ----------
     found : fit to the logs, without the largest number of machines if that is held out
-    more_nodes : errors on the largest number of machines; None with fewer than three numbers
+    more_nodes : errors on the held-out largest number of machines; None if the logs have fewer than
+        three numbers of machines
     factor : cross-validated error factor f: 90 % of times lie between prediction / f and prediction
         x f
-    inside : fraction of times within ``factor``: on held-out sizes, and on ``more_nodes``
+    inside : fraction of times that lie within ``factor``: for held-out sizes, and for
+        ``more_nodes``
     """
 
     found: Calibration
@@ -74,10 +76,9 @@ class NetworkFit:
 
     @property
     def entry_factor(self) -> float:
-        """Error factor f of the catalog entry: 90 % of times lie between prediction / f and prediction
-        x f.
+        """Error factor for the catalog entry, defined as ``factor`` is.
 
-        It also covers more machines than were fitted, if the logs have them.
+        It also covers 90 % of times on the held-out largest number of machines, if there is one.
         """
         if self.more_nodes is None:
             return self.factor
@@ -120,7 +121,7 @@ class MeasuredFabric:
         return system
 
     def _first_ranks(self, ranks: int, nodes: int, system: System) -> list[int]:
-        """Ranks of an equal number of GPUs on each of the first machines."""
+        """Ranks on the first ``nodes`` machines, the same number on each."""
         by_node: dict[str, list[int]] = {}
         for rank, gpu in enumerate(system.numbers):
             by_node.setdefault(system.node_of(gpu), []).append(rank)
@@ -134,7 +135,7 @@ class MeasuredFabric:
 
     @cached_property
     def table(self) -> tuple[Ops, Floats]:
-        """Rows as an ops table with collective, ranks and machines in the signature; seconds."""
+        """Ops table and measured seconds of the rows; signatures have ranks and machines."""
         texts = [f"collective:{r.collective} ranks={r.ranks} nodes={r.nodes} uint8[{r.size:.0f}]"
                  for r in self.rows]  # fmt: skip
         known = list(dict.fromkeys(texts))
@@ -148,7 +149,12 @@ class MeasuredFabric:
         return ops, np.array([r.seconds for r in self.rows])
 
     def model(self, fixed: Mapping[str, Any]) -> Model:
-        """Model of seconds per row by the fitted parameters, with the others fixed."""
+        """Function that predicts the time of each row in s from the fitted parameters.
+
+        Parameters
+        ----------
+        fixed : parameters that are not fitted, by name
+        """
         times = LibraryTimes(self.system, fixed)
 
         def seconds(changed: dict[str, float], ops: Ops) -> Floats:
@@ -234,8 +240,7 @@ def _identifiable_parameters(rows: Sequence[CollectiveRow]) -> list[str]:
 
 
 def _factor_of_most(wrong: Floats) -> float:
-    """Error factor f from logarithmic errors: 90 % of times lie between prediction / f and prediction
-    x f.
+    """Error factor f that covers 90 % of logarithmic errors: time between prediction / f and x f.
 
     >>> round(_factor_of_most(np.log(np.linspace(1.0, 1.3, 31))), 3)
     1.28
@@ -249,14 +254,14 @@ def _share_inside(judged: HeldOutErrors, factor: float) -> float:
 
 
 def network_lines(fit: NetworkFit, rows: Sequence[CollectiveRow]) -> list[str]:
-    """Lines of the report besides the parameters: intervals, and errors for more machines."""
+    """Report lines other than those of parameters: intervals, and errors for more machines."""
     inside, there = fit.inside
     lines = [f"90 % interval of a time: within a factor of {fit.factor:.3g} of the prediction "
              f"(cross-validated); {inside:.0%} of the held-out sizes are inside"]  # fmt: skip
     if fit.more_nodes is not None and there is not None:
         size = np.abs(fit.more_nodes.errors)
         lines.append(
-            f"held out whole, {max(r.nodes for r in rows)} machines: median "
+            f"all logs of {max(r.nodes for r in rows)} machines held out: median "
             f"{np.median(size):.1%}, mean {size.mean():.1%} on {len(size)} rows; {there:.0%} inside"
         )
     return lines

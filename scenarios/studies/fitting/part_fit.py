@@ -24,7 +24,7 @@ from ....sim.setting_groups import (
 from ...config.part_specs import Part, part_backends, required_settings, settings_taken
 from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.settings import backend_settings_model
-from .bench import Bench, BenchOp
+from .bench import Bench, RecordedOp
 
 Floats = NDArray[np.float64]
 RATE = "bandwidth"
@@ -58,9 +58,9 @@ def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
 
 
 def part_model(
-    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+    bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of op times in s by the parameters of a part, with its other settings fixed.
+    """Function that predicts op times in s from the parameters of a part; other settings are fixed.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def part_model(
 
 
 def _path_model(
-    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+    bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any], names: Sequence[str]
 ) -> Model:
-    """Model of a part on a route: fixed times per message, and bytes divided by a rate.
+    """Function that predicts op times for a part on a route: fixed times per message, bytes / rate.
 
-    The number of times that an op pays each fixed time, and the bytes that cross the part, are
-    computed once by the bench.
+    How often an op pays each fixed time, and how many bytes cross the part, is computed once by the
+    bench.
 
     Raises
     ------
@@ -96,7 +96,8 @@ def _path_model(
     for one, moved in zip(ops, passing.tolist(), strict=True):
         if not moved > 0:
             raise ScenarioError(
-                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; exclude it with --only"
+                f"fit {bench.kind}: '{one.text}' does not cross a {bench.kind}; exclude it with "
+                "--only"
             )
     start = slow - passing / SLOW
     beside = asked(bandwidth=FAST) - start
@@ -112,8 +113,8 @@ def _path_model(
     return seconds
 
 
-def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any]) -> Model:
-    """Model of a part that calls its backend for each prediction."""
+def _backend_model(bench: Bench, ops: Sequence[RecordedOp], settings: Mapping[str, Any]) -> Model:
+    """Function that predicts op times in s from parameters; each call asks the part's backend."""
     system, backends = bench.built(settings)
     placed = bench.placed_ops(ops, settings).at
     assert placed is not None  # noqa: S101  it was placed
@@ -181,7 +182,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
 
 
 def fit_part(
-    bench: Bench, part: PartToFit, ops: Sequence[BenchOp], rows: CalibrationRows
+    bench: Bench, part: PartToFit, ops: Sequence[RecordedOp], rows: CalibrationRows
 ) -> tuple[Calibration, Model]:
     """Fit the parameters of a part to measured rows; also returns the fitted model.
 

@@ -18,11 +18,13 @@ UNBOUND = 1e18  # B outstanding: no limit that matters
 
 
 @cache
-def stream_of(signature: str) -> tuple[float, float, float]:
+def stream_numbers(signature: str) -> tuple[float, float, float]:
     """Message bytes, outstanding messages per queue pair, and queue pairs of a stream.
 
-    >>> stream_of("send:rdma-write depth=4 qps=2 uint8[64]"), stream_of("send:rdma-read uint8[8]")
-    ((64.0, 4.0, 2.0), (8.0, 16.0, 1.0))
+    >>> stream_numbers("send:rdma-write depth=4 qps=2 uint8[64]")
+    (64.0, 4.0, 2.0)
+    >>> stream_numbers("send:rdma-read uint8[8]")
+    (8.0, 16.0, 1.0)
     """
     _, attributes, size = parse_op(signature)
     return float(size), float(attributes.get("depth", DEPTH)), float(attributes.get("qps", 1))
@@ -86,6 +88,6 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
 MESSAGE_RATES = Curve(
     kind=RATES_KIND, part="nic", form="foretrace-rates", guesses=GUESSES,
     usual=("latency", "bandwidth", "service", "pair"), draws=12, before=_before_fit,
-    read_signature=stream_of, seconds=_seconds, check=_require_streams,
+    read_signature=stream_numbers, seconds=_seconds, check=_require_streams,
 )  # fmt: skip
 """Fit of ``MessageRate``; ``shapes`` are combinations of size, depth and queue pairs."""

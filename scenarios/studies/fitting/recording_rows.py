@@ -19,7 +19,7 @@ from ....models.compute.demand import demand
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
 from ....sim.facts.signature import parse_signature
-from .bench import Bench, BenchOp
+from .bench import Bench, RecordedOp
 
 NANOSECOND = 1e-9
 STREAM = re.compile(r"\b(?:depth|qps)=\d+\b")
@@ -52,11 +52,11 @@ class MeasuredRows:
     metric: str = "completion"
 
     @property
-    def bench_ops(self) -> tuple[BenchOp, ...]:
+    def bench_ops(self) -> tuple[RecordedOp, ...]:
         """Op of each row, length n."""
-        return tuple(BenchOp(t, r) for t, r in zip(self.texts, self.ranks, strict=True))
+        return tuple(RecordedOp(t, r) for t, r in zip(self.texts, self.ranks, strict=True))
 
-    def on(self, bench: Bench, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> MeasuredRows:
+    def on(self, bench: Bench, ops: Sequence[RecordedOp], part: Mapping[str, Any]) -> MeasuredRows:
         """Copy of the rows whose ops are placed on a test bench.
 
         Parameters
@@ -68,9 +68,9 @@ class MeasuredRows:
         table = bench.placed_ops(ops, part)
         return replace(self, ops=table.take_with_placement([number[one] for one in self.bench_ops]))
 
-    def medians(self, ops: Sequence[BenchOp]) -> NDArray[np.float64]:
+    def medians(self, ops: Sequence[RecordedOp]) -> NDArray[np.float64]:
         """Time of each given op in s, shape (n,): the median over process starts."""
-        found: dict[BenchOp, list[float]] = {}
+        found: dict[RecordedOp, list[float]] = {}
         for one, spent in zip(self.bench_ops, self.seconds.tolist(), strict=True):
             found.setdefault(one, []).append(spent)
         return np.array([float(np.median(found[one])) for one in ops])

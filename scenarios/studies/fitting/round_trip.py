@@ -20,7 +20,7 @@ from ....models.compute.demand import family
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
 from ....sim.facts.signature import parse_signature
-from .bench import Bench, BenchOp
+from .bench import Bench, RecordedOp
 from .families import FittedFamily, family_model
 
 Floats = NDArray[np.float64]
@@ -35,9 +35,9 @@ class RoundTrip:
     Parameters
     ----------
     texts : signature of each op, length n
-    bytes : bytes of each op, shape (n,)
+    bytes : number of bytes of each op, shape (n,)
     fitted, simulated, measured : times in s, shape (n,) each
-    own : held-out error of the fit
+    own : held-out error of the fit, as a fraction
     """
 
     texts: tuple[str, ...]
@@ -48,16 +48,16 @@ class RoundTrip:
     own: float
 
     @property
-    def apart(self) -> float:
+    def simulation_error(self) -> float:
         """Largest relative difference between simulation and fit."""
         return float(np.abs(self.simulated / self.fitted - 1).max())
 
     @property
     def bar(self) -> float:
-        """Limit of ``apart``: the held-out error of the fit, but at most one percent."""
+        """Limit of ``simulation_error``: the held-out error of the fit, but at most one percent."""
         return min(max(self.own, LEAST), SAME)
 
-    def require_return(self) -> None:
+    def require_simulation_equals_fit(self) -> None:
         """Raise an error if the simulation with the new entry differs from the fit.
 
         Raises
@@ -69,11 +69,11 @@ class RoundTrip:
         --------
         >>> one = np.array([1e-6])
         >>> RoundTrip(("copy:h2c uint8[64]",), np.array([64.0]), one, 2 * one, one, 0.001
-        ...     ).require_return()
+        ...     ).require_simulation_equals_fit()
         Traceback (most recent call last):
         foretrace.sim.errors.ScenarioError: fit: copy:h2c uint8[64] takes 2 us in a run with the ...
         """
-        if self.apart <= self.bar:
+        if self.simulation_error <= self.bar:
             return
         worst = int(np.abs(self.simulated / self.fitted - 1).argmax())
         run, said = (1e6 * x[worst] for x in (self.simulated, self.fitted))
@@ -87,9 +87,10 @@ class RoundTrip:
         """Lines of the report: simulation against fit, against the recording, and by size."""
         errors = PredictionErrors.of(self.simulated, self.measured)
         found = [
-            f"{len(self.texts)} ops run with the entry: {three_digits(100 * self.apart)} % from "
-            f"the fit at most; from the recording median {errors.median:.1%}, worst "
-            f"{errors.worst:.1%}, bias {errors.bias:+.1%}"
+            f"{len(self.texts)} ops run with the entry: "
+            f"{three_digits(100 * self.simulation_error)} % from the fit at most; from the "
+            f"recording median {errors.median:.1%}, worst {errors.worst:.1%}, "
+            f"bias {errors.bias:+.1%}"
         ]
         band = np.floor(np.log(np.maximum(self.bytes, 1.0)) / np.log(BAND) + 1e-9)
         for b in np.unique(band).tolist():
@@ -104,7 +105,7 @@ class RoundTrip:
         rows = zip(self.texts, self.fitted, self.simulated, self.measured, strict=True)
         names = ("signature", "fitted", "simulated", "measured")
         return {
-            "apart": self.apart,
+            "apart": self.simulation_error,
             "bar": self.bar,
             "errors": str(PredictionErrors.of(self.simulated, self.measured)),
             "lines": self.lines(),
@@ -115,8 +116,8 @@ class RoundTrip:
 
 
 def part_round_trip(
-    bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
-    held_out_error: float,
+    bench: Bench, ops: Sequence[RecordedOp], entry: str, name: str, fitted: Floats,
+    measured: Floats, held_out_error: float,
 ) -> RoundTrip:  # fmt: skip
     """Simulate recorded ops with a fitted catalog entry, next to their fitted and measured times.
 
@@ -134,7 +135,7 @@ def part_round_trip(
 
 
 def families_round_trip(
-    bench: Bench, ops: Sequence[BenchOp], file: str, parts: Mapping[str, FittedFamily | str],
+    bench: Bench, ops: Sequence[RecordedOp], file: str, parts: Mapping[str, FittedFamily | str],
     measured: Floats,
 ) -> RoundTrip | None:  # fmt: skip
     """Round trip of a file of op families, for the ops of fitted families; None if there are none.
@@ -165,9 +166,9 @@ def families_round_trip(
     return RoundTrip(_texts(some), _operand_bytes(some), fitted, simulated, measured[kept], own)
 
 
-def _texts(ops: Sequence[BenchOp]) -> tuple[str, ...]:
+def _texts(ops: Sequence[RecordedOp]) -> tuple[str, ...]:
     return tuple(o.text for o in ops)
 
 
-def _operand_bytes(ops: Sequence[BenchOp]) -> Floats:
+def _operand_bytes(ops: Sequence[RecordedOp]) -> Floats:
     return np.array([float(parse_signature(o.text).bytes) for o in ops])

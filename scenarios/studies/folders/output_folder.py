@@ -67,7 +67,7 @@ def write_scenario(folder: Path, scenario: Scenario) -> str:
     return resolved
 
 
-def made_from(scenario: Scenario) -> dict[str, Any]:
+def manifest_facts(scenario: Scenario) -> dict[str, Any]:
     """Entries of every manifest: scenario, package versions, and the current date."""
     return {
         "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},

@@ -25,13 +25,13 @@ KILLED = "killed"
 
 @dataclass
 class PartialAnswers:
-    """Device measurements so far of a run or check.
+    """Measurements of devices that a run or check has made so far.
 
     Parameters
     ----------
     driven : devices that drive a run, by variant
-    measured : by component: function that takes the reason of the end and returns the recording so
-        far
+    measured : by component, a function that takes the reason why measuring ended and returns the
+        recording
     log : log on disk, which survives a kill of the process; None to keep no log
     """
 
@@ -41,7 +41,7 @@ class PartialAnswers:
     log: AnswerLog | None = None
 
     def record_driving_devices(self, variant: str, devices: CoupledDevices) -> None:
-        """Register devices that drive a variant from now on."""
+        """Register the devices that drive a variant, so that their measurements are saved."""
         self.driven[variant] = devices
         if self.log is not None:
             self.log.append({"variant": variant})
@@ -51,12 +51,19 @@ class PartialAnswers:
     def record_measurement(
         self, component: str, recording_so_far: Told
     ) -> Callable[[Sample], None]:
-        """Register the recording of a component; returns a function to call per new sample."""
+        """Register a component to measure; returns a function to call with each new sample.
+
+        Parameters
+        ----------
+        recording_so_far : function from the reason why measuring ended to the recording
+        """
         self.measured[component] = recording_so_far
 
         def noted(sample: Sample) -> None:
             if self.log is not None:
-                self.log.sample(component, sample, replace(recording_so_far(KILLED), samples=()))
+                self.log.write_sample(
+                    component, sample, replace(recording_so_far(KILLED), samples=())
+                )
 
         return noted
 
@@ -72,7 +79,7 @@ def _log_entry(log: AnswerLog, variant: str, entry: JournalEntry) -> None:
 
 
 def _read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, Recording]]:
-    """Journals by variant, each since its last start, and recordings by component."""
+    """Journals by variant, each from its latest start on, and recordings by component."""
     lines, recordings = read_log(path)
     journals: dict[str, list[JournalEntry]] = {}
     with name_file_in_errors(path):

@@ -75,7 +75,10 @@ def _read_run(file: Path) -> SavedRun | None:
 
 
 def newest_or_named_run(name: str, out: Path) -> Path:
-    """Folder of the newest run of a scenario (by name, folder or file), or of a run by its name."""
+    """Folder of the run of a given name, or of the newest run of a scenario.
+
+    A scenario is given by name, folder or file.
+    """
     own = Path(name).resolve()
     for saved in saved_runs(out):  # the newest first
         scenario = saved.folder.parent
@@ -132,7 +135,9 @@ def remove_run(folder: Path) -> None:
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()
     except OSError as error:
-        raise ScenarioError(f"{folder}: cannot be removed ({error})") from error
+        raise ScenarioError(
+            f"{folder}: cannot be removed ({error}); check its permissions"
+        ) from error
 
 
 def sweep_cache_folders(out: Path) -> Iterator[Path]:

@@ -76,8 +76,8 @@ class Plan:
     assumed : dotted paths of settings whose values nobody measured
     chains : fraction of time per backend of a chain, by variant: see ``chain_shares``
     media : components of each medium, by variant: see ``components_by_medium``
-    too_quick : True if recorded times vary but no replicas are drawn, so that the prediction
-        lacks waiting for slow ranks
+    too_quick : True if recorded times vary but no replicas are drawn, so that the predicted time
+        lacks the waiting for slow ranks
     """
 
     ranks: dict[str, int | None]
@@ -174,7 +174,10 @@ def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]
 
 
 def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -> bool:
-    """True if recorded times vary and ranks would wait for the slowest, but no replica is drawn."""
+    """True if the plan predicts too short a time: recorded times vary, but no replica is drawn.
+
+    Ranks then do not wait for the slowest one, as they would in the real job.
+    """
     if not built or scenario.run.replicas >= FEWEST or size is None or size.ranks < 2:
         return False
     varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
@@ -182,7 +185,7 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
 
 
 def _asks_models(scenario: Scenario) -> bool:
-    """True if a chain, or a backend with an error interval, may time ops."""
+    """True if an op may be timed by a chain, or by a backend that reports an error interval."""
     bound = [one for binding in scenario.backends.values() for one in binding.links_or_self]
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
@@ -199,9 +202,7 @@ def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Sh
 
 
 def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
-    """Approximate number of simulations for ``run.defend``; 0 if it is off or devices drive the
-    run.
-    """
+    """Approximate number of simulations for ``run.defend``; 0 if off or driven by devices."""
     if not scenario.run.defend or devices_drive_run(scenario) or not built:
         return 0
     return sum(runs_that_defend(built, provenance(scenario)["values"]))
@@ -218,7 +219,7 @@ def _with_time(
 
     Parameters
     ----------
-    built : variants; some of them run as templates
+    built : all variants, to know which of them run as templates
     """
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
@@ -325,7 +326,7 @@ def runs_processes(scenario: Scenario) -> bool:
 
 
 def drawn_simulations(scenario: Scenario) -> int:
-    """Number of simulations for the answer of a variant, its replicas and time breakdown."""
+    """Number of simulations of a variant for its answer, replicas and time breakdown."""
     replicas = scenario.run.replicas
     return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
 

@@ -46,7 +46,7 @@ def _unbounded_system(ranks: int) -> System:
 
 
 def _critical_path(result: Result) -> list[dict[str, Any]]:
-    """Seconds of the critical path by charged activity and rank (None: no single rank)."""
+    """Seconds of the critical path by activity and rank; the rank is None for the fabric."""
     path, rank_of = result.critical_path(), result.ops.rank
     ticks: dict[tuple[str, int | None], int] = {}
     for charge, following in zip(path, [*path[1:], *path[-1:]], strict=True):

@@ -214,12 +214,12 @@ def _defence_text(values: int, errors: int) -> str:
 
 
 def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
-    """True if ``run.defend`` is on and no device drives a point."""
+    """True if ``run.defend`` is on and no device drives a variant."""
     return scenario.run.defend and not any(point.coupled for point in points)
 
 
 def _map_function_of_all(executor: Executor, points: Sequence[Variant]) -> MapFunction:
-    """Map function for runs of several points; builtin ``map`` if runs may not overlap."""
+    """Map function for runs of all variants: builtin ``map`` if runs may not be concurrent."""
     return next((own for own in map(executor, points) if own is map), executor(points[0]))
 
 
@@ -260,7 +260,7 @@ class _StudyInProgress:
 
 
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
-    """Context manager of a function that puts real devices into a point."""
+    """Context manager that yields a function, which puts real devices into a variant."""
     if not devices_drive_run(scenario):
         return nullcontext(lambda point: point)
     from ..accuracy.coupled_study import devices_driving_points
@@ -316,7 +316,7 @@ def _summarise_variant(
 
 
 def _as_profiled(results: VariantResults) -> dict[str, Any]:
-    """Step time and exposed communication as a profiler reports them; {} if nothing differs."""
+    """Step time and exposed communication as a profiler reports them; {} if they are the same."""
     told = as_profiled(results.result, _workload_facts(results.point))
     return {} if told is None else {"as_profiled": told}
 
@@ -346,7 +346,7 @@ def _process_runs_text(variant: Variant, errors: ErrorSources) -> str:
 
 
 def _sources_of_op_times(results: VariantResults) -> dict[str, float]:
-    """Seconds of ops by the source of their time; recorded times note their untraced steps."""
+    """Seconds of ops by the source of their time; a recording names its untraced steps too."""
     facts = _workload_facts(results.point)
     if "untraced_steps" not in facts:
         return results.result.sources
@@ -413,7 +413,7 @@ def _judge_expectations(
 def _shortfall(
     that: Condition, metrics: Mapping[str, MetricValue], answer: StudyAnswer
 ) -> float | None:
-    """Relative change of the answer that would meet a condition; None for other metrics."""
+    """Relative change of the deciding metric that would meet a condition; None if unknown."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
     value = metrics[that.name].value
@@ -423,10 +423,10 @@ def _shortfall(
 def effect_of_faster_components(
     results: VariantResults, factor: float = 1.1, map_runs: MapFunction = map
 ) -> list[SpeedupEffect]:
-    """Effect of each kind of component being 10 % faster, or taking no time, by running again.
+    """Effect if each kind of component were 10 % faster, or took no time, found by running again.
 
     Empty if devices drive the run, and for a quick run. For a job with periods it is the effect on
-    the makespan, else on the answer.
+    the makespan, else on the deciding metric.
     """
     point = results.point
     periodic = bool(point.answer.period)
@@ -459,7 +459,7 @@ def setting_differences(base: Scenario, other: Scenario) -> dict[str, tuple[str,
 
 
 def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
-    """Texts of each setting by path; the items of a list are combined under the list's path."""
+    """Values of each setting as texts, by path; items of a list are under the path of the list."""
     found: dict[str, list[str]] = {}
     for path, origin in scenario.origins.items():
         above, _, last = path.rpartition(".")

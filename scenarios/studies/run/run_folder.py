@@ -28,7 +28,7 @@ from ..folders.digests import code_digest, trace_digest
 from ..folders.output_folder import (
     ACCURACY,
     KEY,
-    made_from,
+    manifest_facts,
     replaced_folder,
     write_json,
     write_scenario,
@@ -143,7 +143,7 @@ def run_manifest(
         "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
         "left_out": left_out,
         "host": platform.platform(),
-        **made_from(scenario),
+        **manifest_facts(scenario),
         "wall_seconds": round(time.monotonic() - started, 3),
     }
 

@@ -52,7 +52,7 @@ def headline_time_breakdown(
 
 
 def _nearest_run(results: VariantResults, headline: Seconds, map_runs: MapFunction) -> Result:
-    """Replica with the answer nearest to the headline; the recorded run if there are few."""
+    """Replica with the answer nearest to the headline; with few replicas, the recorded run."""
     if len(results.replicas) < FEWEST or results.point.coupled is not None:
         return results.result
     answer = results.point.answer

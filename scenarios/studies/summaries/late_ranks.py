@@ -74,7 +74,7 @@ def _most_waited_for(result: Result, ranks: NDArray[np.int64]) -> list[dict[str,
 
 
 def _time_waited(waits: CollectiveWaits) -> Iterator[tuple[float, int]]:
-    """Waiting time in s, and row, of each of the collectives that ranks wait for longest."""
+    """Total waiting time in s, and op row, of the collectives with the longest waiting."""
     op, of = np.unique(waits.op, return_inverse=True)
     total = np.bincount(of, waits.wait, len(op))
     most = np.argsort(-total, kind="stable")[:MOST]

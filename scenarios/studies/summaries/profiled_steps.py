@@ -17,10 +17,11 @@ MAIN = 0  # stream of the thread that marks steps
 
 
 def as_profiled(result: Result, facts: Mapping[str, object]) -> dict[str, Any] | None:
-    """Step time and exposed communication as a profiler reports them; None if nothing differs.
+    """Step time and exposed communication as a profiler reports them; None if they are the same.
 
-    If the host runs ahead, it marks steps while the GPU still executes earlier ones. Such tables
-    count a complete window, including ops in flight at its start, and count copies as compute.
+    If the host runs ahead, it marks steps while the GPU still executes earlier ones. A profiler's
+    tables count all GPU ops between two marks, also those of earlier steps, and count copies as
+    compute.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""Cache of systems and backends for points that differ in their workload only, one per process.
+"""Cache of systems and backends in each process, for points that differ in their workload only.
 
-The fabric keeps what it computed for a system: routes, and the loads of collectives.
+The fabric then keeps what it computed for a system: routes, and the loads of collectives.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _machines: dict[str, Machine] = {}
 
 
 def cached_machine(scenario: Scenario, files: Mapping[str, str]) -> Machine:
-    """System and backends of a scenario, cached unless backends depend on its workload.
+    """System and backends of a scenario, from the cache if they do not depend on its workload.
 
-    Backends of recordings and devices do, so they are built for each point.
+    Backends of recordings and devices depend on it, so they are built for each point.
 
     Parameters
     ----------

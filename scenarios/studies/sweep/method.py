@@ -26,7 +26,7 @@ class Method(Protocol):
     """Interface of a method that chooses points."""
 
     name: str
-    """Of the sampler and the library it is from, in full."""
+    """Full name of the sampler, with its library and version."""
 
     def ask(self) -> list[Settings]:
         """Next batch of points, as values by key of ``vary``; empty when done."""

@@ -1,7 +1,7 @@
 """Ranking of the best points, with an interval for each difference, from paired runs.
 
-Each source of model error is set to both its ends in all points alike, as between variants: a
-network that is predicted too fast is so for every plan.
+Each source of model error is set to both ends of its interval in all points at once, as between
+variants: a network that is predicted too fast is so for every plan.
 """
 
 from __future__ import annotations

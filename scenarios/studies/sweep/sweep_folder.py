@@ -12,7 +12,7 @@ from typing import Any
 from ...config.scenario import Scenario
 from ..folders.output_folder import (
     KEY,
-    made_from,
+    manifest_facts,
     replaced_folder,
     write_json,
     write_scenario,
@@ -94,7 +94,7 @@ def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]
         "from_cache": sum(t.cached for t in swept.trials),
         "failed": len(swept.failed),
         "host": platform.platform(),
-        **made_from(scenario),
+        **manifest_facts(scenario),
         **{k: round(v, 3) if isinstance(v, float) else v for k, v in facts.items()},
     }
 

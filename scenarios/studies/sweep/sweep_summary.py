@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 Ranking = tuple[tuple[SweepTrial, Mapping[str, Any]], ...]
-"""The best points in order, and how far each is behind: see ``ranking.rank_points``."""
+"""Best points in order, each with its differences from others (see ``ranking.rank_points``)."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ NAN = float("nan")
 
 
 def _is_straddled(that: Condition, trial: SweepTrial) -> bool:
-    """True if the limit of a condition lies inside the interval of its metric."""
+    """True if the limit of a condition lies inside the metric's interval, so it is undecided."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 

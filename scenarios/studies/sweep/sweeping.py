@@ -112,7 +112,7 @@ class SweepInProgress:
         return make_method(self.section, self.scenario.run.seed, strict)
 
     def _ranking(self, done: Swept) -> Ranking:
-        """Best points in order, with the intervals of their differences."""
+        """Best points in order, each with its differences from others and their intervals."""
         best = best_trials(done)[: self.section.ranked]
         if len(best) < 2:
             return ()
@@ -159,7 +159,7 @@ class SweepInProgress:
         return make_task(self.shared, set_, self.wanted)
 
     def _make_trial(self, settings: Settings, outcome: Outcome) -> SweepTrial:
-        """The part of an outcome that is shown; the rest is in the store."""
+        """Point with the shown metrics of its outcome; the store has the complete outcome."""
         wanted = dict.fromkeys([*self.shown, *self.wanted])
         names = [n for n in wanted if n in outcome.get("values", {})]
         error = outcome.get("error")

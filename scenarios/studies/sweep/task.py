@@ -116,7 +116,7 @@ def poison_outcome(point: Task) -> Outcome:
     >>> poison_outcome({"set": {"a": 1}})["error"]["kind"]
     'Poisonous'
     """
-    message = f"killed {RETRIES + 1} workers; check for lack of memory or a crash"
+    message = f"killed {RETRIES + 1} workers; give them more memory, or look for a crash"
     error = {"kind": "Poisonous", "message": message, "traceback": ""}
     return {"key": point_key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
@@ -149,7 +149,7 @@ def _outcome_of_point(point: Task) -> Outcome:
 
 
 def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -> Variant:
-    """Variant of a point; parts that points have in common are cached in each process.
+    """Variant built from the task of a point; what points have in common is cached in each process.
 
     Parameters
     ----------
@@ -211,8 +211,8 @@ def cached_graphs(scenario: Scenario, system: System, files: Mapping[str, str]) 
     for path, name in files_of(scenario):
         if content_digest(name) != named[path]:
             raise ScenarioError(
-                f"{path}: '{name}' is another file on this worker; copy it to the same path on "
-                "every worker"
+                f"{path}: '{name}' has other contents on this worker; copy it to the same "
+                "path on every worker"
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]

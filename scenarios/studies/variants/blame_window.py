@@ -1,7 +1,7 @@
 """Time window to which blame is limited, for a job without periods.
 
-It covers the slowest percent of the headline's samples: each from the moment it became late, which
-for a time is its value before the moment it was emitted.
+It covers the worst percent of the samples of the headline, which has to be a time in s. A sample of
+2 s covers the 2 s before the moment at which it was emitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BlameWindow:
     Parameters
     ----------
     spans : (first tick, last tick) of each span
-    samples : number of samples of the answer inside
+    samples : number of samples of the deciding metric inside
     worst : index of the span with the slowest sample
     """
 

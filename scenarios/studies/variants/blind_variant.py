@@ -21,7 +21,7 @@ from .answers import answer_of
 from .variant import BuiltGraphs, Variant
 
 Machine = tuple[System, Mapping[str, Backend]]
-"""Components, and the backends that answer for them."""
+"""System, and the backend of each component by name."""
 
 
 def build_machine(scenario: Scenario) -> Machine:

@@ -19,7 +19,9 @@ Executor = Callable[["Variant"], MapFunction]
 
 @contextmanager
 def point_map_function(threads: int | None = None) -> Iterator[Executor]:
-    """Context manager of each point's map function: a thread pool's if its runs are independent.
+    """Context manager that yields, for each variant, the map function for its runs.
+
+    It is that of a thread pool if the runs may be concurrent, else builtin ``map``.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class MapFunction(Protocol):
 
 
 Counted = Callable[[int, int], None]
-"""Told how many are done, and of about how many."""
+"""Function of the number of finished simulations and the expected total."""
 
 
 class SimulationCounter:
@@ -45,7 +45,7 @@ class SimulationCounter:
         self._lock = Lock()  # threads count, each its own
 
     def expect(self, more: int) -> None:
-        """Set the number of further simulations to expect."""
+        """Set the expected total to the number done so far plus ``more``."""
         self.expected = self.done + more
 
     def over(self, map_function: MapFunction) -> MapFunction:

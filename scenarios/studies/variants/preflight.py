@@ -72,7 +72,7 @@ def _known_placed_graphs(point: Variant) -> list[Graph]:
 
 
 def _placed_graphs(point: Variant) -> list[Graph]:
-    """Graphs of several jobs, each placed on components that it could get."""
+    """Graphs of several jobs, each placed on components that the job could get."""
     system, found = point.simulation.system, []
     pools = pools_of(point.scenario, system)
     for name, graph in point.built.graphs.items():

@@ -25,9 +25,9 @@ class PreparedWorkload(Workload):
 
     Parameters
     ----------
-    of : workload to prepare
+    of : workload to wrap
     graph : Graph or None
-        Graph that it starts; None for a process.
+        Graph that the workload starts, built already; None for a workload that starts a process.
     steering : sequence of Choice
         Processes that run next to it.
     edit : function or None
@@ -138,6 +138,6 @@ class JobDispatcher:
 
 
 def _counted_pools(waiting: WaitingJob) -> list[tuple[str, str, int]]:
-    """Name, kind and count of each pool that is given as a count."""
+    """Name of each pool that is given as a count, its kind of component and the count."""
     needs = waiting.job.workload.needs.pools
     return [(pool, needs[pool].kind, n) for pool, n in waiting.pools.items() if isinstance(n, int)]

@@ -1,4 +1,4 @@
-"""Check of processes before a run: each is constructed, and its components are looked up."""
+"""Check of processes before a run: construct each one, and look up the components it changes."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
-    """Samples of the metrics that the workload declares."""
+    """Samples of the metrics that the workload itself declares."""
     try:
         return dict(workload.measure(result))
     except ValueError as error:
@@ -131,7 +131,7 @@ def _workload_samples(workload: Workload, result: Result) -> dict[str, Samples]:
 
 
 def _launched_samples(result: Result) -> dict[str, Samples]:
-    """Samples of a job that a process started during the run."""
+    """Samples of the metrics of a job that a process started during the run."""
     return {"makespan": np.array([result.makespan]), **result.emitted.samples}
 
 

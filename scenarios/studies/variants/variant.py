@@ -95,7 +95,7 @@ class StepVariation:
 
     @cached_property
     def spread(self) -> Spread | None:
-        """Quantiles of recorded over typical durations; None with fewer than two steps."""
+        """Quantiles of recorded durations over typical ones; None with fewer than two steps."""
         return None if self.ops is None else jitter_spread(self.ops, self.starts)
 
 
@@ -230,10 +230,10 @@ class Variant:
             return self._run_simulation(self.simulation, self.graph)
 
     def run_for_answer(self) -> Result:
-        """Run once for the deciding metric only; it has the same value as in a full run.
+        """Run once for the deciding metric only; its value is the same as in a full run.
 
-        A large template is not expanded: its backends time each class of ranks, not each op. Any
-        other run keeps its rows, which is cheaper than aggregating them.
+        A large template is not expanded: backends time each class of equal ranks, not each op. Any
+        other run keeps one row per op, which is cheaper than aggregating them.
         """
         keep = "ranks" if self.answered_as_template else None
         with self._simulating():
@@ -305,7 +305,10 @@ class Variant:
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
-        """Function that runs one seeded draw; only real devices are measured for each draw."""
+        """Function that runs one replica, given its number.
+
+        What all replicas share is computed once, if the graph is known and no real device is used.
+        """
         keep, graph = self.scenario.run.keep, self._typical_graph
         varied = replace(self.simulation, backends=self._varying_backends)
         draws: Callable[[int], Result] = (
@@ -330,7 +333,7 @@ class Variant:
 
     @cached_property
     def _varying_backends(self) -> Mapping[str, Backend]:
-        """Backends whose recorded durations vary as in the recording."""
+        """Backends of all components, with recorded durations that vary as in the recording."""
         return map_backends(
             self.simulation.backends, lambda b: _backend_with_variation(b, self._recorded_spread)
         )
@@ -349,7 +352,7 @@ class Variant:
 
     @property
     def _recorded_spread(self) -> Spread | None:
-        """Distribution of recorded durations, the same for all jobs.
+        """Distribution of recorded durations around the typical ones, the same for all jobs.
 
         Raises
         ------

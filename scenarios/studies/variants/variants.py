@@ -70,7 +70,7 @@ class VariantResults:
 
     Parameters
     ----------
-    point : Point
+    point : variant that was run
     result : Result
         Result of the run with recorded durations.
     samples : samples of every metric of that run

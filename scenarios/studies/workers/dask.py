@@ -55,7 +55,7 @@ class DaskCluster:
         self._completed = distributed.as_completed
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
-        """Yield each task with its outcome as they finish; None if workers died."""
+        """Yield each task with its outcome as tasks finish; None if the workers died."""
         todo = iter(tasks)
         given = {self._submit_task(work, t): t for t in itertools.islice(todo, self._ahead)}
         coming = self._completed(list(given), loop=self._client.loop)

@@ -1,4 +1,4 @@
-"""Worker pool of local processes, with one executor each, so that a dead worker's task is known."""
+"""Worker pool of local processes; each has its own executor, to know which task a dead one had."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ProcessPool:
         self._busy: dict[Future[Outcome], tuple[ProcessPoolExecutor, Task, int]] = {}
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
-        """Yield each task with its outcome as they finish; None if workers died."""
+        """Yield each task with its outcome as tasks finish; None if the workers died."""
         waiting = ((task, RETRIES) for task in tasks)
         while True:
             for task, left in itertools.islice(waiting, self._count - len(self._busy)):

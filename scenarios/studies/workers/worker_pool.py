@@ -17,7 +17,7 @@ class WorkerPool(Protocol):
     """Interface of a pool of worker processes that run tasks in any order."""
 
     name: str
-    """For people."""
+    """Description of the pool for users, such as ``4 processes``."""
 
     def run(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome | None]]:
         """Yield each task with its outcome, in the order in which they finish.
@@ -27,7 +27,7 @@ class WorkerPool(Protocol):
         ...
 
     def close(self, *, kill: bool = False) -> None:
-        """Stop the workers; with ``kill`` at once."""
+        """Stop the workers; with ``kill``, without waiting for their tasks."""
         ...
 
 

@@ -27,7 +27,7 @@ class GraphBlock:
     ----------
     parts : table of the system's components, one row each
     lowered : EngineGraph
-        The graph, already checked.
+        Graph in engine form, already checked.
     """
 
     def __init__(self, parts: ComponentTable, lowered: EngineGraph):
@@ -49,7 +49,10 @@ class GraphBlock:
         self._put: Callable[..., None] | None = None
 
     def copy_into(self, memory: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
-        """Copy the block into a run's memory, which has room, with new durations and amounts."""
+        """Copy the block into a run's memory, with new durations and amounts.
+
+        The memory must already have room for it.
+        """
         _, flows, uses, _ = memory.sharing.state
         what = (
             (memory.rows, memory.times, memory.links, memory.world, flows, uses),

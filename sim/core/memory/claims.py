@@ -25,9 +25,10 @@ def holder_rows(claims: Claims) -> Ops:
 def collectives_and_holders(
     wide: Ops, at: Array, places: Array, ops: Ops
 ) -> tuple[Ops, Array, Array]:
-    """Merge collectives and holders into one table: row, first further participant, their count.
+    """Merge collectives and ops that hold capacities into one table of rows.
 
-    For a holder with a single participant the count is 0 and the first is its own row.
+    Returns for each op its row, its first further participant, and the number of those. For an op
+    with a single participant the number is 0 and the first is its own row.
     """
     every = np.union1d(wide, ops)
     first, count = every.astype(np.int64), np.zeros(len(every), np.int64)

@@ -57,7 +57,7 @@ def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
 
 
 @jit_without_refcounts
-def is_place_before(rows: Rows, a: Int, b: Int) -> bool:
+def is_served_before(rows: Rows, a: Int, b: Int) -> bool:
     """True if cell ``a`` is served before cell ``b`` in a round: by op, then by participant."""
     op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
     op_b = rows[b]["link"] if rows[b]["flags"] & FURTHER else b
@@ -66,13 +66,13 @@ def is_place_before(rows: Rows, a: Int, b: Int) -> bool:
 
 @jit_without_refcounts
 def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
-    """Merge two sorted lists."""
-    if is_place_before(rows, b, a):
+    """Merge two sorted lists of cells; returns the first cell of the merged list."""
+    if is_served_before(rows, b, a):
         a, b = b, a
     head = a
     while b != NONE:
         following = np.int64(rows[a]["next"])
-        if following == NONE or is_place_before(rows, b, following):
+        if following == NONE or is_served_before(rows, b, following):
             rows[a]["next"] = b
             b = following
         a = rows[a]["next"]
@@ -81,7 +81,7 @@ def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
 
 @jit_without_refcounts
 def sort_list(rows: Rows, world: Array, head: Int) -> Int:
-    """Merge sort of a list of cells, by op and participant."""
+    """Sort a list of cells by op and participant (merge sort); returns its new first cell."""
     if head == NONE or rows[head]["next"] == NONE:
         return head
     for b in range(BINS, BINS + 32):
@@ -89,7 +89,7 @@ def sort_list(rows: Rows, world: Array, head: Int) -> Int:
     c = head
     while c != NONE:
         run = c  # of cells that are in order already
-        while rows[c]["next"] != NONE and is_place_before(rows, c, np.int64(rows[c]["next"])):
+        while rows[c]["next"] != NONE and is_served_before(rows, c, np.int64(rows[c]["next"])):
             c = rows[c]["next"]
         following = rows[c]["next"]
         rows[c]["next"] = NONE

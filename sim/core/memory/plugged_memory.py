@@ -42,7 +42,7 @@ class PluggedMemory:
         self._transfers = np.zeros((4, medium.transfer_columns), np.int64)
         self._passed: tuple[object, object] | None = None
 
-    def own(self, s: State) -> Own:
+    def medium_arrays(self, s: State) -> Own:
         """Arrays of the medium, grown to one row per flow."""
         if len(self._transfers) < len(s[1]):
             more = np.zeros((len(s[1]) - len(self._transfers), self._transfers.shape[1]), np.int64)
@@ -54,7 +54,7 @@ class PluggedMemory:
 
         It must be fetched again after the tables of flows have been replaced.
         """
-        own = self.own(s)
+        own = self.medium_arrays(s)
         if self._passed is None:
             like = s, own, np.zeros(1, np.int64), 1
             kernels = self.kernels.settle, self.kernels.advance
@@ -64,15 +64,15 @@ class PluggedMemory:
 
     def stop(self, s: State, f: int, now: int) -> None:
         """Remove a flow from the medium."""
-        self.kernels.stop(s, self.own(s), f, now)
+        self.kernels.stop(s, self.medium_arrays(s), f, now)
 
     def change(self, s: State, component: int, rate: int, now: int) -> None:
         """Change the rate of a component."""
-        self.kernels.change(s, self.own(s), component, rate, now)
+        self.kernels.change(s, self.medium_arrays(s), component, rate, now)
 
     def rate(self, s: State, f: int, component: int) -> int:
         """Current rate of a flow on a component, as of the last turn."""
-        return int(self.kernels.rate(s, self.own(s), f, component))
+        return int(self.kernels.rate(s, self.medium_arrays(s), f, component))
 
 
 def plugged_memory(parts: ComponentTable) -> PluggedMemory | None:

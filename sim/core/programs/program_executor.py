@@ -139,32 +139,35 @@ class ProgramTimes:
 
 
 class ProgramRun(NamedTuple):
-    """State of a run, as kernels take it.
+    """State of a run of rank programs, as one argument for kernels.
 
     Parameters
     ----------
     words, begin, length, answer, answer_at, steps, step_at : encoded programs and their timings, as
         in `TimedPrograms`
     program, bases : program that each rank runs, and graph row of each rank's first op
-    block_at, member_of, block_of, place, whole : partition of the ranks into blocks, as in
-        `RankBlocks`
+    block_at, member_of, block_of, place, whole : fields of `RankBlocks`, which
+        divide the ranks into blocks: ``at``, ``member``, ``block_of``, ``index_in_block`` and
+        ``is_group``
     group_of, member_at, group_members, lead, group_row, peer, mailbox_at : groups of collectives
         and mailboxes of messages, as in `Rendezvous`
     draws : tables of random factors on durations, as in `ReplicaDraws`
     breakdown : tables of the time breakdown, as in `RunningBreakdown`
     step_start, step_end, tally, collective_times, message_times : result arrays, filled during the
         run, as in `ProgramTimes`
-    register : block after block, the op ends that each member's register holds
-    cursor : (blocks, 3) for each block: current op, position of its first word, and number of the
-        op among the ops that are not collectives
+    register : end ticks of ops that later ops wait for, block after block, one row of members per
+        register
+    cursor : (blocks, 3) for each block: index of the current op, position of its first word, and
+        index of the op among the ops that are not collectives
     parked : (blocks,) 1 while waiting at a collective, 2 + family at a mailbox, else 0
-    pending : (blocks,) members whose collectives have not completed
+    pending : (blocks,) number of members whose collectives have not completed
     arrived : (ranks,) tick of arrival at the current collective
     stack : stack of runnable blocks
     meeting : (groups, 5) state of each group's current collective; columns from `THERE` on
-    sent, heard : (families, ranks) messages sent to and received by each rank
+    sent, heard : (families, ranks) number of messages that each rank has sent and received
     member : (4, members of a block) times of the current op; rows from `ARRIVES` on
-    counts : blocks on the stack, ops that ran, ops that end after the last tick
+    counts : (3,) number of blocks on the stack, of ops that ran, and of ops that end after the last
+        tick
     """
 
     words: Array
@@ -243,9 +246,15 @@ def run_programs(
     _, ops, beyond = run.counts.tolist()
     stuck = np.count_nonzero(run.parked)
     if beyond:
-        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
+        raise SimulationError(
+            "time overflow", "an op of an SPMD graph ends after the last tick; use a coarser tick"
+        )
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} ranks of an SPMD graph wait for each other")
+        raise SimulationError(
+            "deadlock",
+            f"{stuck} ranks of an SPMD graph wait for each other; correct the order of their "
+            "collectives and messages",
+        )
     tally, waiting = run.tally[:, :-1], run.tally[:, -1]
     return ProgramTimes(
         run.step_start.T,
@@ -267,14 +276,7 @@ def _initial_state(
     breakdown: RunningBreakdown | None,
     keep_collective_times: bool,
 ) -> ProgramRun:
-    """Arrays with the state of a run before its first op.
-
-    In this order: registers (per block, the ends of all its members), cursors of blocks (op, word,
-    own op), where each block is parked (1: at a collective, 2 + family: at a mailbox), the number
-    of its members at an incomplete collective, arrival ticks, the stack of runnable blocks,
-    collectives in progress, messages sent, messages received, and scratch rows for the members of
-    one block.
-    """
+    """Initial state of a run: every block is runnable, at the first op of its program."""
     ranks, count = template.ranks, len(blocks.at) - 1
     joint = len(template) - int(template.bases[ranks])
     start = np.full((ranks, 1 + int(timed_programs.step.max(initial=0))), -1, np.int64)
@@ -318,7 +320,7 @@ def _initial_state(
 
 
 def _split_into_single_ranks(run: ProgramRun, single_ranks: RankBlocks) -> ProgramRun:
-    """Split stuck blocks into blocks of one rank; returns them, their state and how many can run.
+    """Split stuck blocks into blocks of one rank; returns the new state of the run.
 
     A rank whose collective is complete continues after it. A rank at a mailbox checks it again.
     """
@@ -419,7 +421,7 @@ def _run_until_blocked(run: ProgramRun) -> None:
 
 @jit_without_refcounts
 def _read_ready_ticks(run: ProgramRun, w: Int, base: Int, n: Int) -> None:
-    """Tick at which an op's dependencies have ended, for each member of a block."""
+    """Store, for each member of a block, the tick at which its op's dependencies have ended."""
     words, member = run.words, run.member
     for m in range(n):
         member[ARRIVES, m] = 0

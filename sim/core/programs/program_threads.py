@@ -72,7 +72,7 @@ class ProgramThreads:
 
     @classmethod
     def of(cls, program: RankProgram, question: Numbers) -> ProgramThreads:
-        """Divide a program into threads; ``question`` is the timing query of each op."""
+        """Divide a program into threads; ``question`` is the index of each op's timing query."""
         n, after = len(program), program.successors
         if program.is_chain:
             thread = np.zeros(n, np.int64)
@@ -91,7 +91,7 @@ class ProgramThreads:
         op[:n, WHAT] = kind_codes(program.ops.kind)[row]
         op[:n, KIN] = np.maximum(program.family, 0)[row]
         op[:n, QUESTION] = question[row]
-        op[:n, OWN] = (np.cumsum(program.own) - 1)[row]
+        op[:n, OWN] = (np.cumsum(program.non_collective) - 1)[row]
         op[:n, CALL] = _numbers_in_family(program)[row]
         op[:n, STEP] = program.ops.period[row]
         cell_of = np.full(n, -1)

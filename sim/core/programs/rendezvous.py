@@ -34,7 +34,7 @@ class Rendezvous:
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Rendezvous:
-        """Number the groups and mailboxes of an SPMD graph."""
+        """Build the tables of groups and mailboxes of an SPMD graph."""
         ranks = template.ranks
         group = np.zeros((len(template.groups), ranks), np.int64)
         counts, members, rows = [np.zeros(1, np.int64)], [], []
@@ -59,7 +59,10 @@ class Rendezvous:
 
 
 def _mailbox_starts(template: SpmdGraph) -> NDArray[np.int64]:
-    """Offset of each rank's mailbox, family after family, and the total size."""
+    """Offset of each rank's mailbox, family after family; the last entry is their total size.
+
+    A mailbox has one entry per message that the rank receives.
+    """
     found = [np.zeros(1, np.int64)]
     for f, sender in enumerate(template.senders):
         sends = template.sends[f][template.program]

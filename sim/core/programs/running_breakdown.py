@@ -35,7 +35,8 @@ class RunningBreakdown:
 
     Parameters
     ----------
-    ledger : (ranks, 8) ticks per category, tick summed so far, open intervals; (0, 8) if not wanted
+    ledger : (ranks, 8) per rank: ticks in each category except ``idle``, tick up to which activity
+        is summed, number of open intervals; (0, 8) if no breakdown is requested
     open : (ranks, MOST, 3) open intervals: first and last tick, and the layer
     """
 
@@ -76,9 +77,15 @@ class RunningBreakdown:
 def note_op(
     breakdown: Arrays, r: Int, column: Int, arrived: Int, start: Int, end: Int, gate: Int
 ) -> None:
-    """Record an op of a rank, or consecutive ops of one kind; ``column`` gives their layer.
+    """Record an op of a rank, or consecutive ops of one kind.
 
     The rank counts as waiting from the arrival of a network op to its start.
+
+    Parameters
+    ----------
+    column : tally column of the ops (kind and role), which determines their layer
+    arrived, start, end : ticks of the op's arrival on the rank, its start and its end
+    gate : 1 if all later ops of the rank start after its end, else 0
     """
     layer_of, box, ledger, intervals = breakdown
     if not len(ledger):

@@ -39,7 +39,7 @@ class SubmissionDraws:
     >>> none, one = np.empty(0, np.int64), np.zeros(1, np.int32)
     >>> draws = SubmissionDraws("g", [(np.array([0]), twice)], none, one, one, seed=0, replica=0)
     >>> typical = Numbers(np.array([7]), none, none.astype(np.uint64), none, none)
-    >>> draws.of(typical, ()).fixed.tolist()
+    >>> draws.draw(typical, ()).fixed.tolist()
     [14]
     """
 
@@ -74,7 +74,7 @@ class SubmissionDraws:
         self._flow[flows] = np.arange(len(flows))
         self._kernel: Callable[..., Any] | None = None
 
-    def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
+    def draw(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
         """Multiply the durations and work of one submission by random factors, keyed by ``which``.
 
         None if a result exceeds its integer range.

@@ -59,7 +59,7 @@ class ThreadTimes:
     sources : (ranks, sources) total duration of non-collective ops by source of their timing
     collective_ticks : (groups, sources) total duration of collectives by source of their timing
     collective_starts : (collectives,) start of each collective: the arrival of its last member
-    notes : end of each collective and message, and of each op that another thread waits for
+    notes : end tick of each collective and message, and of each op that another thread waits for
     flow_ends : (own flows,) ends of non-collective ops that are flows, thread after thread, if kept
     flow_end_offsets : (threads + 1,) offset in ``flow_ends`` of each thread
     """
@@ -92,14 +92,14 @@ class ThreadRun(NamedTuple):
         run, as in `ThreadTimes`
     notes, latest : end tick of each collective, message and awaited op (negative if unknown);
         latest arrival so far at each collective
-    there : (collectives, 2) members that arrived, and the op of the lead member
-    cursor : (threads,) current op
+    there : (collectives, 2) number of members that arrived, and the op of the lead member
+    cursor : (threads,) index of the current op
     times : (threads, 2) end of the last op; start of the current one
     behind : (threads,) next thread that waits for the same end
     stack : stack of runnable threads
     own_next : (threads,) index in `flow_ends` of the thread's next flow
     coming : heap of flows whose work has not begun
-    owner : (flows,) thread of the op; -1 minus the collective for collectives
+    owner : (flows,) thread whose op the flow belongs to; for a collective, -1 minus its index
     work_hi, work_lo : (flows,) typical work of each flow as a 128-bit integer: high and low word
     over : buffer for the flows that end at one tick
     medium : state of the max-min medium, which shares rates among the flows in flight
@@ -218,13 +218,21 @@ def run_threads(
             _run_until_blocked(run)
     if counts[OVER] == TOO_HEAVY:
         raise SimulationError(
-            "weight", "the weights of concurrent ops of an SPMD graph sum to 2^22 or more"
+            "weight",
+            "the weights of concurrent ops of an SPMD graph sum to 2^22 or more; divide the rates "
+            "and weights by one number",
         )
     if counts[BEYOND]:
-        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
+        raise SimulationError(
+            "time overflow", "an op of an SPMD graph ends after the last tick; use a coarser tick"
+        )
     stuck = int(np.count_nonzero(run.cursor < plan.end))
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} streams of an SPMD graph wait for each other")
+        raise SimulationError(
+            "deadlock",
+            f"{stuck} streams of an SPMD graph wait for each other; correct the order of their "
+            "collectives and messages",
+        )
     return ThreadTimes(
         run.step_start.T, run.step_end.T, run.tally[:, :-1], run.tally[:, -1],
         run.by_source, run.by_group, run.latest, run.notes, run.flow_ends, flow_end_offsets,
@@ -352,7 +360,7 @@ def _end_consecutive_ops(run: ThreadRun, x: Int, tick: Int) -> Int:
     Returns
     -------
     int
-        End of the last, which is under way then.
+        End tick of the last op, which is then the current op of the thread.
     """
     op, answer, answer_at, cursor, times = run.op, run.answer, run.answer_at, run.cursor, run.times
     r, i = np.int64(run.rank[x]), cursor[x]

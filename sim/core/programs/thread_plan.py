@@ -122,7 +122,7 @@ class PartnerTables:
 
     @classmethod
     def of(cls, template: SpmdGraph) -> PartnerTables:
-        """Groups and mailboxes of an SPMD graph."""
+        """Build the partner tables of an SPMD graph."""
         rendezvous = Rendezvous.of(template)
         shared = int(template.bases[template.ranks])
         joint = len(template) - shared

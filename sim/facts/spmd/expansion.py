@@ -59,9 +59,10 @@ class Expansion:
         """Row in the flat graph of each row of rank ``r``'s program, shape (n,)."""
         program = self.t.programs[self.t.program[r]]
         rows = np.zeros(len(program), np.int64)
-        rows[program.own] = self.t.bases[r] + np.arange(int(program.own.sum()))
+        single = program.non_collective
+        rows[single] = self.t.bases[r] + np.arange(int(single.sum()))
         for f in range(len(self.t.groups)):
-            at = np.flatnonzero(~program.own & (program.family == f))
+            at = np.flatnonzero(~single & (program.family == f))
             first = self.t.first_calls(f)[self.t.groups[f, r]]
             rows[at] = self._family_base[f] + first + np.arange(len(at))
         return rows
@@ -79,7 +80,7 @@ class Expansion:
     def _further_places(self, first: NDArray[np.int32]) -> tuple[Participants, list[Rows]]:
         """Further members of collectives, and the place number of each rank's program rows."""
         at = [rows.copy() for rows in self.rows]
-        joint = [np.flatnonzero(~self.t.programs[p].own) for p in self.t.program]
+        joint = [np.flatnonzero(~self.t.programs[p].non_collective) for p in self.t.program]
         ops = [rows[j] for rows, j in zip(self.rows, joint, strict=True)]
         op = np.concatenate([np.empty(0, np.int64), *ops])
         rank = np.repeat(np.arange(self.t.ranks), [len(j) for j in joint])

@@ -65,18 +65,25 @@ def encode_program(program: RankProgram) -> ProgramWords:
     n = len(program)
     families = int(program.family.max(initial=0))
     if families >= MAX_FAMILY:
-        raise OverflowError(f"{families + 1} families; {MAX_FAMILY} can be named")
+        raise OverflowError(
+            f"it has {families + 1} families of groups or peers; at most {MAX_FAMILY} are possible"
+        )
     incoming = Csr.from_pairs(program.successors.values, program.successors.owner, n)
     most = int(incoming.counts.max(initial=0))
     if most >= MAX_REGISTERS:
-        raise OverflowError(f"an op waits for {most} others; fewer than {MAX_REGISTERS} can be")
+        raise OverflowError(
+            f"one of its ops waits for {most} others; fewer than {MAX_REGISTERS} are possible"
+        )
     question, first = distinct_ops_to_time(program.ops, program.family)
     head = kind_codes(program.ops.kind) | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
     head |= _rows_chained_to_next(program, incoming).astype(np.uint32) << GOES_ON
     words = np.zeros(int((2 + (incoming.counts + 2) // 2).sum()), np.uint32)
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
     if used > MAX_REGISTERS:
-        raise OverflowError(f"a program keeps {used} ends at once; {MAX_REGISTERS} can be kept")
+        raise OverflowError(
+            f"one of its programs keeps {used} end times at once; at most {MAX_REGISTERS} are "
+            "possible"
+        )
     return ProgramWords(words, used, question, first)
 
 

@@ -68,7 +68,7 @@ class RankProgram:
                              f"for row {row}; write it after that one", (row,))  # fmt: skip
 
     @cached_property
-    def own(self) -> NDArray[np.bool_]:
+    def non_collective(self) -> NDArray[np.bool_]:
         """True for each row that is a separate op on every rank; False for collectives."""
         return np.asarray(self.ops.kind != Kind.COLLECTIVE)
 
@@ -92,7 +92,7 @@ class RankProgram:
 
         return encode_program(self)
 
-    def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
+    def count_by_family(self, kind: Kind, families: int) -> NDArray[np.int64]:
         """Number of ops of a kind in each family, shape (families,)."""
         family = self.family[(self.ops.kind == kind) & (self.family >= 0)]
         return np.bincount(family, minlength=families)[:families]
@@ -146,9 +146,12 @@ class SpmdGraph:
         return int(self.bases[-1])
 
     @cached_property
-    def own(self) -> NDArray[np.int64]:
-        """Number of ops of each program that every rank has for itself, shape (programs,)."""
-        return np.array([int(p.own.sum()) for p in self.programs], np.int64)
+    def non_collective_counts(self) -> NDArray[np.int64]:
+        """Number of ops in each program that are not collectives, shape (programs,).
+
+        Every rank that runs the program has its own copy of these ops.
+        """
+        return np.array([int(p.non_collective.sum()) for p in self.programs], np.int64)
 
     @cached_property
     def calls(self) -> NDArray[np.int64]:
@@ -166,7 +169,7 @@ class SpmdGraph:
         return self._count_rows(Kind.RECV, len(self.peers))
 
     def _count_rows(self, kind: Kind, families: int) -> NDArray[np.int64]:
-        once = {id(p): p.calls(kind, families) for p in self.programs}
+        once = {id(p): p.count_by_family(kind, families) for p in self.programs}
         found = np.array([once[id(p)] for p in self.programs], np.int64)
         return np.ascontiguousarray(found.reshape(len(self.programs), families).T)
 
@@ -184,8 +187,11 @@ class SpmdGraph:
 
     @cached_property
     def bases(self) -> NDArray[np.int64]:
-        """First row of each rank's ops, then of the collectives, then row count; (ranks + 2,)."""
-        own = np.cumsum(self.own[self.program])
+        """Graph row of each rank's first op, then of the first collective, then the number of rows.
+
+        The shape is (ranks + 2,).
+        """
+        own = np.cumsum(self.non_collective_counts[self.program])
         shared = sum(int(self.first_calls(f)[-1]) for f in range(len(self.groups)))
         return np.concatenate([[0], own, own[-1:] + shared])
 
@@ -203,8 +209,8 @@ class SpmdGraph:
             sends = np.flatnonzero(to >= 0)
             found[f, to[sends]] = sends
             if np.bincount(to[sends], minlength=1).max() > 1:
-                raise GraphError("message", f"two ranks send to one over family {f} of peers; "
-                                 "give each its own family")  # fmt: skip
+                raise GraphError("message", f"two ranks send to the same rank in peer family {f}; "
+                                 "give each sender its own family")  # fmt: skip
         return found
 
     def check(self) -> None:
@@ -217,21 +223,27 @@ class SpmdGraph:
         """
         _ = self.bases
         for f, senders in enumerate(self.senders):
-            hears = self.recvs[f][self.program]
+            received = self.recvs[f][self.program]
             sent = np.where(senders >= 0, self.sends[f][self.program[senders]], 0)
-            wrong = np.flatnonzero((hears > 0) & (sent != hears))
+            wrong = np.flatnonzero((received > 0) & (sent != received))
             if len(wrong):
                 r = int(wrong[0])
                 if senders[r] < 0:
-                    raise GraphError("message", f"rank {r} hears from nobody over family {f}")
+                    raise GraphError(
+                        "message",
+                        f"rank {r} receives messages of peer family {f}, but no rank sends to it; "
+                        "set its sender in peers",
+                    )
                 raise GraphError(
                     "message",
-                    f"rank {r} hears {hears[r]} times from rank {senders[r]} over family {f}, "
-                    f"which sends {sent[r]} times",
+                    f"rank {r} receives {received[r]} messages of peer family {f}, but rank "
+                    f"{senders[r]} sends {sent[r]}; make them equal",
                 )
 
     def first_calls(self, family: int) -> NDArray[np.int64]:
-        """Number of the first collective of each group of a family, shape (groups + 1,).
+        """Index of each group's first collective within a family, shape (groups + 1,).
+
+        The last entry is the number of collectives of the family.
 
         Raises
         ------

@@ -122,7 +122,7 @@ class MaxMinMemory:
         self._parts[uses[uses[:, lay.WEIGHT] % ONE != 0, lay.COMPONENT], lay.FINE] = 1
 
     def rows(self, flows: int, uses: int) -> tuple[Array, Array]:
-        """Copies of the first rows of the tables of flows and of uses."""
+        """Copies of the tables of flows and uses, up to row ``flows`` and row ``uses``."""
         return self._flows[:flows].copy(), self._uses[:uses].copy()
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:

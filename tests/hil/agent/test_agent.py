@@ -69,14 +69,14 @@ def test_a_device_that_is_taken_or_forbidden_cannot_be_opened(odd, kind):
     [
         ("nan", "not-a-number", "host:idle took nan ns"),
         ("infinite", "not-a-number", "host:idle took inf ns"),
-        ("negative", "negative", "host:idle took -1 ns; no time runs backwards"),
+        ("negative", "negative", "host:idle took -1 ns; a time cannot be negative"),
         ("absurd", "absurd", "longer than an hour"),
         ("stood", "absurd", "the clock did not move"),
         ("unrequested", "unrequested", "asked for .'host:idle', 'warm'., answered .'host:other'"),
         ("too-many", "unrequested", "2 samples for 1 requests"),
         ("too-long", "unrequested", "4 repeats of host:idle, asked for 3"),
         ("too-short", "unrequested", "2 repeats of host:idle, asked for 3"),
-        ("clock", "clock", "answered by clock 'device', declared 'wall'"),
+        ("clock", "clock", "a sample has clock 'device', but the driver declares 'wall'"),
         ("raise", "broken", "RuntimeError: the library is unhappy"),
     ],
 )
@@ -125,9 +125,9 @@ def test_a_driver_that_never_closes_does_not_block_the_client(odd):
 
 def test_an_op_that_is_not_on_the_list_is_refused_by_the_agent(odd):
     remote = odd()
-    with pytest.raises(DriverFault, match=r"^unsupported: odd does not do 'host:__class__'"):
+    with pytest.raises(DriverFault, match=r"^unsupported: odd cannot time 'host:__class__'"):
         remote.timing([Request("host:__class__")])
-    with pytest.raises(DriverFault, match=r"^unsupported: odd does not do 'host:exec'"):
+    with pytest.raises(DriverFault, match=r"^unsupported: odd cannot time 'host:exec'"):
         remote.timing([Request("host:idle", 1, "after", ("host:exec",))])
 
 

@@ -152,7 +152,7 @@ def test_two_devices_that_would_count_the_same_thing_are_refused():
 def test_an_op_that_the_device_cannot_do_is_refused_or_left_to_the_model_when_said():
     build = Builder("read")
     build.op(Kind.SEND, rank=0, peer=1, bytes=MB, signature="send:read uint8[1000000]")
-    with pytest.raises(DriverFault, match="cannot do 'send:read"):
+    with pytest.raises(DriverFault, match="cannot execute 'send:read"):
         coupled(Wire(), build.graph())
     result, made = coupled(Wire(), build.graph(), others="model")
     assert (made.adapters[0].others, made.adapters[0].answered) == (1, 0)
@@ -188,7 +188,7 @@ def test_a_journal_of_another_run_is_refused(tmp_path):
         coupled(
             Wire(), transfers([2 * MB]), asked=JournalReader("node0.nic0", live.entries, "journal")
         )
-    with pytest.raises(RecordingError, match="one more now"):
+    with pytest.raises(RecordingError, match="this run makes one more"):
         coupled(
             Wire(), transfers([MB] * 2), asked=JournalReader("node0.nic0", live.entries, "journal")
         )

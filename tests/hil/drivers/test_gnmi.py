@@ -131,7 +131,7 @@ def test_a_switch_that_does_not_answer_is_missing(monkeypatch):
     [
         ({}, "missing: FORETRACE_GNMI is not set"),
         ({gnmi.ADDRESS: "leaf0"}, "missing: FORETRACE_GNMI is not set"),
-        ({gnmi.ADDRESS: "leaf0:1", gnmi.USER: "me"}, "denied: .*a password would go to whoever"),
+        ({gnmi.ADDRESS: "leaf0:1", gnmi.USER: "me"}, "denied: .*another host could get the pass"),
     ],
 )
 def test_where_the_switch_is_comes_from_the_environment(environment, said):

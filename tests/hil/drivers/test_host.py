@@ -84,7 +84,7 @@ def test_context_is_restored_before_each_repeat(host):
     ("signature", "said"),
     [
         ("host:chase uint8[100]", "give a multiple of 64 B"),
-        ("compute:aten::mm fp32[2x3] fp32[4x5]", "the shapes do not fit"),
+        ("compute:aten::mm fp32[2x3] fp32[4x5]", "the columns of the first matrix are not"),
         ("compute:aten::mm fp32[2x3]", "give two matrices"),
         ("compute:aten::mm fp16[2x3] fp16[3x2]", "NumPy has no fp16"),
         ("copy:h2h", "has no operand"),

@@ -55,9 +55,9 @@ def test_loads_say_what_was_drawn_beside_them(memory, monkeypatch):
 @pytest.mark.parametrize(
     ("op", "why"),
     [
-        (STREAM.format(99, 50, PIECE), "99 threads; 1 to [0-9]+ have a processor of their own"),
-        (STREAM.format(0, 50, PIECE), "0 threads; 1 to"),
-        (STREAM.format(1, 101, PIECE), "reads=101; 0 to 100 % are read"),
+        (STREAM.format(99, 50, PIECE), "99 threads are not possible; give 1 to [0-9]+, one proces"),
+        (STREAM.format(0, 50, PIECE), "0 threads are not possible; give 1 to"),
+        (STREAM.format(1, 101, PIECE), "reads is 101; give 0 to 100"),
         (STREAM.format(1, 50, PIECE + 4096), "a multiple of 1048576 B up to"),
         ("host:memory-stream threads=1 uint8[1048576]", "give threads= and reads=, in %"),
         ("host:memory-stream threads=1 reads=5 nt=1 uint8[1048576]", "give threads= and reads="),
@@ -71,7 +71,7 @@ def test_what_cannot_be_timed_is_refused(memory, op, why):
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"nodes": "0,7"}, "^missing: node 7 has no memory, there are 0; look at numactl"),
+        ({"nodes": "0,7"}, "^missing: node 7 has no memory, but these nodes have: 0; look at num"),
         ({"nodes": "all"}, "^unsupported: nodes 'all' are not node numbers"),
         ({"clock": "tsc"}, "^unsupported: clock is 'tsc'"),
     ],

@@ -61,7 +61,7 @@ def test_more_ranks_than_gpus_are_refused(torch):
 
 def test_what_the_host_does_and_what_gloos_bridge_has_is_refused(torch):
     driver = opened()
-    with pytest.raises(DriverFault, match="the host does it, no GPU; take library: gloo"):
+    with pytest.raises(DriverFault, match="runs on the host and not on a GPU; set library: gloo"):
         driver.timing([Request("collective:barrier fp32[1]")])
     driver.close()
     with pytest.raises(DriverFault, match="delay_us: is for gloo's bridge"):

@@ -72,8 +72,8 @@ def test_a_connection_that_does_not_come_about_is_a_fault(nic, ask):
 
 
 @pytest.mark.parametrize(("op", "spec", "said"), [
-    ("send:rdma-send uint8[64]", {"transport": "ud"}, "ud over iWARP, which is TCP; take rc"),
-    ("send:rdma-write uint8[64]", {"path_mtu": 1024}, "path_mtu over iWARP"),
+    ("send:rdma-send uint8[64]", {"transport": "ud"}, "ud is not supported over iWARP, which is"),
+    ("send:rdma-write uint8[64]", {"path_mtu": 1024}, "path_mtu is not supported over iWARP"),
     ("host:verbs-modify-rtr uint8[64]", {}, "siw1 is iWARP, whose queue pairs only rdma_cm"),
 ])  # fmt: skip
 def test_what_tcp_does_not_have_is_refused_by_name(ask, op, spec, said):

@@ -175,7 +175,7 @@ def test_ends_without_a_common_kind_are_refused_with_both_names(tmp_path):
     for name, table in (("one", TABLES[1]), ("other", ELSEWHERE), ("ib", infiniband)):
         write_table(tmp_path, table, name)
     one, other, ib = (rdma_ports.active_port(n, tmp_path) for n in ("one", "other", "ib"))
-    with pytest.raises(DriverFault, match=r"one has IB/RoCE v1 ipv4, .*, which other has not"):
+    with pytest.raises(DriverFault, match=r"one has IB/RoCE v1 ipv4, .*which other does not have"):
         rdma_ports.gid_pair(one, other)
     with pytest.raises(DriverFault, match="other is Ethernet, ib is InfiniBand"):
         rdma_ports.gid_pair(other, ib)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from foretrace.hil.driver_registry import make_driver
 from foretrace.hil.drivers.rdma import rdma_loop, rdma_ports
-from foretrace.hil.drivers.rdma.rdma_ops import stream_messages
+from foretrace.hil.drivers.rdma.rdma_ops import message_stream_time
 from foretrace.hil.sample import Request
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
@@ -97,7 +97,7 @@ OPS = ("rdma-write", "rdma-read", "rdma-send")
 def fault_of_stream(one, other, name, depth, count):
     """What a stream was refused with; "" where it went well."""
     try:
-        stream_messages((one, other), name, 64, depth, count)
+        message_stream_time((one, other), name, 64, depth, count)
     except DriverFault as fault:
         return str(fault)
     return ""
@@ -108,7 +108,7 @@ def test_a_batch_of_posts_rings_one_doorbell(network):
     driver = verbs()
     driver.timing([Request("send:rdma-write depth=8 batch=4 uint8[64]", 1)])
     assert nic.posted == 4 * nic.doorbells > 0
-    with pytest.raises(DriverFault, match="8 outstanding in batches of 3; give a depth that is"):
+    with pytest.raises(DriverFault, match="depth 8 is not a multiple of batch 3; give a depth"):
         driver.timing([Request("send:rdma-write depth=8 batch=3 uint8[64]", 1)])
     driver.close()
 
@@ -127,7 +127,8 @@ def test_sends_are_received_one_each_from_a_shared_queue_where_it_is_set(network
 def test_more_receives_than_a_shared_queue_takes_are_refused_with_the_number(network):
     nic = network()
     nic.limits["max_srq_wr"] = 100
-    with pytest.raises(DriverFault, match="128 receives of a shared queue; rxe1 allows 100"):
+    told = "128 receives of a shared queue are needed; use at most the 100 that rxe1 allows"
+    with pytest.raises(DriverFault, match=told):
         verbs(srq=1).timing([Request("send:rdma-send depth=32 qps=4 uint8[64]", 1)])
 
 
@@ -138,7 +139,7 @@ def test_packets_are_as_large_as_asked_and_never_larger_than_the_ports(network):
     driver.close()
     assert {a.path_mtu for a in nic.attributes} == {2}
     with pytest.raises(
-        DriverFault, match=r"path_mtu 2048; port 1 of rxe1 allows \[256, 512, 1024\]"
+        DriverFault, match=r"path_mtu is 2048; .* port 1 of rxe1 allows: \[256, 512, 1024\]"
     ):
         verbs(path_mtu=2048).timing([Request("send:rdma-write uint8[64]", 1)])
 
@@ -159,9 +160,12 @@ def test_a_real_card_is_timed_by_machine_code_unless_python_is_asked_for(network
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        ({"timed": "machine-code", "transport": "ud"}, "has no address handles of datagrams"),
-        ({"timed": "machine-code", "completions": "sleep"}, "machine code polls"),
-        ({"timed": "machine-code", "metric": "half_rtt"}, "half_rtt by machine code; take perft"),
+        ({"timed": "machine-code", "transport": "ud"}, "poll and a transport other than ud"),
+        ({"timed": "machine-code", "completions": "sleep"}, "machine-code needs completions: poll"),
+        (
+            {"timed": "machine-code", "metric": "half_rtt"},
+            "half_rtt by machine code is not",
+        ),
         ({"timed": "fast"}, "timed is 'fast'; one of python, machine-code"),
     ],
 )
@@ -172,7 +176,7 @@ def test_what_machine_code_cannot_time_is_refused(network, spec, why):
 
 
 def test_a_queue_pair_that_hides_its_address_otherwise_is_refused_by_name():
-    with pytest.raises(DriverFault, match="Namespace of this pyverbs does not hold a queue pair"):
+    with pytest.raises(DriverFault, match="was found in the SimpleNamespace of this pyverbs"):
         rdma_loop.native_queue_pair(SimpleNamespace(qp_num=1))
 
 
@@ -283,7 +287,8 @@ def test_data_travel_inside_of_the_request_up_to_the_size_that_is_set(network):
 def test_more_outstanding_than_the_device_allows_is_refused_with_the_number(network):
     nic = network()
     nic.limits["max_qp_wr"] = 100
-    with pytest.raises(DriverFault, match=r"128 ops outstanding on a queue pair; rxe1 allows 100"):
+    told = "128 ops outstanding on a queue pair are needed; use at most the 100 that rxe1 allows"
+    with pytest.raises(DriverFault, match=told):
         verbs().timing([Request("send:rdma-write depth=128 uint8[64]", 1)])
 
 

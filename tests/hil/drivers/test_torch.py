@@ -93,7 +93,7 @@ def test_every_op_on_its_list_is_done_and_timed(device, op):
 def test_a_recorded_graph_is_done_as_one_op(device):
     (whole,) = device.timing([Request("compute:graph two", 3)])
     assert whole.ns.min() > 0
-    with pytest.raises(DriverFault, match="no graph named 'three'; opened with two"):
+    with pytest.raises(DriverFault, match="no graph named 'three'; setting graphs has two"):
         device.timing([Request("compute:graph three")])
 
 

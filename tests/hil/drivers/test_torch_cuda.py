@@ -129,7 +129,7 @@ def test_ops_in_flight_are_refused_unless_the_driver_was_opened_for_them(driver)
     with pytest.raises(DriverFault, match="times only one op at a time"):
         driver.together([Request(OP, 1)])
     for spec in ({"device": "cpu", "sharing": "concurrent"}, {"sharing": "exclusive"}):
-        with pytest.raises(DriverFault, match="solo, or concurrent of a GPU's streams"):
+        with pytest.raises(DriverFault, match="use solo, or concurrent on a GPU"):
             TorchDriver().open(spec)
 
 

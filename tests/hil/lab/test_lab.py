@@ -126,7 +126,7 @@ def test_a_part_is_built_only_if_all_its_files_exist(empty):
         with build_cache.replacing_part("root") as whole:
             whole.mkdir()
             (whole / "text").write_text(text)
-    assert (build_cache.part_path("root") / "text").read_text() == "new"
+    assert (build_cache.built_file_path("root") / "text").read_text() == "new"
 
 
 def test_virtual_time_is_on_the_command_line(built):
@@ -158,7 +158,7 @@ def test_the_expander_comes_when_it_is_asked_for(built):
 
 @pytest.mark.parametrize(("machine", "setting", "cure"), [
     (uml, {"vlan": "100"}, "of uml has no VLANs; take lab: qemu"),
-    (uml, {"wire": "a", "host": "1"}, "no wire leads out of it; take lab: qemu clock=wall"),
+    (uml, {"wire": "a", "host": "1"}, "so no wire can connect it; use lab: qemu clock=wall"),
     (qemu, {"provider": "siw"}, "has no soft-iWARP; take lab: uml"),
 ])  # fmt: skip
 def test_features_a_kernel_lacks_are_refused_before_booting(built, machine, setting, cure):

@@ -169,14 +169,14 @@ def test_streams_are_spread_over_spines_by_routes_of_equal_cost(virtual):
 def test_perftest_is_refused_where_the_counter_is_not_of_virtual_time():
     driver = machine("uml", "perftest")
     try:
-        with pytest.raises(DriverFault, match="counter, which is not of virtual time"):
+        with pytest.raises(DriverFault, match="cycle counter, which does not follow virtual time"):
             driver.open({})
     finally:
         driver.channel.close()
 
 
 def test_polling_is_refused_in_virtual_time(virtual):
-    with pytest.raises(DriverFault, match="polling where the processor costs nothing"):
+    with pytest.raises(DriverFault, match="polling never ends under the clock timetravel"):
         virtual.open({"ends": "verbs", "completions": "poll"})
 
 

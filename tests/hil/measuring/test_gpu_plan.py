@@ -26,7 +26,11 @@ from foretrace.models.compute.op_shape import op_shape
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.studies.fitting.gpu_fit import CONSTANTS, DERIVED
 from foretrace.scenarios.studies.fitting.gpu_plan import gpu_plan
-from foretrace.scenarios.studies.fitting.gpu_shapes import LISTS, listed, set_aside
+from foretrace.scenarios.studies.fitting.gpu_shapes import (
+    LISTS,
+    held_out_signatures,
+    signatures_of_list,
+)
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from foretrace.sim.facts.signature import parse_signature
 from made_up_gpu import MadeUpGpu, plug_in
@@ -34,16 +38,16 @@ from typer.testing import CliRunner
 
 OF_CPUS = {"im2col convolution", "im2col convolution backward"}
 HELD = 1.2e10  # B of operands that a driver keeps until it is closed: fits a GPU of 16 GB
-ASIDE = "2a12f0e80d7e613b"  # sha256 of all that is set aside, its first digits
+ASIDE = "2a12f0e80d7e613b"  # sha256 of all that is held out, its first digits
 
 
 def shapes(name):
-    return {o.family for part in listed(name) for s in part if (o := op_shape(s))}
+    return {o.family for part in signatures_of_list(name) for s in part if (o := op_shape(s))}
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_the_driver_does_all_that_a_list_asks_for_and_it_fits_a_small_gpu(name):
-    shown, kept = listed(name)
+    shown, kept = signatures_of_list(name)
     driver = TorchDriver()
     assert [s for s in shown + kept if not driver.answers(s)] == []
     assert sum(parse_signature(s).bytes for s in shown + kept) < HELD
@@ -51,11 +55,11 @@ def test_the_driver_does_all_that_a_list_asks_for_and_it_fits_a_small_gpu(name):
 
 
 def test_every_family_of_the_catalog_is_recorded_and_some_of_each_is_set_aside():
-    found = Counter(family(s) for name in LISTS for part in listed(name) for s in part)
+    found = Counter(family(s) for name in LISTS for part in signatures_of_list(name) for s in part)
     assert set(FAMILIES) - OF_CPUS <= set(found)
     assert min(found[f] for f in set(FAMILIES) - OF_CPUS) >= 20
-    of_gpus = [op_shape(s) for name in LISTS for s in listed(name)[0]]
-    held = [op_shape(s) for s in set_aside()]
+    of_gpus = [op_shape(s) for name in LISTS for s in signatures_of_list(name)[0]]
+    held = [op_shape(s) for s in held_out_signatures()]
     names = set(load_families("h100-sxm5-80g")) - {"stream", "roofline", DERIVED}
     for one in names:
         assert sum(o is not None and o.family == one for o in of_gpus) >= 15, one
@@ -64,7 +68,7 @@ def test_every_family_of_the_catalog_is_recorded_and_some_of_each_is_set_aside()
 
 
 def test_held_out_ops_stay_held_out():
-    assert sha256("\n".join(sorted(set_aside())).encode()).hexdigest()[:16] == ASIDE
+    assert sha256("\n".join(sorted(held_out_signatures())).encode()).hexdigest()[:16] == ASIDE
 
 
 def test_the_plan_takes_two_hours_and_starts_with_the_most_important_ops():

@@ -91,7 +91,7 @@ def test_a_partial_or_damaged_recording_is_exit_code_2_and_kept(cli, tmp_path):
     code, out, error = cli("hil", "record", "--read", kept)
     assert code == 2
     assert "1 ops, 1 samples" in out
-    assert "is partial: died: no; record the rest again" in error
+    assert "is partial (died: no); record the rest" in error
     kept.write_bytes(kept.read_bytes()[:-20])
     assert cli("hil", "record", "--read", kept)[0] == 2
 

@@ -125,7 +125,7 @@ def test_a_sequence_returns_each_sample_once_in_recorded_order():
     remembers = RecordingDriver.of(recording(), "sequence")
     assert remembers.timing([Request(COPY, 2)])[0].ns.tolist() == [30.0, 10.0]
     assert remembers.timing([Request(COPY)])[0].ns.tolist() == [20.0]
-    with pytest.raises(RecordingError, match="was recorded 3 times, asked for once more"):
+    with pytest.raises(RecordingError, match="was recorded 3 times and is requested more often"):
         remembers.timing([Request(COPY)])
 
 
@@ -154,5 +154,5 @@ def test_a_recording_of_another_device_is_refused(kept):
     opened = RecordingDriver()
     opened.open({"file": str(kept), "device": "core0"})
     assert opened.describe()["source"].startswith("recording:host core0")
-    with pytest.raises(RecordingError, match="is of device 'core0', asked for 'core7'"):
+    with pytest.raises(RecordingError, match="was recorded with device 'core0', not 'core7'"):
         opened.open({"file": str(kept), "device": "core7"})

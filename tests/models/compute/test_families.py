@@ -40,7 +40,8 @@ def test_a_valid_file_gives_times_and_its_source(tmp_path):
     ],
 )
 def test_what_is_damaged_is_refused(tmp_path, text):
-    with pytest.raises(BackendError, match=r"families\.json: holds no families of ops .*; make it"):
+    told = r"families\.json: has no fitted op families .*; write it"
+    with pytest.raises(BackendError, match=told):
         opened(tmp_path, text)
 
 

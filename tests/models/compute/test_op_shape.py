@@ -251,14 +251,14 @@ def test_a_file_that_is_like_another_changes_what_it_names_and_nothing_else(tmp_
     assert mine["norm"] == known["norm"]
     assert mine["attention backward"] == known["attention backward"]
     file.write_text(json.dumps({**told, "like": "h1000"}))
-    with pytest.raises(BackendError, match="holds no families of kernels"):
+    with pytest.raises(BackendError, match="has no kernel families"):
         load_families(str(file))
 
 
 def test_a_file_that_holds_no_kernels_is_refused(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"form": "other"}))
-    with pytest.raises(BackendError, match="holds no families of kernels"):
+    with pytest.raises(BackendError, match="has no kernel families"):
         load_families(str(file))
     with pytest.raises(BackendError, match="take one of a100-sxm4-80g"):
         load_families("h100")

@@ -163,10 +163,10 @@ def test_steps_that_are_no_pipeline_keep_the_busiest_member_busy(one, n):
     [
         (lambda n: [], "there are no steps; yield a Step"),
         (lambda n: [shift(n, 0)], "a member sends to itself"),
-        (lambda n: [shift(n, 1)._replace(parts=-1)], "must be counts"),
+        (lambda n: [shift(n, 1)._replace(parts=-1)], "parts, of or times is out of range"),
         (lambda n: [Step(np.array([0]), np.array([n]), 1)], r"members are 0 to 2, a message has"),
         (lambda n: [Step(np.array([0]), np.array([-1]), 1)], r"members are 0 to 2, a message has"),
-        (lambda n: [shift(n, 1)], "member 0 never hears of member 1; add steps"),
+        (lambda n: [shift(n, 1)], "member 0 never gets the data of member 1; add steps"),
     ],
 )
 def test_steps_that_do_not_do_the_collective_are_refused(steps, message):
@@ -184,7 +184,7 @@ def test_steps_that_do_not_do_the_collective_are_refused(steps, message):
     ids=["rounds", "all of S", "twice"],
 )
 def test_steps_that_are_no_exchange_of_parts_may_not_say_so(steps):
-    with pytest.raises(ValueError, match="3 members: no such exchange between all in one step"):
+    with pytest.raises(ValueError, match="3 members: its steps are not the exchange that it"):
         check_algorithm(Algorithm("all-gather", "wrong", steps, exchange=Exchange()), [3])
 
 

@@ -78,8 +78,9 @@ def test_groups_of_a_dragonfly_are_joined_evenly():
     ("topology", "nodes", "ports", "said"),
     [
         (Torus(shape=[4, 4]), 8, 64, "4 x 4 is a torus of 16 machines, and 8 have NICs; give"),
-        (Torus(shape=[2, 4]), 8, 2, "has 3 neighbours, and 2 ports"),
-        (Dragonfly(routers=2, nics=1, global_links=1), 8, 64, "8 NICs are 4 groups, and a group"),
+        (Torus(shape=[2, 4]), 8, 2, "needs 3 ports, and the switch has 2"),
+        (Dragonfly(routers=2, nics=1, global_links=1), 8, 64,
+         "8 NICs need 4 groups, but the 2 global links of a group"),
         (Dragonfly(routers=8, nics=4, global_links=4), 64, 8, "a router has 15 links"),
         (Dragonfly(routers=2, nics=1, global_links=1, paths=2), 6, 8, "paths is 2, but at most 1"),
     ],
@@ -99,5 +100,5 @@ def test_a_direct_network_without_links_is_refused():
 
 @pytest.mark.parametrize("shape", [[], [0, 4], [-1]])
 def test_a_shape_of_nothing_is_refused(shape):
-    with pytest.raises(ValueError, match="give machines along each dimension"):
+    with pytest.raises(ValueError, match="give the number of machines along each dimension"):
         Torus(shape=shape)

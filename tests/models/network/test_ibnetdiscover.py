@@ -74,7 +74,7 @@ def test_gpus_behind_it_talk_over_its_cables(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("2xHDR", "2xWDR", "speed 'WDR' is unknown; there is SDR"),
+        ("2xHDR", "2xWDR", "speed 'WDR' is unknown; correct it to one of SDR"),
         (
             '"S-leaf1"[40]\t\t# "MF0;leaf-1:MQM8700/U1" lid 6 4xEDR',
             '"S-leaf1"',

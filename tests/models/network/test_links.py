@@ -77,7 +77,7 @@ def test_a_shift_meets_nowhere_in_a_switch_without_blocking():
 
 
 def test_a_port_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="leaf0: port 4 is asked for, but there are 4"):
+    with pytest.raises(ValueError, match="leaf0: has no port 4, only 4 ports"):
         Switch(bandwidth=1e9, latency=0.0, ports=4).port("leaf0", 4)
 
 

@@ -276,7 +276,7 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
             8,
             "paths is 9, but at most 8 paths join two NICs; give 8",
         ),
-        ({"routing": "ecmp", "tiers": 2}, 40, 8, "take tiers: 3, or a larger switch"),
+        ({"routing": "ecmp", "tiers": 2}, 40, 8, "write tiers: 3, or use a larger switch"),
         ({"routing": "ecmp"}, 200, 8, "more than the 32 that three tiers"),
         ({"routing": "ecmp", "spines": 7}, 10, 8, "give 2 to 4"),
     ],

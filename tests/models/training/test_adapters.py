@@ -196,7 +196,7 @@ def test_adapters_of_nothing_are_refused(adapters, message):
 def test_adapters_of_products_that_a_model_lacks_are_refused():
     experts = {"count": 4, "chosen": 2, "inner": 8}
     for more, name, message in (
-        ({"experts": experts}, "feed-forward-in", "experts have no adapters here"),
+        ({"experts": experts}, "feed-forward-in", "adapters of experts are not supported"),
         ({"latent": {"query_rank": 4, "key_rank": 4, "plain": 4, "rotary": 2, "value": 4}},
          "query-key-value", "latent attention makes queries"),
     ):  # fmt: skip

@@ -62,9 +62,9 @@ REFUSED = [
      "workload.model.tokens.tied: is 'no'; write true or false"),
     ({**SIZES, "experts": 8}, "workload.model.experts: is 8; write its keys below it"),
     ({**SIZES, "experts": {"number": 8}}, "workload.model.experts.number: is not known; there are"),
-    ({**SIZES, "heads": 3}, "workload.model.heads: 3 heads do not share a width of 8 .* take 2"),
+    ({**SIZES, "heads": 3}, "workload.model.heads: width 8 is not divisible by 3 heads; use 2"),
     ({**SIZES, "heads": 4, "attention": {"key_heads": 3}},
-     "workload.model.attention.key_heads: 3 heads .* take 2"),
+     "workload.model.attention.key_heads: 4 query heads .* 3 key heads; use 2"),
     ({**SIZES, "experts": {"count": 4, "chosen": 5, "inner": 8}},
      "workload.model.experts.chosen: a token chooses 5 of 4 experts; take 4"),
     ({**SIZES, "experts": {"count": 4, "chosen": 1, "inner": 8, "dense_layers": 3}},
@@ -86,13 +86,13 @@ def test_what_cannot_be_read_is_told_with_its_place_and_cure(data, told):
 
 
 BROKEN = [
-    (["cnv 8 3"], "part 'cnv 8 3' says 'cnv'; take one of conv, max-pool"),
-    (["conv 8 3 relux"], "part 'conv 8 3 relux' says 'relux'; take one of norm, relu"),
-    (["conv 8 3 step=2"], "says 'step'; take one of stride, pad, groups"),
+    (["cnv 8 3"], "part 'cnv 8 3' has the unknown word 'cnv'; take one of conv, max-pool"),
+    (["conv 8 3 relux"], "'conv 8 3 relux' has the unknown word 'relux'; take one of norm, relu"),
+    (["conv 8 3 step=2"], "has the unknown word 'step'; take one of stride, pad, groups"),
     (["conv"], "part 'conv' has no number 1; write it like 'conv 64 3 stride=2'"),
-    (["conv 8 3 groups=2"], "has 2 groups, which do not share 3 channels evenly"),
-    (["conv 8 9 pad=0"], "leaves nothing of images of 8x8; take larger ones"),
-    ([{"sum": [["conv 4 3"], []]}], "branches that meet have images of 4x8x8, 3x8x8; give them"),
+    (["conv 8 3 groups=2"], "2 groups, which must divide its 3 input and 8 output channels"),
+    (["conv 8 9 pad=0"], "has a window that is larger than its images of 8x8; use larger images"),
+    ([{"sum": [["conv 4 3"], []]}], "summed or joined end with images of 4x8x8, 3x8x8; make their"),
 ]
 
 
@@ -117,7 +117,8 @@ def test_a_convolution_is_an_op_with_its_shapes_arithmetic_and_bytes():
 
 def test_a_network_of_images_is_copied_whole():
     plan = ParallelPlan(batch=8, sequence=1, tensor=2)
-    with pytest.raises(ScenarioError, match="a network of images is not shared by 2 ranks; take 1"):
+    told = "a network of images cannot be divided among 2 tensor-parallel ranks; take 1"
+    with pytest.raises(ScenarioError, match=told):
         plan.check(model("resnet-50"))
 
 
@@ -126,5 +127,6 @@ def test_tables_are_shared_and_take_no_optimizer():
     plan = ParallelPlan(batch=64, sequence=1, data=8, expert=8)
     plan.check(dlrm)
     assert stage_weights(dlrm, plan, 0) == (2_368_897, 0)
-    with pytest.raises(ScenarioError, match=r"tables lie once on 8 data-parallel ranks, not .* 8$"):
+    told = r"tables are divided among all 8 data-parallel ranks, not .* 8$"
+    with pytest.raises(ScenarioError, match=told):
         replace(plan, expert=4).check(dlrm)

@@ -21,11 +21,11 @@ NOTHING = works_segment([])
 
 
 def part(number, hung):
-    """A segment of a few ops, with ops that hang beside it, some of which are left open."""
+    """A segment of a few ops, with parallel ops, some of which are left open."""
     build = SegmentBuilder()
     build.append(works_segment([(number, 0), (number + 1, 1), (number, 0)]))
     for queue in hung:
-        row = build.hang(9 + queue, queue)
+        row = build.add_parallel_op(9 + queue, queue)
         if queue == 2:
             build.leave_open(row)
     return build.segment()

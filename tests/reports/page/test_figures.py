@@ -69,7 +69,7 @@ def test_the_timeline_names_both_ranks(small):
 
 
 def test_every_variant_has_its_bar(small):
-    boxes = schedule.mean_boxes(small.summary.points)
+    boxes = schedule.mean_rank_breakdown(small.summary.points)
     text = bar_chart_html(schedule.time_breakdown_bars(boxes, "an iteration"))
     assert text.startswith('<div class="chart"')
     assert "quick" in text

@@ -291,7 +291,7 @@ def test_results_and_studies_draw_themselves(small):
     (one,) = small.plot.compare()
     assert isinstance(one, Figure)
     assert "<svg" in small.plot.compare()._repr_html_()
-    with pytest.raises(ForetraceError, match="'metrics': has no figure here"):
+    with pytest.raises(ForetraceError, match="'metrics': has no figure;"):
         small.plot.metrics()
     with pytest.raises(AttributeError, match="no section is called 'pie'"):
         small.plot.pie()

@@ -163,7 +163,7 @@ def test_dualpipe_matches_the_figure_of_its_paper():
     }  # fmt: skip
     first = {p.stage: p.start for p in shown.passes if p.forward and not p.micro_batch and p.chunk}
     assert first[3] < first[2] < first[1] < first[0]  # it comes from the last stage
-    pairs = sorted((p for p in own if p.beside), key=lambda p: p.start)
+    pairs = sorted((p for p in own if p.is_concurrent), key=lambda p: p.start)
     assert pairs
     assert {p.forward for p in pairs} == {True, False}
     for one in pairs:

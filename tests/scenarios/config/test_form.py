@@ -9,6 +9,6 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 def test_another_form_is_an_error_with_a_cure(form, cure):
     rest = "name: old\nworkload: {trace: t.json}\ncluster: {nodes: 3, node: {gpu: {}}}\n"
     with pytest.raises(
-        InvalidScenarioError, match=f"has form {form}, this version reads form 1; {cure}"
+        InvalidScenarioError, match=f"has format {form}, this version reads format 1; {cure}"
     ):
         loads(f"foretrace: {form}\n{rest}")

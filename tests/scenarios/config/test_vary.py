@@ -58,7 +58,11 @@ SWEEP = "sweep:\n  {method}vary:\n    {path}: {said}\n"
         ("cluster.nodes", "{from: 1, to: 8, step: 1, log: 3}", "'step' and 'log' exclude each"),
         ("cluster.nodes", "{from: 0, to: 8, log: 3}", "'0' is not above 0; write a positive value "
                                                       "for 'log'"),
-        ("cluster.nodes", "{from: 1, to: 8}", "a grid needs the values of 'cluster.nodes'; write"),
+        (
+            "cluster.nodes",
+            "{from: 1, to: 8}",
+            "a grid needs single values of 'cluster.nodes', not a range; write",
+        ),
         ("cluster.nodes", "[16, 0]", "'0' must be at least 1"),
         ("cluster.noeds", "[16]", "'cluster.noeds' is not a setting; did you mean 'cluster.nodes'"),
         ("cluster.node.nic.bandwidth", "[1 Gb/s, 1 s]", "'1 s' is not a rate of data"),

@@ -28,7 +28,7 @@ REFUSED = {
     ),
     "a: &x [*x]": ("alias", "1:4", "an alias contains itself; write the values out"),
     BOMB: ("alias", "1:10", "an alias expands to over 20000 values; write the values out"),
-    "[" * 1000: ("too-deep", "1:1", "nested too deeply"),
+    "[" * 1000: ("too-deep", "1:1", "nested too deeply; write it with fewer levels"),
     "a: " + "9" * 5000: (
         "number",
         "1:4",

@@ -91,7 +91,7 @@ def test_a_latency_is_no_family_of_bytes(tmp_path):
     )  # fmt: skip
     path = tmp_path / "chase.rec.gz"
     Recording("host", "core0", "box", "2026-01-31T12:00:00Z", {}, samples).write(path)
-    assert "not fitted: host:chase: a latency of dependent loads" in run(
+    assert "not fitted: host:chase: latency of dependent loads" in run(
         "ops", "--recording", path, "--holdout", "shapes"
     )
 

@@ -165,7 +165,7 @@ def test_held_out_sizes_and_machines_are_inside_the_intervals(fitted):
     assert min(inside, there) >= 0.8
     assert np.median(np.abs(fit.more_nodes.errors)) < 0.04
     lines = network_lines(fit, data.rows)
-    assert "held out whole, 4 machines" in lines[1]
+    assert "all logs of 4 machines held out" in lines[1]
 
 
 def test_an_entry_says_an_error_whose_interval_holds_as_often_as_the_fit(fitted):

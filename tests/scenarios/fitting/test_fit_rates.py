@@ -12,7 +12,7 @@ from foretrace.models.network.part.message_rate import MessageRate
 from foretrace.scenarios.studies.fitting.rates import (
     MESSAGE_RATES,
     require_no_streams,
-    stream_of,
+    stream_numbers,
 )
 from foretrace.scenarios.studies.fitting.recording_rows import measured_rows
 from foretrace.sim.errors import ScenarioError
@@ -72,7 +72,8 @@ def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
     assert np.median(error[unseen & large]) < 0.01
     assert error[unseen & large].max() < 0.10
     assert np.median(error[unseen & ~large]) < 0.05
-    wire = MessageRate(latency=0.0, **frame).seconds(*np.array([*map(stream_of, data.texts)]).T)
+    streams = np.array([*map(stream_numbers, data.texts)])
+    wire = MessageRate(latency=0.0, **frame).seconds(*streams.T)
     assert np.all(wire <= data.seconds * 1.002)  # what nothing was fitted for bounds every one
 
 
@@ -80,7 +81,7 @@ def test_one_constant_of_one_combination_tells_the_107_others():
     """Blind: packet formats, the port's rate, and its delay there and back. The constant is what
     64 B alone took more; no other combination was seen."""
     data = measured_rows(["foretrace:rates-10gbit"])
-    size, depth, pairs = np.array([stream_of(t) for t in data.texts]).T
+    size, depth, pairs = np.array([stream_numbers(t) for t in data.texts]).T
     seen = (size == 64) & (depth == 1) & (pairs == 1)
 
     def error(constant):
@@ -134,6 +135,6 @@ def test_the_command_writes_what_the_model_takes(recorded, cli, tmp_path):
         "--know", "bandwidth=20 GB/s", "--out", out,
     )  # fmt: skip
     assert (code, error) == (0, "")
-    assert "groups of depths fitted on" in told
+    assert "groups of depths fitted," in told
     fitted = MessageRate(**json.loads(out.read_text())["parameters"])
     assert float(fitted.seconds(64, 128, 8)) == pytest.approx(TRUE.service, rel=0.02)

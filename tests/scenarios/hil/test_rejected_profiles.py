@@ -73,14 +73,15 @@ def test_an_op_twice(tmp_path):
 
 
 def test_a_negative_duration(tmp_path):
-    with pytest.raises(TraceError, match="lasts -3 us; the clock was set meanwhile"):
+    with pytest.raises(TraceError, match="has the duration -3 us, because the clock was set back"):
         open_trace(profile(tmp_path, [(30, 10), (50, -3)]))
 
 
 def test_no_duration_where_the_clock_would_have_told_one(tmp_path):
     """Clocks of whole microseconds hide short kernels: 636 of 9,096 of a ResNet-50 on V100."""
     fine = profile(tmp_path, [(30, 10.123), (50.001, 0), (60, 5)])
-    with pytest.raises(TraceError, match=r"1 of 3 pieces of GPU work take no time.* 1 ns apart"):
+    said = r"1 of 3 pieces of GPU work take no time.* resolution of 1 ns"
+    with pytest.raises(TraceError, match=said):
         open_trace(fine).graph(serialise=True)
     assert "take no time" in str(open_trace(fine).info().find_use("replay"))
     coarse = profile(tmp_path, [(30, 10), (51, 0), (60, 5)])
@@ -116,7 +117,9 @@ def test_ops_that_overlap_on_one_stream_beyond_what_its_clock_explains(tmp_path)
     drifting = profile(tmp_path, [(30, 300), (329, 301), (700, 100)])
     open_trace(drifting).graph()  # 1 us of 701, by a clock of whole microseconds
     over = profile(tmp_path, [(30, 300), (310, 300), (700, 101)])
-    with pytest.raises(TraceError, match=r"1 of 3 pieces of work on stream 7 .* 0\.029 of its tim"):
+    with pytest.raises(
+        TraceError, match=r"1 of 3 pieces of work on stream 7 .* a fraction 0\.029 of the stream"
+    ):
         open_trace(over).graph()
     assert "serialise: true" in str(open_trace(over).info().find_use("replay"))
     ops = open_trace(over).graph(serialise=True).ops

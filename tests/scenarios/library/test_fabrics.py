@@ -130,7 +130,7 @@ def test_a_file_of_links_is_found_from_the_folder_of_the_scenario(tmp_path):
     ("text", "said"),
     [
         ("{use: torus}", "cluster.fabric.topology: 'shape' is missing"),
-        ("{use: torus, shape: [3, 3]}", "torus of 9 machines, and 8 have NICs; give a shape of 8"),
+        ("{use: torus, shape: [3, 3]}", "torus of 9 machines, and 8 have NICs; give a shape whose"),
         ("{use: fat-tree, routing: hash}", "'hash' is not one of: pool, ecmp, spray"),
         ("{use: fat-tree, routing: pool, paths: 2}", "pooled uplinks do not use it"),
         ("{use: torus, shape: [8], paths: 2}", "unknown key 'paths'"),

@@ -166,7 +166,7 @@ def test_the_schema_has_jobs_and_an_answer():
     from foretrace.scenarios.config.schema import json_schema
 
     assert {"jobs", "answer"} <= json_schema()["properties"].keys()
-    assert "for which it waits in order" in explain("jobs.a.on").what
+    assert "waits in order until so many are free" in explain("jobs.a.on").what
     assert "trace_workload" in json.dumps(json_schema())
 
 

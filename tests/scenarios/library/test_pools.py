@@ -156,7 +156,7 @@ def test_machines_that_do_not_talk_need_no_nic_and_a_send_names_what_is_missing(
     assert result(loads(written(op("compute:a", on="nf", **{"from": "[0, 1]"}), node, nodes=2)))
     told = (
         r"op 0 \(send:write uint8\[1000\]\) has to travel between machines, but node0 has no NIC "
-        r"to talk through; give cluster\.node\.nic"
+        r"to reach other machines; write cluster\.node\.nic"
     )
     with pytest.raises(GraphError, match=told):
         result(loads(written(SEND, node, nodes=2)))
@@ -172,7 +172,9 @@ cluster:
     links: [{{from: gpu, to: gpu, via: nvlink4}}]
 """
     assert result(loads(text)).makespan > 0
-    with pytest.raises(GraphError, match=r"collective:all-reduce.*has no NIC to talk through"):
+    with pytest.raises(
+        GraphError, match=r"collective:all-reduce.*has no NIC to reach other machines"
+    ):
         result(loads(text.replace("from: [0, 1]", "from: [0, 2]")))
 
 

@@ -28,8 +28,8 @@ def test_a_machine_that_can_be_built_raises_nothing(scenario):
         ("cluster.node.gpu.streams=null", "cluster.node.gpu.streams: is missing"),
         (
             "backends={node*.nic*: {use: copy}}",
-            "backends: 'node*.nic*' has a shared rate, so Copy.timing() would never be "
-            "called; write its bandwidth and latency under cluster, bind a Link that keeps",
+            "backends: 'node*.nic*' matches links, whose rate ops share, so Copy.timing() would "
+            "never be called; write its bandwidth and latency under cluster, bind a Link that",
         ),
         (
             "backends.node*.gpu*={use: recording, file: x, answer: best}",

@@ -66,7 +66,7 @@ def test_transfers_that_never_end_name_what_holds_them(written, said):
     [
         (
             "cluster: {override: {node0.gpu0: {down: true}}}",
-            r"failed node0\.gpu0; node0\.gpu0 is down \(cluster\.override\.node0\.gpu0, "
+            r"which failed; node0\.gpu0 is down \(cluster\.override\.node0\.gpu0, "
             r"s\.yaml:6:.*\): add a hot-spare under processes, or remove it$",
         ),
         (

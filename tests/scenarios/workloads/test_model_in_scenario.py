@@ -43,7 +43,7 @@ WRONG = [
         11,
         "model.layrs: is not known; did you",
     ),
-    ("heads: 4", "heads: 5", 8, "model.heads: 5 heads do not share a width of 64 evenly; take 4"),
+    ("heads: 4", "heads: 5", 8, "model.heads: width 64 is not divisible by 5 heads; use 4"),
     ("      chosen: 2", "      chosen: 5", 13, "experts.chosen: a token chooses 5 of 4 .* take 4"),
     ("    hidden: 64\n", "", 6, "workload.model: has no hidden; add it"),
     ("tensor: 1", "pipeline: 4", 18, "parallel.pipeline: 4 stages do not share 6 .* take 2"),
@@ -54,7 +54,12 @@ WRONG = [
         "not a multiple of tensor 3 x pipeline 1; use parallel.tensor: 2",
     ),
     ("tensor: 1", "expert: 3", 18, "parallel.expert: 3 ranks do not share 4 experts .* take 2"),
-    ("tensor: 1", "expert: 4\n    tensor: 2", 18, "parallel.expert: 4 ranks that .* take 2"),
+    (
+        "tensor: 1",
+        "expert: 4\n    tensor: 2",
+        18,
+        "parallel.expert: 2 data-parallel ranks .* take 2",
+    ),
     ("batch: 16", "batch: 6", 15, "batch: 6 sequences are no multiple of 4 .* take 4"),
     ("batch: 16", "batch: 2\n  schedule: {use: gpipe}", 15, "batch: 2 sequences are no .* take 4"),
 ]
@@ -88,7 +93,10 @@ def test_explain_and_schema_know_every_key_of_a_description():
     assert explain("workload.model.block.gated").what.startswith(
         "True if the feed-forward network has a gate"
     )
-    assert explain("workload.model.experts.chosen").what == "Experts per token."
+    assert (
+        explain("workload.model.experts.chosen").what
+        == "Number of experts that process each token."
+    )
     assert explain("workload.model.block.norm").facts["values"] == "rms, layer"
     known = json_schema()["$defs"]
     assert known["training_workload"]["properties"]["model"]["anyOf"][0] == {"type": "string"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from by_day import every
-from foretrace.reports.texts.chain_shares import link_sentences, short_name
+from foretrace.reports.texts.chain_shares import chain_sentences, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.explaining.trace_answers import link_shares_by_gpu
 from foretrace.scenarios.studies.run.plan import plan
@@ -68,7 +68,7 @@ def test_a_run_answers_as_trace_info_says(trace):
     for gpu in OTHERS:
         (point,) = build_variants(of(trace, gpu))
         found = chain_shares_of_point(point)["gpu"]
-        assert link_sentences({"gpu": found}) == link_sentences({"gpu": told[gpu]})
+        assert chain_sentences({"gpu": found}) == chain_sentences({"gpu": told[gpu]})
         assert [one["ops"] for one in found["links"]] == [one["ops"] for one in told[gpu]["links"]]
 
 

@@ -148,7 +148,8 @@ def test_a_recommender_shares_its_tables():
     )
     _, told = run("workload.parallel={expert: 4}", text=text)
     assert told["peak_memory"] > 2 * 128 * 187_767_399 / 4
-    with pytest.raises(ForetraceError, match="tables lie once on 4 data-parallel ranks, not on 1"):
+    told = "tables are divided among all 4 data-parallel ranks, not 1"
+    with pytest.raises(ForetraceError, match=told):
         run(text=text)
 
 
@@ -444,7 +445,7 @@ def test_a_low_latency_exchange_takes_its_start_and_bytes_and_has_room_for_every
         (["workload.execution.experts.exchange=low-latency"], "no token is exchanged; take normal"),
         (
             ["workload.schedule.use=combined-1f1b"],
-            "workload.schedule.use: two micro-batches at once",
+            "workload.schedule.use: combined-1f1b hides the exchange",
         ),
         (
             [*LARGE, "workload.execution.experts.exchange=low-latency", "workload.sequence=98304"],

@@ -294,5 +294,6 @@ def unpassed(a):
 def test_a_kernel_that_cannot_be_passed_says_why():
     with pytest.raises(TypeError, match="unsettled: returns none; return an int64 on every path"):
         as_argument(unsettled, 1)
-    with pytest.raises(TypeError, match="unpassed: decorate it with jit_as_argument"):
+    said = "unpassed: it is an argument of another kernel; decorate it with jit_as_argument"
+    with pytest.raises(TypeError, match=said):
         as_argument(unpassed, 1)

@@ -394,7 +394,7 @@ def test_an_answer_on_a_failed_component_waits_for_the_restore(engine):
         (Answer(0, 5, {1: 0}), "weight 0"),
         (Answer(0, 2**127, {1: ONE}), "127 bits"),
         (Answer(0, 5, {1: ONE}, -2), "negative"),
-        (Answer(0, 5, {1: ONE // 48}), "2.62 rate units"),
+        (Answer(0, 5, {1: ONE // 48}), "2.62 units"),
     ],
 )
 def test_an_impossible_answer_is_refused(engine, answer, what):

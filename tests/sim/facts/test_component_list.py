@@ -52,7 +52,7 @@ def test_columns_and_machine_numbers_equal_the_single_components(machine):
     assert every.column_of(some, lambda part: part.kind).tolist() == [every[i].kind for i in some]
     number: dict[str, int] = {}
     nodes = [number.setdefault(c.node, len(number)) if c.node else -1 for c in every]
-    assert machine.machine.tolist() == nodes
+    assert machine.machine_numbers.tolist() == nodes
 
 
 def test_changing_some_components_keeps_the_others(machine):

@@ -82,7 +82,7 @@ def test_data_take_each_route_by_its_weight():
 @pytest.mark.parametrize("weight", [0, -1, float("nan")])
 def test_a_route_weight_must_be_above_0(weight):
     made = machine(lambda a, b: [Route((4,), 1), Route((5,), weight)])
-    with pytest.raises(GraphError, match="give each route a weight above 0"):
+    with pytest.raises(GraphError, match="give each a weight above 0"):
         made.routes(0, 1)
 
 

@@ -61,7 +61,7 @@ REFUSED = [
     (True, "s", "'True' is not a time; write it like '30 s'"),
     (["5 s"], "s", "'['5 s']' is not a time; write it like '30 s'"),
     (None, "s", "'None' is not a time; write it like '30 s'"),
-    ("1e400 s", "s", "'1e400 s' is too large for any quantity"),
+    ("1e400 s", "s", "'1e400 s' is too large for any quantity; write a smaller number"),
     ("5 GB**99999", "B", "'5 GB**99999' is not an amount of data; write it like '76 GB'"),
     ("5 __import__('os')", "s", "'5 __import__('os')' is not a time; write it like '30 s'"),
 ]

@@ -463,7 +463,7 @@ def far_of(simulation: Simulation, *ranks: int) -> int:
 def test_a_message_without_a_sender_is_refused():
     hears = RankProgram.chain(Ops.of(kind=[Kind.RECV]), family=[0])
     template = SpmdGraph((hears,), np.zeros(1, np.int32), peers=np.full((1, 1), -1, np.int32))
-    with pytest.raises(GraphError, match="rank 0 hears from nobody over family 0"):
+    with pytest.raises(GraphError, match="rank 0 receives messages of peer family 0, but no"):
         template.expand()
 
 

@@ -283,7 +283,7 @@ def test_a_script_is_recorded_and_a_guessed_value_named(tmp_path, caplog):
 
 @pytest.mark.nightly
 def test_a_size_that_depends_on_values_is_refused_with_its_line(tmp_path):
-    told = r"train\.py:6: what aten\.nonzero\.default gives depends on values"
+    told = r"train\.py:6: the result of aten\.nonzero\.default depends on values"
     with pytest.raises(TraceError, match=told):
         capture_meta(script(tmp_path, twist=".relu().nonzero()"), tmp_path / "out")
 

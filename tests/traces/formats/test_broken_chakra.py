@@ -92,11 +92,11 @@ NODES = {
     ),
     "a size in words": (
         [[together(1, comm_size="8 MB")]],
-        f"x.0.et: node 1 (unnamed) has comm_size '8 MB', which cannot be; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) has comm_size '8 MB', which is not a valid value; {AGAIN}",
     ),
     "a negative amount of work": (
         [[node(1, num_ops=-1)]],
-        f"x.0.et: node 1 (unnamed) has num_ops -1, which cannot be; {AGAIN}",
+        f"x.0.et: node 1 (unnamed) has num_ops -1, which is not a valid value; {AGAIN}",
     ),
     "a kind of ours that is none": (
         [[node(1, foretrace__kind="thinking")]],
@@ -121,7 +121,8 @@ NODES = {
     ),
     "a file of another schema": (
         "0.0.1",
-        "x.0.et: Chakra schema 0.0.1, this reads 0.0.4; export it with a Chakra of that schema",
+        "x.0.et: has Chakra schema 0.0.1, but only 0.0.4 can be read; export it again with Chakra "
+        "0.0.4",
     ),
 }
 WHOLE = b"\x07\n\x050.0.4\x0a\x08\x01\x12\x04abcd \x04"
@@ -206,12 +207,14 @@ def test_a_rank_without_a_file_is_refused(exported, tmp_path):
     put(tmp_path, [[node(1)], [], [], [node(1)]])
     for rank in (1, 2):
         (tmp_path / f"x.{rank}.et").unlink()
-    assert exported() == "x: no file of ranks [1, 2]; a Chakra trace needs one file per rank"
+    assert exported() == (
+        "x: no file of ranks [1, 2]; add it: a Chakra trace needs one file per rank"
+    )
 
 
 def test_a_rank_beyond_all_jobs_is_refused_at_once(exported, tmp_path):
     put(tmp_path, [[node(1)]])
     (tmp_path / "x.0.et").rename(tmp_path / "x.99999999999.et")
     assert exported() == (
-        "x: no file of ranks [0, 1, 2, 3, 4]; a Chakra trace needs one file per rank"
+        "x: no file of ranks [0, 1, 2, 3, 4]; add it: a Chakra trace needs one file per rank"
     )

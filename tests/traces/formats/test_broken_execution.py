@@ -24,7 +24,7 @@ def number(value):
     return document({**NODE, "attrs": [{"name": "rf_id", "value": value}]})
 
 
-NONE = "this is not an execution trace of PyTorch, or it is damaged"
+NONE = "the file is damaged or is not an execution trace of PyTorch; record it again"
 NOBODY = (
     "none of its {0} operators is in the trace of rank 0; take both in the same steps, with "
     "PyTorch 2.1 or later"
@@ -61,8 +61,8 @@ TABLE = {
     ),
     "another process": (
         document(NODE, pid=77),
-        "is of process 77, which no rank of the trace is (processes 1); give those of the same "
-        "run, one per rank",
+        "is of process 77, but no rank of the trace has this process (it has 1); give files of the "
+        "same run, one per rank",
     ),
     "other steps": (number(500), NOBODY.format(1)),
     "numbers that are none": (number("five"), NOBODY.format(0)),

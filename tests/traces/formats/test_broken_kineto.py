@@ -105,7 +105,8 @@ FILES = {
 EVENTS = {
     "a negative duration": (
         {"t.json": trace(EVENT, {**EVENT, "dur": -3.5})},
-        "t.json: event 1 ('aten::mm'): lasts -3.5 us; the clock was set meanwhile, record it again",
+        "t.json: event 1 ('aten::mm'): has the duration -3.5 us, because the clock was set back; "
+        "record it again",
     ),
     "a time that is none": (
         {"t.json": trace({**EVENT, "ts": "noon"})},
@@ -163,13 +164,13 @@ def two(first, second):
 RANKS = {
     "two files of one rank": (
         {"rank0.json": of_rank(1, EVENT), "rank1.json": of_rank(1, EVENT)},
-        "rank1.json: is of rank 1, as is rank0.json; give one file a rank (names like "
-        "rank3.json.gz say the rank where the file does not)",
+        "rank1.json: is of rank 1, like rank0.json; give one file per rank (if a file contains no "
+        "rank, name it like rank3.json.gz)",
     ),
     "clocks that do not belong together": (
         two([EVENT], [{**EVENT, "ts": 8e17}]),
         "rank1.json: its times span more than 53376 days; its clock and those of the other files "
-        "do not belong together",
+        "do not belong together; give files of one recording",
     ),
     "other steps": (
         two([*step(4, 0), *step(5, 100)], [*step(5, 0), *step(6, 100)]),
@@ -228,6 +229,6 @@ def test_a_file_that_needs_more_than_the_memory_allowed(tmp_path):
     with pytest.raises(TraceError) as caught:
         kineto.read(tmp_path / "t.json", memory=300_000)
     assert str(caught.value).removeprefix(f"{tmp_path}/") == (
-        "t.json: needs about 0.00246 GiB of memory, 0.000279 are allowed; allow more, or record "
-        "fewer steps"
+        "t.json: needs about 0.00246 GiB of memory, but 0.000279 GiB are allowed; raise the limit "
+        "(ulimit -v; in Python: memory=), or record fewer steps"
     )

@@ -109,15 +109,18 @@ TABLE = {
     ),
     "a column of texts": (
         column("'soon' AS dur"),
-        f"t/events.parquet: column dur is of type object, or holds what int64 cannot; {AGAIN}",
+        f"t/events.parquet: column dur has type object or values that do not fit into "
+        f"int64; {AGAIN}",
     ),
     "a column of fractions": (
         column("0.5::double AS ts"),
-        f"t/events.parquet: column ts is of type float64, or holds what int64 cannot; {AGAIN}",
+        f"t/events.parquet: column ts has type float64 or values that do not fit into "
+        f"int64; {AGAIN}",
     ),
     "a number that is too large": (
         column("(5000000000)::bigint AS track"),
-        f"t/events.parquet: column track is of type int64, or holds what int32 cannot; {AGAIN}",
+        f"t/events.parquet: column track has type int64 or values that do not fit into "
+        f"int32; {AGAIN}",
     ),
     "a value that is not there": (
         column("CASE WHEN ts > 0 THEN NULL ELSE ts END AS ts"),

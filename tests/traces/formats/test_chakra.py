@@ -195,12 +195,13 @@ def test_an_edge_between_ranks_that_is_no_message_is_refused(tmp_path):
     build = Builder("impossible")
     first = build.op(Kind.COMPUTE, rank=0)
     build.op(Kind.COMPUTE, rank=1, after=[first])
-    with pytest.raises(TraceError, match=r"op 1 of rank 1 waits for op 0 of rank 0, and no"):
+    with pytest.raises(TraceError, match="op 1 of rank 1 waits for op 0 of rank 0 without a mess"):
         write(build.graph(), tmp_path)
 
 
 def test_a_collective_without_a_name_is_refused(tmp_path):
     build = Builder("nameless")
     build.collective([Member(0), Member(1)], bytes=8)
-    with pytest.raises(TraceError, match=r"op 0 is a collective 'unknown'; Chakra has all-reduce"):
+    said = "op 0 is a collective 'unknown', which Chakra does not have; write one of all-reduce"
+    with pytest.raises(TraceError, match=said):
         write(build.graph(), tmp_path)

@@ -188,5 +188,5 @@ def test_an_error_in_a_later_piece_has_its_true_place(script, tmp_path, monkeypa
     for i in range(300):
         s.op("a", i, 0.5)
     s.add("cpu_op", "late", 300, -1)
-    with pytest.raises(kineto.TraceError, match=r"event 300 \('late'\): lasts -1 us"):
+    with pytest.raises(kineto.TraceError, match=r"event 300 \('late'\): has the duration -1 us"):
         kineto.read(s.write(tmp_path))

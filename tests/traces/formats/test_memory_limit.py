@@ -60,7 +60,7 @@ def test_a_trace_beyond_the_memory_limit_is_refused_with_its_need(tmp_path):
     told = read_within(tmp_path / "t.json.gz", LIMIT)
     assert "t.json.gz: needs about " in told
     assert "GiB of memory, " in told
-    assert "allow more, or record fewer steps" in told
+    assert "raise the limit (ulimit -v; in Python: memory=), or record fewer steps" in told
 
 
 @pytest.mark.nightly
@@ -69,4 +69,4 @@ def test_running_out_of_memory_is_reported(tmp_path):
     written(tmp_path / "t.json.gz", 3_000_000)
     told = read_within(tmp_path / "t.json.gz", LIMIT // 2)
     assert "GiB of memory" in told
-    assert "allow more, or record fewer steps" in told
+    assert "raise the limit (ulimit -v; in Python: memory=), or record fewer steps" in told

@@ -196,7 +196,7 @@ def test_a_pair_is_found_by_its_sizes_and_shared_with_its_weights():
 @pytest.mark.parametrize(
     ("between", "why"),
     [
-        ([op("native_layer_norm", (2, 5, 12))], "native_layer_norm .* may mix what would be split"),
+        ([op("native_layer_norm", (2, 5, 12))], "native_layer_norm .* may mix columns"),
         ([op("_softmax", (2, 5, 12))], "_softmax .* may mix"),
         ([op("my_op", (2, 5, 12))], "my_op .* may mix"),
         ([op("gelu")], "no recorded shapes"),
@@ -216,7 +216,7 @@ def test_layers_as_wide_as_what_lies_between_are_no_pair_because_sizes_do_not_te
 def test_products_that_are_no_forward_and_backward_pass_are_refused():
     with pytest.raises(ValueError, match="recomputation, frozen layers"):
         linear_pairs(perceptron([GELU, product(10, 8, 12)], behind=[BACK]))
-    with pytest.raises(ValueError, match="no matrix products"):
+    with pytest.raises(ValueError, match="no GEMMs"):
         linear_pairs([GELU, mark(8)])
     with pytest.raises(ValueError, match="no backward pass"):
         linear_pairs([product(10, 8, 12), GELU, product(10, 12, 8)])

@@ -57,10 +57,10 @@ def value_problem(name: str, value: object) -> str:
     """Text that says what is wrong with an attribute's value; "" if it is valid.
 
     >>> value_problem(COMM_SIZE, "8 MB"), value_problem(STREAM, 3)
-    ("has comm_size '8 MB', which cannot be", '')
+    ("has comm_size '8 MB', which is not a valid value", '')
     """
     kind, low, high = EXPECTED.get(name, (object, 0, 0))
     fits = isinstance(value, kind)
     if fits and isinstance(value, NUMBER):
         fits = name not in EXPECTED or low <= value <= high or value != value  # NaN: not known
-    return "" if fits else f"has {name} {value!r}, which cannot be"
+    return "" if fits else f"has {name} {value!r}, which is not a valid value"

@@ -38,8 +38,8 @@ def load_rank_file(path: Path) -> tuple[Any, list[Any]]:
     metadata, *nodes = contents
     if metadata.version != VERSION:
         raise TraceError(
-            f"{path}: Chakra schema {metadata.version or 'of no version'}, this reads {VERSION}; "
-            "export it with a Chakra of that schema"
+            f"{path}: has Chakra schema {metadata.version or 'without a version'}, but only "
+            f"{VERSION} can be read; export it again with Chakra {VERSION}"
         )
     return metadata, nodes
 

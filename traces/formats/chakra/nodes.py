@@ -34,7 +34,7 @@ class ChakraNode:
     waits : ids of the nodes of the same rank that it waits for
     micros : duration in us
     attributes : attribute values by name
-    row : row of the op made from it; -1 until known
+    row : table row of the op made from the node; -1 until it is known
     """
 
     file: Path
@@ -95,8 +95,8 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
     missing = list(islice((r for r in range(max(files)) if r not in files), 5))
     if missing:
         raise TraceError(
-            f"{file_prefix(files[max(files)])}: no file of ranks {missing}; a Chakra trace "
-            "needs one file per rank"
+            f"{file_prefix(files[max(files)])}: no file of ranks {missing}; add it: a "
+            "Chakra trace needs one file per rank"
         )
     return dict(sorted(files.items()))
 

@@ -55,7 +55,8 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
     Raises
     ------
     TraceError
-        A rank is missing, a dependency or a message has no other end, members disagree.
+        A rank is missing, a dependency or a message has only one end, or members of a
+        collective disagree.
 
     Examples
     --------
@@ -141,7 +142,10 @@ class _Reader:
                 )
 
     def _match_receives(self, nodes: list[ChakraNode]) -> None:
-        """Match each receive with its send: the k-th of both between two ranks with one tag."""
+        """Match receives with sends: the k-th receive between two ranks gets the k-th send.
+
+        Messages of each tag are counted separately.
+        """
         sends: dict[tuple[int, int, int], list[ChakraNode]] = defaultdict(list)
         for node in nodes:
             if node.type == NodeType.COMM_SEND:

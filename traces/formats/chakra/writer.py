@@ -152,9 +152,9 @@ class _Writer:
                     yield self._id_of_implied_receive(op)
             else:
                 raise TraceError(
-                    f"op {row} of rank {rank} waits for op {op} of rank {int(self.rank[op])}, and "
-                    "no message says so; Chakra has dependencies within a rank only: let a send "
-                    "carry it"
+                    f"op {row} of rank {rank} waits for op {op} of rank {int(self.rank[op])} "
+                    "without a message; Chakra has dependencies only within a rank: add a send "
+                    "and a receive between the two ops"
                 )
 
     def _ranks_of_op(self, op: int) -> list[int]:
@@ -201,8 +201,8 @@ class _Writer:
         sends = [op for op in self.before[row].tolist() if rank not in self._ranks_of_op(op)]
         if len(sends) != 1:
             raise TraceError(
-                f"op {row} of rank {rank} receives {len(sends)} messages from other ranks; Chakra "
-                "wants one a receive"
+                f"op {row} of rank {rank} receives {len(sends)} messages from other ranks; add a "
+                "receive for each: Chakra allows one message per receive"
             )
         return int(sends[0])
 
@@ -219,8 +219,8 @@ class _Writer:
         name = parse_signature(self.ops.signature_text(row) or "collective:unknown").op
         if name not in COMM_TYPE:
             raise TraceError(
-                f"op {row} is a collective '{name}'; Chakra has {', '.join(COMM_TYPE)}: say which "
-                "in its signature"
+                f"op {row} is a collective '{name}', which Chakra does not have; write one of "
+                f"{', '.join(COMM_TYPE)} in its signature"
             )
         members = tuple(self.block.members[row].tolist())
         size = self._op_bytes(row)

@@ -21,7 +21,7 @@ NO_EVENT = -1
 
 
 class CutPoints(NamedTuple):
-    """Instants at which a thread's time is cut, in ticks, so that an op can wait for it there."""
+    """Instants in ticks at which a thread is cut into segments, so that ops can wait for these."""
 
     lane: Ints
     time: Ints
@@ -71,7 +71,10 @@ class CpuSegments(NamedTuple):
 
 
 def lane_time_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
-    """Encode the (lane, time) pairs of two tables as single integers in the same order."""
+    """Encode (lane, time) pairs as single integers that sort in the same order.
+
+    The two tables are (`lane`, `time`) and (`other`, `when`); their keys can be compared.
+    """
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
     return lane * span + (time - low), other * span + (when - low)
@@ -165,7 +168,7 @@ def cpu_segments(
     )
     first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
-    busiest = _longest_spell_of_segments(end - start, first)
+    busiest = _longest_span_of_segments(end - start, first)
     row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
     segments = CpuSegments(
         lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
@@ -173,8 +176,11 @@ def cpu_segments(
     return _add_wait_segments(segments, waits)
 
 
-def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
-    """Index of the longest part of each segment; `first` is the index where each segment begins."""
+def _longest_span_of_segments(lasts: Ints, first: Ints) -> Ints:
+    """Index of the longest of the time spans that make up each segment.
+
+    `lasts` is the length of each span, and `first` the index of the first span of each segment.
+    """
     if not len(lasts):
         return first
     group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))

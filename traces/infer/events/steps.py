@@ -56,7 +56,8 @@ class Steps(NamedTuple):
         missing = wanted - set(self.number)
         if missing:
             raise TraceError(
-                f"{place}: has no step {min(missing)}; it has {', '.join(map(str, self.number))}"
+                f"{place}: has no step {min(missing)}; it has "
+                f"{', '.join(map(str, self.number))}: choose from these"
             )
         k = [i for i, n in enumerate(self.number) if n in wanted]
         number = tuple(self.number[i] for i in k)

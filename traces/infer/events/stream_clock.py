@@ -48,14 +48,13 @@ def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
     if not len(row) or not events.trace.timed:
         return ""
     start, took = events.start[row], events.dur[row]
-    grain = clock_grain(start, took)
+    grain = clock_resolution(start, took)
     second = float(events.trace.resolution)
     none = int((took == 0).sum())
     if none and grain < SHORTEST * second:
         return (
-            f"{none} of {len(row)} pieces of GPU work take no time, and its clock tells "
-            f"{grain / second * 1e9:.3g} ns apart, so that none was too short for it; record it "
-            "again"
+            f"{none} of {len(row)} pieces of GPU work take no time, although the clock has a "
+            f"resolution of {grain / second * 1e9:.3g} ns; record it again"
         )
     if overlapping:
         return ""
@@ -64,7 +63,7 @@ def unexplained_times(events: RankTrace, overlapping: bool = False) -> str:
 
 def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
     lane, start, took = events.lane_of_event[row], events.start[row], events.dur[row]
-    over = overlaps(lane, start, start + took)
+    over = overlap_ticks(lane, start, start + took)
     over[over <= grain] = 0
     for each in np.unique(lane[over > 0]):
         own = lane == each
@@ -73,23 +72,23 @@ def _overlaps(events: RankTrace, row: Ints, grain: int) -> str:
             at = row[own][np.argmax(over[own])]
             return (
                 f"{int((over[own] > 0).sum())} of {int(own.sum())} pieces of work on stream "
-                f"{int(events.table['stream'][at])} begin before the one before them has ended, "
-                f"{share:.2g} of its time, the worst {events.text(at)!r}; record one stream by its "
-                f"own clock, or, where launches overlap on purpose, {CURE}"
+                f"{int(events.table['stream'][at])} begin before the previous one has ended, "
+                f"for a fraction {share:.2g} of the stream's time (longest: {events.text(at)!r}); "
+                f"record it again, or, if kernels overlap on purpose, {CURE}"
             )
     return ""
 
 
-def clock_grain(start: Ints, took: Ints) -> int:
+def clock_resolution(start: Ints, took: Ints) -> int:
     """Largest number of ticks that divides all starts and durations: the resolution of the clock.
 
-    >>> clock_grain(np.array([1000, 3000, 8000]), np.array([1000, 0, 2000]))
+    >>> clock_resolution(np.array([1000, 3000, 8000]), np.array([1000, 0, 2000]))
     1000
     """
     return int(np.gcd.reduce(np.concatenate([took, start - start[:1]]))) or 1
 
 
-def overlaps(lane: Ints, start: Ints, end: Ints) -> Ints:
+def overlap_ticks(lane: Ints, start: Ints, end: Ints) -> Ints:
     """Ticks by which each event starts before the end of all earlier ones on its lane, shape (n,).
 
     Parameters
@@ -99,7 +98,7 @@ def overlaps(lane: Ints, start: Ints, end: Ints) -> Ints:
     Examples
     --------
     >>> lane = np.array([0, 0, 0, 1])
-    >>> overlaps(lane, np.array([0, 4, 6, 0]), np.array([10, 5, 20, 9])).tolist()
+    >>> overlap_ticks(lane, np.array([0, 4, 6, 0]), np.array([10, 5, 20, 9])).tolist()
     [0, 6, 4, 0]
     """
     found: NDArray[np.int64] = np.zeros(len(lane), np.int64)

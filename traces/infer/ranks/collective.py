@@ -49,12 +49,12 @@ class RecordedCollective(NamedTuple):
     work : index of the launched work, or of the op made from it
     name : all-reduce, all-gather, …
     dtype : element type; "" if not recorded
-    size : elements of the larger of this rank's two buffers; 0 if not recorded
+    size : number of elements in the larger of this rank's two buffers; 0 if not recorded
     group : ranks of the process group, ascending; () if not recorded
     channel : name of the process group; "" if not recorded
     in_flight : True if it was launched before the first step; it is then not matched across ranks
     sent, received : number of elements of the rank's input and output; -1 if not recorded
-    sent_splits : rows of the input sent to each rank of the group; () if not recorded
+    sent_splits : number of rows of the input that go to each rank of the group; () if not recorded
     """
 
     work: int
@@ -126,7 +126,10 @@ def _enclosing_rows(work: Launches, tree: CallTree, position: dict[int, int], k:
 def _describe_collective(
     events: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
 ) -> RecordedCollective:
-    """Collective that launched work `k` is, from the events around it and the profiler's table."""
+    """Build the record of the collective that launched work `k` is.
+
+    The facts are read from the profiler's table and from the events around the work.
+    """
     entry = next((table[g] for r in around if (g := int(events.rows[r])) in table), -1)
     named = [r for r in around if ANNOTATED.match(events.text(r))]
     name = collective_name(events.text(named[0] if named else around[0])) or "all-to-all"
@@ -161,7 +164,10 @@ def _largest_input_dtype(events: RankTrace, row: int) -> str:
 def _exchanged_elements(
     events: RankTrace, entry: int, around: list[int]
 ) -> tuple[int, int, tuple[int, ...]]:
-    """Elements that an all-to-all sends and receives, and its splits; -1 if not recorded."""
+    """Number of elements that an all-to-all sends, number that it receives, and its splits.
+
+    -1 and () if not recorded.
+    """
     table, texts = events.trace.collectives, (*events.trace.strings, "")
     if entry >= 0:
         splits = _read_splits(events, texts[int(table["sent_splits"][entry])])

@@ -73,9 +73,8 @@ def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = Fals
     Parameters
     ----------
     work : op numbers of GPU work whose preceding gaps are turned into GPU time; -1 is ignored
-    earlier : True if the GPU was still executing work launched before the recording. Such gaps are
-        long and belong to no step. A stream that waits for another stream can only wait for GPU
-        work.
+    earlier : True if the GPU still executed work that was launched before the recording; then only
+        long gaps are turned into GPU time, and they belong to no step
     """
     late = np.zeros(len(graph.kind), np.bool_)
     late[work[work >= 0]] = True

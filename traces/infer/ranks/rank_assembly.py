@@ -233,7 +233,10 @@ class _RankAssembly:
         return np.where(collective, Kind.COLLECTIVE, kind).astype(np.uint8)
 
     def _release_times(self, start: Ints, target: Ints) -> Ints:
-        """Earliest start of ops that wait for no kept op or follow left-out work on a stream."""
+        """Earliest start of each op in ticks, shape (n,); NEVER if an op waits only for other ops.
+
+        It is given for ops that wait for no op, and for those behind left-out work on a stream.
+        """
         release = np.full(len(start), NEVER)
         free = np.ones(len(start), np.bool_)
         free[target] = False
@@ -246,7 +249,7 @@ class _RankAssembly:
         return release
 
     def _launch_latencies(self) -> Ints:
-        """Ticks from the end of the launching call to the usual start, shape (work,)."""
+        """Usual ticks from the end of a launching call to the start of its work, shape (work,)."""
         work = self.work
         launching = work.caller_free - np.where(
             work.call >= 0, self.events.start[work.call], work.caller_free
@@ -254,14 +257,14 @@ class _RankAssembly:
         return np.maximum(work.latency - launching, 0)
 
     def _median_queue_gap(self) -> int:
-        """Median ticks between consecutive work on a stream that had both queued."""
+        """Median ticks between consecutive work on a stream, if the second work was queued."""
         work, before = self.work, self.work.previous_on_lane()
         queued = (before >= 0) & (work.call >= 0) & (work.end[before] > work.caller_free)
         lag = (work.start - work.end[before])[queued]
         return int(np.median(lag)) if len(lag) else 0
 
     def _inference_counts(self) -> dict[str, int]:
-        """Counts of launches and waits: recorded, inferred or unresolved; and host time."""
+        """Numbers of recorded, inferred and unresolved launches and waits; ticks of host time."""
         analysis = self.analysis
         host, streams, room = analysis.host_waits, analysis.stream_waits, analysis.occupancy.work
         kept = self.work_step != LEFT_OUT

@@ -29,8 +29,8 @@ class RankGraph:
     steps : steps that were kept
     provenance : origin of each event
     kind, lane, period : kind, lane (thread or stream) and index of the step in `steps`, shape (n,)
-    start, end : times in ticks of the rank's own clock, shape (n,); an op lasts from when it is
-        ready
+    start, end : times in ticks of the rank's own clock, shape (n,); no op starts before the ops
+        that it waits for have ended
     event : row of the op's event in `events`, shape (n,); -1 if there is none
     release : earliest start in ticks, shape (n,); NEVER if an op waits only for other ops
     source, target : dependencies, shape (e,): op ``target`` waits for op ``source``

@@ -75,9 +75,9 @@ class LaunchOrder:
         self.lanes = _launches_by_group(events, work, work.lane, known)
 
     def last_work(self, lane: int, before: int, ended: int) -> int:
-        """Last work launched onto a lane before time `before` that ended by time `ended` (ticks).
+        """Index of the last work launched onto a lane before `before` that ended by `ended`.
 
-        Else -1.
+        Both are times in ticks. -1 if there is no such work.
         """
         times, works = self.lanes.get(lane, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
@@ -86,10 +86,7 @@ class LaunchOrder:
         return int(works[at]) if at >= 0 else -1
 
     def lane_of_thread(self, thread: int, before: int) -> int:
-        """Lane onto which a thread made its last launch before time `before` (ticks).
-
-        -1 if none.
-        """
+        """Lane of a thread's last launch before time `before` (ticks); -1 if there is none."""
         times, works = self._launches_by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         return int(self.work.lane[works[at]]) if at >= 0 else -1

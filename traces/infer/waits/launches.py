@@ -70,9 +70,10 @@ def launches(events: RankTrace) -> Launches:
 
 
 def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:
-    """True for work without a launch that began before any work with one on its lane, shape (n,).
+    """True where work has no recorded launch and began before all work that has one, shape (n,).
 
-    A lane without recorded launches is compared with all lanes.
+    Work is compared with work of its own lane; if that lane has no recorded launch, with work of
+    all lanes.
     """
     known = call >= 0
     if not known.any():

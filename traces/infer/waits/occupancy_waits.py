@@ -61,7 +61,11 @@ def occupancy_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> 
 
 
 def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
-    """True where work `busy` occupied the GPU during the delay of each of `rows`, shape (rows,)."""
+    """True where the GPU was busy during the delay of a piece of work, shape (rows,).
+
+    `rows` is the delayed work, `busy` the work that may have occupied the GPU, and `late` the delay
+    in ticks.
+    """
     spans = union_of_spans(work.start[busy], work.end[busy])
     done = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
 
@@ -78,10 +82,7 @@ def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> 
 
 
 def _unexplained_lateness(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
-    """Unexplained delay of the start of each piece of work in ticks, shape (work,).
-
-    0 if explained.
-    """
+    """Ticks from when work was ready to its start, shape (work,); 0 if that is unknown."""
     before = work.previous_on_lane()
     ready = np.where(work.issued == EARLIER, EARLIER, work.issued + work.latency)
     ready = np.maximum(ready, np.where(before >= 0, work.end[before], EARLIER))

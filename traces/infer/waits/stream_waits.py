@@ -176,9 +176,7 @@ class _LaunchReplay:
         return awaited if awaited >= 0 else self._work_by_launch_order(k, call, ended)
 
     def _work_by_start_time(self, k: int, ended: dict[int, int]) -> int:
-        """Index of the work whose end released work `k`; -1 if something else explains the start of
-        `k`.
-        """
+        """Index of the work whose end released work `k`; -1 if another cause explains its start."""
         work = self.work
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
         if latest < 0:
