@@ -61,7 +61,7 @@ def test_all_that_depends_on_a_dropped_op_is_cancelled(engine):
     """Also what is stopped; what does not depend on it goes on, and the graph ends."""
     m, seen = make(engine, (A, 0, "drop", ())), []
     cases = [op(fixed=5), op(fixed=5, release=1), op(-1, [1]), op(-1, [2]), op(-1, [0], fixed=2)]
-    graph = m.submit(literal_graph("graph", [*cases, op(-1, [3], release=9)]))
+    graph = m.submit(literal_graph("graph", [*cases, op(-1, [1], release=9)]))
 
     def wait(number):
         seen.append((number, (yield m.ended(number)), m.env.now))
@@ -69,13 +69,13 @@ def test_all_that_depends_on_a_dropped_op_is_cancelled(engine):
     def done():
         seen.append(("graph", (yield graph.done), m.env.now))
 
-    for number in (3, 1, 2, 4):
+    for number in (5, 3, 1, 2, 4):
         m.env.process(wait(number))
     m.env.process(done())
     m.run()
     assert named(m) == ["ended", "dropped", "cancelled", "cancelled", "ended", "cancelled"]
-    assert seen == [(1, "dropped", 1), (2, "cancelled", 1), (3, "cancelled", 1), (4, "ended", 7),
-                    ("graph", None, 7)]  # fmt: skip
+    assert seen == [(1, "dropped", 1), (2, "cancelled", 1), (3, "cancelled", 1),
+                    (5, "cancelled", 1), (4, "ended", 7), ("graph", None, 7)]  # fmt: skip
     assert m.columns().end.tolist() == [5, -1, -1, -1, 7, -1]
 
 
@@ -179,6 +179,30 @@ def test_an_op_that_was_sent_elsewhere_starts_over_there(engine):
     m.env.process(stop())
     found = run(m, op(fixed=5), op(fixed=5))
     assert (found.start[1], found.end[1], found.attempts[1]) == (50, 150, 2)
+
+
+@pytest.mark.parametrize(
+    ("how", "took"),
+    [
+        ({"keep": False}, (100, 200)),
+        ({"slots": (C,), "there": lambda rows, now: [Answer(7, 0, {})]}, (10, 17)),
+        ({"slots": (C,), "there": Answer(8, 0, {})}, (10, 18)),
+        ({"slots": (C,)}, (10, 110)),
+    ],
+)
+def test_an_op_that_waits_elsewhere_can_be_stopped_and_resumed(engine, how, took):
+    """Op 2 waits behind op 1 on B; it has not been timed there, and had work on the link before."""
+    m = make(engine, (A, 0, "elsewhere", (B,)))
+
+    def move():
+        yield m.env.timeout(10)
+        assert m.usage(2) == {}
+        m.stop(2)
+        m.resume(2, **how)
+
+    m.env.process(move())
+    found = run(m, *[op(fixed=5)] * 2, op(work=60, usage=((LINK, ONE),)))
+    assert (found.start[2], found.end[2]) == took
 
 
 def test_an_op_that_has_started_is_never_turned_away(engine):
