@@ -114,22 +114,25 @@ def test_drops_are_counted_in_a_run_that_is_cut_short(engine, keep):
 
 
 @ENGINES
-def test_equal_ops_at_a_bounded_queue_are_not_folded(engine):
-    """Eight equal ops with work: one runs, one waits, six are dropped."""
+def test_equal_components_with_bounded_queues_are_not_folded(engine):
+    """Forty components with four ops each, of 1 to 4 s: one runs, one waits, two are dropped."""
 
     class Work(Backend):
         source = "test"
 
         def timing(self, ops, now=0.0):
-            usage = Usage.repeated([1], len(ops))
-            return Timing.of([0.0] * len(ops), [1.0] * len(ops), usage)
+            usage = Usage.of([{40 + k: 1.0} for k in ops.rank.tolist()])
+            return Timing.of([0.0] * len(ops), ops.bytes, usage)
 
-    part = Component("nf", "nf", slots=1, queue=Queue(1, "drop"))
-    wire = Component("wire", "link", rate=1.0)
-    system = System((part, wire), ("nf",))
-    found = Simulation(system, {"nf": Work()}, engine=engine).run(graph(8))
-    assert found.queues() == {"nf": (6, 6)}
-    assert found.makespan == pytest.approx(2.0)
+    parts = [Component(f"nf{k}", "nf", slots=1, queue=Queue(1, "drop")) for k in range(40)]
+    wires = [Component(f"wire{k}", "link", rate=1.0) for k in range(40)]
+    build = Builder("g")
+    for k in range(160):
+        build.op(Kind.COMPUTE, rank=k // 4, bytes=1.0 + k % 4)
+    system = System((*parts, *wires), [part.name for part in parts])
+    found = Simulation(system, {"nf*": Work()}, engine=engine).run(build.graph())
+    assert found.queues() == {part.name: (2, 2) for part in parts}
+    assert found.makespan == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
