@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .sim.facts.place import place
     from .sim.facts.store import Store
     from .sim.facts.system import Component, Location, System
+    from .sim.facts.waiting_room import Queue
     from .sim.facts.way import Way
     from .sim.kernel.policy import policy_kernel
     from .sim.run.allocator import Allocator
@@ -92,6 +93,7 @@ __all__ = [
     "Ops",
     "Periodic",
     "Process",
+    "Queue",
     "Result",
     "Role",
     "Running",
@@ -150,6 +152,7 @@ _HOME = {
     "Ops": "sim.facts.ops",
     "Periodic": "sim.run.periodic",
     "Process": "sim.run.process",
+    "Queue": "sim.facts.waiting_room",
     "Result": "sim.run.result",
     "Role": "sim.facts.kind",
     "Running": "sim.run.process",

@@ -67,10 +67,11 @@ Money = Annotated[float, Unit("USD", "30000 USD", "an amount of money")]
 MoneyRate = Annotated[float, Unit("USD/s", "2.10 USD/hour", "a price per time")]
 TokenRate = Annotated[float, Unit("token/s", "120 ktoken/s", "a rate of tokens")]
 Ratio = Annotated[float, Unit("", "0.8", "a ratio")]
+Count = Annotated[float, Unit("1", "12", "a number")]
 
 ALIASES = (
     *(Duration, Bytes, ByteRate, Flop, FlopRate, Hertz, Watts, Joules),
-    *(Money, MoneyRate, TokenRate, Ratio),
+    *(Money, MoneyRate, TokenRate, Ratio, Count),
 )
 UNITS: dict[str, Unit] = {unit.text: unit for unit in (get_args(a)[1] for a in ALIASES)}
 """By SI text: what is known of a quantity whose setting is not."""
@@ -200,7 +201,7 @@ def quantity(written: object, unit: Unit | str) -> float:
     """Parse a text with a unit into an SI float, rounded once.
 
     Prefixes are SI (``GB`` = 1e9 B) or IEC (``GiB`` = 2**30 B); ``b`` is a bit, ``B`` a byte.
-    Only 0 and ratios may be bare numbers.
+    Only 0, ratios and counts may be bare numbers.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ def quantity(written: object, unit: Unit | str) -> float:
     """
     wanted = UNITS[unit] if isinstance(unit, str) else unit
     number, name = _split_quantity(written, wanted)
-    if not name and number and wanted.text:
+    if not name and number and wanted.text not in ("", "1"):
         measure = wanted.example.split(" ", 1)[1]
         raise ValueError(f"'{written}' has no unit; write for example '{written} {measure}'")
     try:

@@ -36,8 +36,10 @@ class HostStream(Backend):
 
     def open(self, system: System) -> None:
         """Look up the memory of each host."""
-        memory = system.parts_by_gpu("dram")
-        self._memory = {
+        first, memory = system.first_in_machine("dram").tolist(), system.parts_by_gpu("dram")
+        hosts = np.flatnonzero(system.components.column(lambda part: part.kind == "host", bool))
+        self._memory = {host: first[host] for host in hosts.tolist()}
+        self._memory |= {
             host: memory.get(gpu, -1) for gpu, host in system.parts_by_gpu("host").items()
         }
 

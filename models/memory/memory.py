@@ -6,7 +6,7 @@ import numpy as np
 
 from ...sim.facts.backend import Backend, Timing, backend
 from ...sim.facts.ops import Ops, require
-from ...sim.facts.system import Component
+from ...sim.facts.system import Component, Location
 from ...sim.units import Chunk, MemoryRate, Ratio, Seconds
 
 
@@ -57,7 +57,8 @@ class Memory(Backend):
         >>> Memory(bandwidth=2e12, latency=5e-7).component("node0.gpu0.hbm").rate
         2000000000000.0
         """
-        return Component(name, "memory", rate=self.rate, latency=self.latency, part=part)
+        at = Location(part=part)
+        return Component(name, "memory", rate=self.rate, latency=self.latency, location=at)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Latency as fixed time, then the bytes as shared work, limited by ``in_flight``."""

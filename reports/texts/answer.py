@@ -20,6 +20,7 @@ from .headline import (
     value_sentence,
 )
 from .robustness import robustness_sentences
+from .turned_away import full_queue_sentences
 from .unexplained import is_unexplained, unexplained_sentences
 from .waiting import last_arriver_sentence
 from .work_ratio import work_ratio
@@ -57,6 +58,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
             if (late := last_arriver_sentence(next(iter(summary["points"].values()))))
             else []
         ),
+        *full_queue_sentences(summary),
         *expectation_sentences(summary),
         *caveat_sentences(summary),
         *robustness_sentences(summary),

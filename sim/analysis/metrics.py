@@ -22,6 +22,7 @@ from ..record.schedule import SubmittedRun
 from ..units import seconds
 from .activity import activity_by_window, arrivals_by_graph, exposed_communication_seconds
 from .holdings import amounts_held_by_ops, amounts_held_by_processes
+from .op_sums import stored_or_summed_aggregates
 from .periods import counted_edges, period_edges, step_edges
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,22 @@ def built_in_samples(
         found[f"{name}.utilization"] = samples
     for name, samples in occupancy(result).items():
         found[f"{name}.occupancy"] = samples
-    return found
+    return found | _dropped_ops(result)
+
+
+def _dropped_ops(result: RunRecord) -> dict[str, Samples]:
+    """Number of dropped ops, of all, of each component and of each kind; {} without such queues."""
+    queues = result.parts.queues
+    dropped = None if queues is None else stored_or_summed_aggregates(result).dropped
+    if dropped is None or queues is None:
+        return {}
+    found = {"dropped": float(dropped.sum())}
+    for c in np.flatnonzero(queues.turns_away()).tolist():
+        part = result.system.components[c]
+        for name in {part.name, part.kind}:
+            key = f"{name}.dropped"
+            found[key] = found.get(key, 0.0) + float(dropped[c])
+    return {name: np.array([count]) for name, count in found.items()}
 
 
 def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from ..engine_api.interface import NEVER
 from ..facts.ops import Kind
-from ..record.aggregates import RunAggregates, add_ticks, first_rows_of_equal_runs
+from ..record.aggregates import (
+    RunAggregates,
+    add_dropped_ops,
+    add_ticks,
+    first_rows_of_equal_runs,
+)
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
 from ..units import seconds
@@ -86,6 +91,7 @@ class _OpRowSums:
             last_outside_periods_of_graph=int(
                 self.columns.end[own][~in_step[own]].max(initial=NEVER)
             ),
+            dropped=self._dropped(),
         )  # fmt: skip
 
     def _spans(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -148,6 +154,16 @@ class _OpRowSums:
         )
         took = held.share * seconds(held.end - held.start, self.result.tick)
         np.add.at(moved, (held.component, kind), took)
+
+    def _dropped(self) -> NDArray[np.int64] | None:
+        """(components,) dropped ops; None without bounded queues."""
+        if self.result.parts.queues is None:
+            return None
+        found = np.zeros(len(self.result.parts), np.int64)
+        for run in self.result.runs:
+            state = self.columns.state[run.first : run.first + len(run)]
+            add_dropped_ops(found, self.result.slots(run), state[None])
+        return found
 
     def _sources(self) -> dict[str, int]:
         found: dict[str, int] = {}

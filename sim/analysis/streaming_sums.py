@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import MAX_TICK, NEVER, ComponentTable, HeldOpTimes, State
+from ..engine_api.interface import MAX_TICK, NEVER, OVER, ComponentTable, HeldOpTimes, State
 from ..facts.ops import Kind
 from ..facts.system import System
-from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
+from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_dropped_ops, add_ticks
 from ..record.prepared import PreparedRun
 from ..record.schedule import SubmittedRun, ranks_of
 from ..units import Seconds, seconds
@@ -103,6 +103,9 @@ class StreamingSums:
             BusyIntervals
         ] = []  # waits for capacities whose time is not yet certain
         self.rate = system.components.column(lambda c: c.rate or np.inf, np.float64)
+        self.bounded = parts.queues is not None
+        self.dropped = np.zeros(len(parts), np.int64)  # in graphs that are over
+        self.dropped_yet = self.dropped  # in the others
 
     def add(
         self,
@@ -121,6 +124,8 @@ class StreamingSums:
         until, rows = now, []
         groups = list(group_graphs_by_shape(held, own, runs, self.given))
         self.held_yet, self.waited_yet = [], []
+        if self.bounded:
+            self._count_dropped_ops(groups)
         for group in groups:
             self.ranks = max(self.ranks, ranks_of(group.run))
             if group.fresh.any():
@@ -140,6 +145,14 @@ class StreamingSums:
         for group in groups:
             until = min(until, _earliest_open_tick(group, self.spans))
         self.line.add(rows, self.spans.marks(), until, self.ranks)
+
+    def _count_dropped_ops(self, groups: Sequence[SameShapeGraphs]) -> None:
+        """Count dropped ops: for good in graphs that are over, and again in all others."""
+        self.dropped_yet = np.zeros_like(self.dropped)
+        for group in groups:
+            slot, state = group.run.lowered.slot, group.state[:, : len(group.run.graph)]
+            add_dropped_ops(self.dropped, slot, state[group.over])
+            add_dropped_ops(self.dropped_yet, slot, state[~group.over])
 
     def _sum_group(self, group: SameShapeGraphs) -> None:
         run, n = group.run, len(group.run.graph)
@@ -210,6 +223,7 @@ class StreamingSums:
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
             last_outside_periods=max(self.last_outside_periods, self.spans.last_outside_periods),
             last_outside_periods_of_graph=self.spans.last_outside_periods,
+            dropped=self.dropped + self.dropped_yet if self.bounded else None,
         )  # fmt: skip
         found = replace(found, work_seconds=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
@@ -249,7 +263,7 @@ class CapacityWaits(NamedTuple):
         asked = np.minimum.reduceat(np.where(waited, group.asked, MAX_TICK), heads, axis=1)
         granted = np.maximum.reduceat(np.where(waited, group.granted, NEVER), heads, axis=1)
         over, state = group.over[:, None], group.state[:, op]
-        gone = over & (state == State.CANCELLED)
+        gone = over & ((state == State.CANCELLED) | (state == State.DROPPED))
         unsettled = ~over & (state != State.ENDED)
         ever = granted != NEVER
         waits = waited | ((group.asked != NEVER) & (group.granted == NEVER))
@@ -420,6 +434,7 @@ def merge_job_aggregates(
     boxes = np.concatenate([s.line.total(first, last, s.ranks) for s in sums], axis=1)
     start = np.concatenate([np.where(k.start < 0, LATE, k.start).min(axis=0) for k in kept])
     busy = np.sum([k.busy for k in kept], axis=0, dtype=object)
+    bounded = sums[0].bounded
     found = RunAggregates(
         sum(k.ops for k in kept),
         first,
@@ -430,6 +445,7 @@ def merge_job_aggregates(
         np.sum([s.used_seconds(last) for s in sums], axis=0),
         sources,
         last_outside_periods=last,
+        dropped=np.sum([s.dropped + s.dropped_yet for s in sums], axis=0) if bounded else None,
     )
     windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window
     if sums[0].keep == "ranks":
@@ -505,7 +521,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
     layer, state, start = layer_of_ops(group.run.graph)[op], group.state[:, op], group.start[:, op]
-    live = (state != State.ENDED) & (state != State.CANCELLED)
+    live = ~np.isin(state, [*OVER])
     waits = (layer == NETWORK) & (group.arrived != NEVER)
     # An op without a layer may still be the first of the first period.
     counts = (layer >= 0) | (start < began) | (block.ops.period[op] < period)

@@ -9,7 +9,7 @@ import numpy as np
 import simpy
 
 from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, TimingElsewhere
+from ..engine_api.interface import NO_LIMIT, OVER, Answer, LostOp, State, TimingElsewhere
 from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.store_interface import StoreInterface
 from ..engine_api.validation import why_move_refused
@@ -68,7 +68,7 @@ class Actions(StateView):
         owners, rows = self.store.owners, self.store.rows
         for flow in self.store.sharing.users(component):
             c = int(owners[flow])
-            if self.store.flow(c) == flow and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
+            if self.store.flow(c) == flow and rows[c]["state"] not in OVER:
                 yield c
 
     def _use(self, c: int, work: int, usage: dict[int, int], limit: int) -> None:
@@ -221,6 +221,8 @@ class Actions(StateView):
 
     def _start_over(self, c: int) -> None:
         """Reset an op to its full work, and ask an online backend for a new timing."""
+        if self.store.rows[c]["flags"] & lay.SENT:
+            return  # it is timed when it starts
         graph = self._graph(c)
         row, flow = c - graph.base, self.store.flow(c)
         fixed, work = graph.full_times(row)
@@ -247,6 +249,7 @@ class Actions(StateView):
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base
         graph.moved[row] = there
+        cell["flags"] &= ~lay.SENT
         if isinstance(there, Answer):
             cell["flags"] &= ~lay.ASK
             graph.share.pop(row, None)
@@ -268,7 +271,7 @@ class Actions(StateView):
         todo = [self.cell(op) for op in ops if not self._is_over(op)]
         while todo:
             c = todo.pop()
-            if c not in gone and rows[c]["state"] not in (lay.ENDED, lay.CANCELLED):
+            if c not in gone and rows[c]["state"] not in OVER:
                 gone.add(c)
                 after = links[rows[c]["first"] : rows[c + 1]["first"]]
                 todo += [self.first_cell_of_op(p) for p in after.tolist()]

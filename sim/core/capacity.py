@@ -193,5 +193,6 @@ def release_claim_if_ended(rows: Rows, world: Array, number: Int) -> None:
 
 @jit_without_refcounts
 def has_op_ended(rows: Rows, c: Int) -> bool:
-    """True if an op has ended or was cancelled."""
-    return bool(rows[c]["state"] == lay.ENDED or rows[c]["state"] == lay.CANCELLED)
+    """True if an op has ended, or was cancelled or dropped."""
+    state = rows[c]["state"]
+    return bool(state == lay.ENDED or state == lay.CANCELLED or state == lay.DROPPED)

@@ -96,7 +96,7 @@ class CoreEngine(SimpyLoop):
         return read_and_free_graphs(self)
 
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires when an op is over; its value is ``"ended"`` or ``"cancelled"``."""
+        """Event that fires when an op is over, with ``"ended"``, ``"cancelled"``, ``"dropped"``."""
         event = self.ends.get(op)
         if event is None:
             if self._is_over(op):

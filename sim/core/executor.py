@@ -14,6 +14,7 @@ from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.medium import due, settle, take_due
 from ..media.max_min.table_layout import OVERFULL, TAG_HI, TAG_LO, State
 from .capacity import request_and_grant_amounts
+from .drops import drop_ops_turned_away
 from .memory import state_layout as lay
 from .memory.linked_lists import append, sort_list
 from .memory.plugged_memory import Plugged
@@ -74,7 +75,7 @@ def run_instants(
             if world[lay.ASKING]:
                 world[lay.PHASE] = lay.ANSWERED
                 return lay.ASKS
-            if world[lay.ENDING] == NONE:
+            if world[lay.ENDING] == NONE and world[lay.LINES] == NONE:
                 break
             run_round(rows, times, links, world, s)
         world[lay.PHASE] = lay.IDLE
@@ -185,6 +186,8 @@ def run_round(rows: Rows, times: Array, links: Links, world: Array, s: State) ->
     if world[lay.CLAIMING] or world[lay.LINES] != NONE:
         request_and_grant_amounts(rows, times, world)
     queue_or_take_slots(rows, times, world, s)
+    if world[lay.TURNED_AWAY] != NONE:
+        drop_ops_turned_away(rows, times, links, world, s)
     grant_slots(rows, times, world, s)
     if world[lay.GRANTED] != NONE:
         start_granted_in_row_order(rows, times, world, s)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import NEVER, HeldOpTimes, State
+from ..engine_api.interface import NEVER, OVER, HeldOpTimes, State
 from .memory.run_memory import GraphOffsets
-from .memory.state_layout import ARRIVED, CANCELLED, END, ENDED, OPEN_OPS, START
+from .memory.state_layout import ARRIVED, END, ENDED, OPEN_OPS, START
 from .readout import CLAIM_TIMES, claim_ticks
 from .submitted_graph import SubmittedGraph
 
@@ -76,8 +76,8 @@ def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
         graph.free_rows(store)
         engine.held_ops -= graph.count
         state = store.state[graph.base : graph.base + graph.count]
-        for row in np.flatnonzero(state == CANCELLED).tolist():
-            engine.past.add_cancelled(graph.first + row)
+        for row in np.flatnonzero(state != ENDED).tolist():
+            engine.past.add(graph.first + row, State(state[row]))
     engine.graphs = [g for g in engine.graphs if id(g) not in dead]
     engine.firsts = [g.first for g in engine.graphs]
     stay = [k for k, g in enumerate(engine.joined) if id(g) not in dead]
@@ -87,6 +87,6 @@ def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
         graph.move(to)
     engine.bases = [g.base for g in engine.joined]
     for memory in (engine.earlier, engine.stopped_by):
-        for op in [op for op in memory if engine.state(op) in (State.ENDED, State.CANCELLED)]:
+        for op in [op for op in memory if engine.state(op) in OVER]:
             if engine._graph_of_op(op) is None:
                 del memory[op]

@@ -122,4 +122,6 @@ def withdraw_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
         before = unlink(rows, world, part + lay.HEAD, p)
         if world[part + lay.TAIL] == p:
             world[part + lay.TAIL] = before
+        if world[part + lay.QUEUE] != lay.NONE:
+            world[world[part + lay.QUEUE] + lay.QUEUING] -= 1
     free_slot(rows, world, p)

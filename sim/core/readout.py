@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api.deadlock import StuckState
-from ..engine_api.interface import NEVER, EngineColumns
+from ..engine_api.interface import NEVER, OVER, EngineColumns
 from .memory import state_layout as lay
 from .memory.state_layout import NEVER as NEVER_RELEASED
 from .memory.state_layout import NONE
@@ -138,7 +138,7 @@ def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     table = engine.store.claim_table
     table = table[(table[:, lay.STANDS] == lay.IS_HELD) & (table[:, lay.HELD_BY] != NONE)]
     for claim in table[np.argsort(table[:, lay.HELD_BY], kind="stable")].tolist():
-        over = engine.store.rows[claim[lay.HELD_BY]]["state"] in (lay.ENDED, lay.CANCELLED)
+        over = engine.store.rows[claim[lay.HELD_BY]]["state"] in OVER
         last = claim[lay.UNTIL if over else lay.HELD_BY]
         held.setdefault(claim[lay.OF], []).append((engine.op_id(last), claim[lay.AMOUNT]))
     return held

@@ -11,6 +11,7 @@ import numpy as np
 import simpy
 
 from ..engine_api.interface import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, OnlineTiming
+from ..engine_api.interface import State as OpState
 from ..engine_api.medium_api import Medium
 from ..engine_api.remaining_work import ALL
 from ..engine_api.simpy_clock import Turn
@@ -160,7 +161,8 @@ class SimpyLoop(Actions):
             flags, graph = store.flags.item(c), self._graph(c)
             if flags & lay.WATCHED:
                 store.flags[c] = flags & ~lay.WATCHED
-                online_times.append((self.ends.pop(graph.first + c - graph.base), "ended"))
+                event = self.ends.pop(graph.first + c - graph.base)
+                online_times.append((event, OpState(store.state.item(c)).name.lower()))
             if flags & lay.LAST:
                 online_times.append((graph.done, None))
             c = store.next.item(c)
@@ -177,7 +179,8 @@ class SimpyLoop(Actions):
                 graph = self.joined[k]
                 row = c - graph.base
                 # a moved op gets its own call
-                backend = graph.shape.online.item(row) if row not in graph.moved else NONE - c
+                alone = row in graph.moved or store.flags.item(c) & lay.SENT
+                backend = NONE - c if alone else graph.shape.online.item(row)
                 asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
         now = world.item(lay.NOW)
@@ -185,13 +188,24 @@ class SimpyLoop(Actions):
             graph = self.joined[k]
             base = graph.base
             if backend < 0:
-                ask = cast(OnlineTiming, graph.moved[cells[0] - base])
+                ask = self._timing_elsewhere(graph, cells[0])
             else:
                 ask = graph.backends[backend]
             answers = ask([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
                 self._answer(graph, c, answer)
         store.world[lay.ASKING] = 0
+
+    def _timing_elsewhere(self, graph: SubmittedGraph, c: int) -> OnlineTiming:
+        """Backend of a moved op, or of one that a full queue sent elsewhere."""
+        row = c - graph.base
+        if self.store.flags.item(c) & lay.SENT:
+            self.store.flags[c] = self.store.flags.item(c) & ~lay.SENT
+            slot = int(self.store.rows[c]["slot"])
+            graph.moved[row] = there = self.elsewhere(self.op_id(c), slot)
+            if isinstance(there, Answer):
+                return lambda rows, now: [there]
+        return cast(OnlineTiming, graph.moved[row])
 
     def _answer(self, graph: SubmittedGraph, c: int, answer: Answer) -> None:
         """Store the timing that an online backend returned for an op."""

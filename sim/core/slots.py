@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.table_layout import State
+from .bounded_queues import has_slot, join_bounded_queue
 from .memory import state_layout as lay
 from .memory.linked_lists import append, append_doubly_linked, sort_list, unlink
 from .memory.radix_heap import schedule_cell
@@ -69,16 +70,12 @@ def queue_or_take_slots(rows: Rows, times: Array, world: Array, s: State) -> Non
             if world[part + lay.HEAD] == NONE and has_slot(world, part):
                 world[part + lay.TAKEN] += 1
                 mark_place_held(rows, times, world, s, c)
+            elif world[part + lay.QUEUE] != NONE:
+                join_bounded_queue(rows, times, world, s, c, part)
             else:
                 rows[c]["at"] = lay.QUEUED
                 append_doubly_linked(rows, world, part + lay.HEAD, c)
         c = following
-
-
-@jit_without_refcounts
-def has_slot(world: Array, part: Int) -> bool:
-    """True if a component has a free slot and has not failed."""
-    return bool(world[part + lay.TAKEN] < world[part + lay.SLOTS] and not world[part + lay.FAILED])
 
 
 @jit_without_refcounts
@@ -90,6 +87,8 @@ def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
         while world[part + lay.HEAD] != NONE and has_slot(world, part):
             c = world[part + lay.HEAD]
             unlink(rows, world, part + lay.HEAD, c)
+            if world[part + lay.QUEUE] != NONE:
+                world[world[part + lay.QUEUE] + lay.QUEUING] -= 1
             world[part + lay.TAKEN] += 1
             mark_place_held(rows, times, world, s, c)
         following = world[part + lay.MOVES]

@@ -9,7 +9,7 @@ import simpy
 
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.engine_control import EngineControl
-from ..engine_api.interface import MAX_TICK, ONE, ComponentTable, State
+from ..engine_api.interface import MAX_TICK, ONE, OVER, ComponentTable, State
 from ..engine_api.validation import check_op
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
@@ -17,8 +17,6 @@ from .memory import state_layout as lay
 from .memory.run_memory import RunMemory
 from .memory.state_layout import NONE
 from .submitted_graph import SubmittedGraph
-
-OVER = State.ENDED, State.CANCELLED
 
 
 class StateView(EngineControl):
@@ -69,6 +67,10 @@ class StateView(EngineControl):
             found.append((self.op_id(op), self.store.places(op).index(c)))
             c = int(rows[c]["next"])
         return found
+
+    def found_full(self, component: int) -> int:
+        """Number of ops so far that were sent to a component and found its queue full."""
+        return int(self.store.queue_row(component)[lay.FOUND_FULL])
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
         """Queue of a capacity, first in line first, as (op, amount); op is -1 for a process."""
@@ -199,6 +201,6 @@ class StateView(EngineControl):
                 found += [] if graph.over else range(graph.first, graph.first + graph.count)
             else:
                 state = self.store.rows["state"][graph.base : graph.base + graph.count]
-                live = np.flatnonzero((state != lay.ENDED) & (state != lay.CANCELLED))
+                live = np.flatnonzero(~np.isin(state, [*OVER]))
                 found += (graph.first + live).tolist()
         return tuple(found)

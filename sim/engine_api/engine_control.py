@@ -7,7 +7,7 @@ its own way: ``reference/engine.py`` and ``core/actions.py``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 from weakref import proxy
 
@@ -49,6 +49,9 @@ from .validation import (
 class EngineControl(SimpyAdapter):
     """Base class of both engines, which accepts commands of processes for the next turn.
 
+    ``elsewhere(op, component)`` gives the timing of an op that a full queue sent to a component. It
+    is called when the op starts there.
+
     Parameters
     ----------
     parts : Table of all components.
@@ -70,6 +73,7 @@ class EngineControl(SimpyAdapter):
         self.held_ops = 0  # ops of the graphs in memory
         self.past = FinalStates()
         self.cancels = 0  # commands that cancelled ops so far
+        self.elsewhere: Callable[[int, int], TimingElsewhere] = _no_timing_elsewhere
 
     # Commands: recorded now, applied at the start of the next turn.
 
@@ -306,7 +310,7 @@ class EngineControl(SimpyAdapter):
 
     @abstractmethod
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
+        """Event that fires with ``"ended"``, ``"cancelled"`` or ``"dropped"`` at an op's end."""
 
     @abstractmethod
     def state(self, op: int) -> State:
@@ -327,6 +331,10 @@ class EngineControl(SimpyAdapter):
     @abstractmethod
     def queue(self, component: int) -> list[tuple[int, int]]:
         """Queue of a component's slots as (op, member index) pairs, in the order of service."""
+
+    @abstractmethod
+    def found_full(self, component: int) -> int:
+        """Number of ops so far that were sent to a component and found its queue full."""
 
     @abstractmethod
     def waiting(self, component: int) -> list[tuple[int, int]]:
@@ -396,6 +404,11 @@ class EngineControl(SimpyAdapter):
     @abstractmethod
     def _return_capacity(self, component: int, amount: int) -> None:
         """Subtract from the amount that processes hold."""
+
+
+def _no_timing_elsewhere(op: int, component: int) -> TimingElsewhere:
+    """Timing of an op that a full queue sent elsewhere; each run sets a function of its own."""
+    raise SimulationError("action", f"op {op}: its time on component {component} is not known")
 
 
 def _op_name(op: int) -> str:

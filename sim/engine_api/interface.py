@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from ..facts.eviction.rule import EvictionRule
     from .medium_api import Medium
+    from .queue_table import QueueTable
 
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
@@ -44,6 +45,11 @@ class State(IntEnum):
     ENDED = 2
     STOPPED = 3  # by a failure or by `stop`
     CANCELLED = 4
+    DROPPED = 5  # it found the queue of its component full
+
+
+OVER = frozenset({State.ENDED, State.CANCELLED, State.DROPPED})
+"""States that an op does not leave."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class ComponentTable:
     medium : plugged-in medium that replaces max-min sharing on some components, or None
     plugged : (c,) True for each component in that medium; shape (0,) if there are none
     stores : eviction rule of each component whose capacity is a store, by component
+    queues : bounded queues in front of slots; None if there are none
     """
 
     names: Sequence[str]
@@ -72,6 +79,7 @@ class ComponentTable:
     medium: Medium | None = None
     plugged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     stores: Mapping[int, type[EvictionRule]] = field(default_factory=dict)
+    queues: QueueTable | None = None
 
     def is_plugged(self, components: Iterable[int]) -> bool:
         """True if components belong to the plugged-in medium; only the first one is checked."""

@@ -32,6 +32,7 @@ from .interface import (
     OnlineTiming,
 )
 from .medium_api import Medium, bind_medium
+from .queue_table import queue_table
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ def component_table(
         medium,
         plugged if medium is not None else np.empty(0, np.bool_),
         _rules_of_stores(system),
+        queue_table(system),
     )
 
 

@@ -18,6 +18,7 @@ from .interface import (
     EngineGraph,
     Flows,
 )
+from .queue_table import QueueTable
 
 WORK_BITS = 127
 FASTEST = 1 << 62  # upper bound of all rates, in rate units
@@ -30,8 +31,8 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     ------
     GraphError
         Its kind is ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
-        ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity`` or ``amount``,
-        and it names the first bad row.
+        ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity``, ``amount`` or
+        ``queue``, and it names the first bad row.
 
     Examples
     --------
@@ -45,6 +46,8 @@ components are 0 to 0
     """
     if len(graph.claims):
         _check_claims(parts, graph)
+    if parts.queues is not None and len(graph.further):
+        _check_queues_of_collectives(parts, parts.queues, graph)
     if _passes_quick_check(parts, graph):
         return
     n = len(graph)
@@ -73,6 +76,21 @@ components are 0 to 0
     lost = (after < 0) | (after >= len(op))
     said = f"a successor of it does not exist; places are 0 to {len(op) - 1}"
     _refuse_op(graph, owner, lost, "unknown op", said)
+
+
+def _check_queues_of_collectives(
+    parts: ComponentTable, queues: QueueTable, graph: EngineGraph
+) -> None:
+    """Raise an error for an op on several ranks that a full queue could turn away on one of them.
+
+    Its other places may already hold slots, and the op cannot continue without one place.
+    """
+    op = np.concatenate([np.arange(len(graph)), graph.further])
+    several = np.isin(op, graph.further) & (graph.slot >= 0)
+    away = np.append(queues.turns_away(), False)[np.minimum(graph.slot, len(parts))]
+    said = "an op on several ranks cannot be turned away by the queue of component {}; let that "
+    said += "queue wait (full: wait), or run the op elsewhere"
+    _refuse_op(graph, op, several & away, "queue", said, graph.slot)
 
 
 def _passes_quick_check(parts: ComponentTable, graph: EngineGraph) -> bool:
@@ -344,6 +362,8 @@ def check_resume(
     for c in slots or ():
         if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
             wrong = f"component {c} has no slots; name one with slots, or write -1"
+        elif c != -1 and places > 1 and parts.queues and parts.queues.turns_away()[c]:
+            wrong = f"it runs on several ranks, and the queue of component {c} turns ops away"
     if wrong := wrong or _why_usage_refused(parts, usage or {}, NO_LIMIT):
         raise SimulationError("action", f"op {op}: it cannot be resumed: {wrong}", (op,))
 

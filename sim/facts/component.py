@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from ..units import Seconds
 from .store import Store, is_valid_amount
+from .waiting_room import Queue
 
 HEADROOM = 16  # default of `max_rate`: 16 x `rate`
 UNCOUNTED = 2**31 - 1  # slots of a component whose number of slots is unknown
 
 
 class Location(NamedTuple):
-    """Machine and pool of a component, its rail, and its role there.
+    """Machine and pool of a component, its rail, its role there, and its catalog entry.
 
     Parameters
     ----------
@@ -26,12 +27,15 @@ class Location(NamedTuple):
         through; -1 for others.
     role : str
         Role for its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
+    part : str
+        Name of its catalog entry; "" for none.
     """
 
     node: str = ""
     pool: str = ""
     rail: int = -1
     role: str = ""
+    part: str = ""
 
 
 LOCATED = frozenset(Location._fields)
@@ -66,14 +70,14 @@ class Component:
         Time for a message to cross it once.
     overhead : Seconds
         Additional time for each message that enters it.
-    part : str
-        Name of its catalog entry.
     limit : float
         Highest rate that one sender can get, in ``unit`` per second, e.g. due to a window or packet
         loss. Backends apply it, as they apply the latency.
     location : Location
-        Machine, pool, rail and role of the component; also available as ``node``, ``pool``,
-        ``rail`` and ``role``.
+        Machine, pool, rail, role and catalog entry of the component; also available as ``node``,
+        ``pool``, ``rail``, ``role`` and ``part``.
+    queue : Queue or None
+        Bounded queue in front of its slots; None if any number of ops may wait.
 
     Examples
     --------
@@ -93,10 +97,10 @@ class Component:
     max_rate: float | None = None
     latency: Seconds = 0.0
     overhead: Seconds = 0.0
-    part: str = ""
     limit: float = math.inf
     capacity: int | Store | None = None
     location: Location = NOWHERE
+    queue: Queue | None = None
 
     def __post_init__(self) -> None:
         given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]
@@ -106,6 +110,10 @@ class Component:
             )
         if self.slots is not None and self.slots < 1:
             raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
+        if self.queue is not None and self.slots is None:
+            raise ValueError(
+                f"{self.name}: has a queue, but no slots; give it slots, or leave the queue out"
+            )
         if self.rate is not None and not 0 <= self.rate < math.inf:
             raise ValueError(f"{self.name}: rate is {self.rate}; give a finite rate of 0 or more")
         if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
@@ -136,6 +144,7 @@ class Component:
                 take("pool", was.pool),
                 take("rail", was.rail),
                 take("role", was.role),
+                take("part", was.part),
             )
         made.__dict__.update(self.__dict__, name=name, **facts)
         return made
@@ -173,6 +182,11 @@ class Component:
     def role(self) -> str:
         """Role for its GPU or NIC, such as ``tx`` or ``hbm``; "" for none."""
         return self.location.role
+
+    @property
+    def part(self) -> str:
+        """Name of its catalog entry; "" for none."""
+        return self.location.part
 
     @property
     def top(self) -> float:

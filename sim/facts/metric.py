@@ -135,5 +135,14 @@ COMMON = (
         "Mean slots taken over all slots: streams, threads, DMA engines.",
         ("mean",),
     ),
+    Metric(
+        "dropped",
+        "1",
+        "Ops that found a bounded queue full and were dropped, without the ops that depend on "
+        "them; `*.dropped` of one component or of all of its kind.",
+        (),
+        "lower",
+    ),
+    Metric("*.dropped", "1", "Dropped ops that were sent to it.", (), "lower"),
 )
 """Metrics that every run has; in a job with periods, the times are those of each period."""

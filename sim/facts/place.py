@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from ..errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .roles import NETWORK, assign_slots, components_by_role, rows_by_role
+from .roles import (
+    NETWORK,
+    assign_slots,
+    components_by_role,
+    place_without_role,
+    rows_by_role,
+)
 from .system import System
 
 
@@ -62,7 +68,7 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
         raise GraphError(
             "placement",
             f"{graph.name!r} has {graph.ranks} ranks, but there are {len(names)} GPUs to place "
-            f"them on; add machines, or scale the workload to {len(names)} ranks",
+            f"them on; {_cure_for_ranks(system, len(names))}",
         )
     count = graph.ranks
     chosen = system.numbers[:count] if placement is None else map(system.number, names[:count])
@@ -70,12 +76,40 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     blocks = graph.blocks
     if all(isinstance(block, FlatGraph) for block in blocks):
         blocks = (graph.explicit,)
+    for block in blocks:
+        if isinstance(block, FlatGraph):
+            _require_roles(graph, block, system, gpus)
     # An SPMD graph gets its slots when it is expanded.
     placed = (
         assign_slots(block, system, gpus, graph.streams) if isinstance(block, FlatGraph) else block
         for block in blocks
     )
     return replace(graph, system=system, gpus=gpus, blocks=tuple(placed))
+
+
+def _require_roles(graph: Graph, block: FlatGraph, system: System, gpus: NDArray[np.int32]) -> None:
+    """Raise an error for an op on a stream of a plug-in's role that its rank has no part for."""
+    found = place_without_role(block, system, gpus, graph.streams)
+    if found is not None:
+        role, p = found
+        op, rank = int(block.op_of_place[p]), int(block.rank[p])
+        part = system.components[gpus[rank]]
+        where = part.node or part.name
+        raise GraphError(
+            "role",
+            f"{graph.name!r} op {op}: runs on the role {role!r} of rank {rank}, but {where} has no "
+            f"component of that role; give {where} one, or move the rank",
+            (op,),
+        )
+
+
+def _cure_for_ranks(system: System, places: int) -> str:
+    """What to do about ranks that have no place."""
+    if places:
+        return f"add machines, or scale the workload to {places} ranks"
+    having = [part.name for part in system.components.parts if part.slots is not None]
+    named = f"such as [{having[0]}]" if having else "on components with slots"
+    return f"give the machines GPUs, or name the component of each rank in placement.ranks, {named}"
 
 
 def timing_component_per_op(graph: Graph) -> NDArray[np.int32]:

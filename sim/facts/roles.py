@@ -88,15 +88,53 @@ def rows_of_named_streams(
 def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
     """For each role, the component of each rank, shape (ranks,); by default its GPU.
 
+    A rank on a component that is no GPU finds hosts and the parts of plug-ins in its machine.
+
     Parameters
     ----------
-    gpus : (ranks,) GPU component of each rank
+    gpus : (ranks,) GPU component of each rank, or another component that it is on
     """
-    own = {GPU: gpus}
+    own, others = {GPU: gpus}, np.flatnonzero(~system.is_gpu[gpus])
     for role in ROLES.keys() - {GPU}:
         part = system.components_in_role(role)[gpus]
         own[role] = np.where(part >= 0, part, gpus).astype(np.int32)
+        if len(others) and role != DMA:
+            own[role][others] = _parts_in_machine(system, gpus[others], role)
     return own
+
+
+def _parts_in_machine(
+    system: System, components: NDArray[np.int32], role: str
+) -> NDArray[np.int32]:
+    """For each component: itself if it has the role, else the first of its machine that does."""
+    has = _has_role(system, role)
+    first = system.first_in_machine(role)[components]
+    return np.where(has[components] | (first < 0), components, first).astype(np.int32)
+
+
+def place_without_role(
+    block: FlatGraph, system: System, gpus: NDArray[np.int32], streams: Mapping[Stream, str]
+) -> tuple[str, int] | None:
+    """Role and first place of an op on a stream of a plug-in's role, if its rank has no such part.
+
+    None if all such ops have a part.
+    """
+    named = {s: role for s, kind in streams.items() if (role := role_named_by_stream(kind))}
+    if not named:
+        return None
+    played = components_by_role(system, gpus)
+    every = np.arange(len(block.rank))
+    for role, places in _rows_on_streams(block.rank, block.stream, every, named).items():
+        rank = block.rank[places]
+        lost = (played[role][rank] == gpus[rank]) & ~_has_role(system, role)[gpus[rank]]
+        if lost.any():
+            return role, int(places[np.argmax(lost)])
+    return None
+
+
+def _has_role(system: System, role: str) -> NDArray[np.bool_]:
+    """(components,) True for components in a role."""
+    return system.components.column(lambda part: part.role == role, bool)
 
 
 def assign_slots(

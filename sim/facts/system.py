@@ -26,6 +26,7 @@ from .part_names import NameSubset, PartsByRole
 FEW = 32  # up to this number of flows, the route cache is faster
 WITHOUT_FACTS = (
     "numbers",
+    "is_gpu",
     "machine_numbers",
     "_matches",
     "_components_by_role",
@@ -149,6 +150,20 @@ class AvoidingRouter(Protocol):
     def avoiding(self, components: Iterable[int]) -> AvoidingRouter:
         """Router that also avoids these components; raises GraphError if no other route exists."""
         ...
+
+
+@runtime_checkable
+class PartialRouter(Protocol):
+    """Interface of a router that knows which machines no data can leave.
+
+    Attributes
+    ----------
+    cut_off : (components,) True in a machine without a NIC, if there are several machines
+    domain : (components,) components with the same number may reach each other without NICs
+    """
+
+    cut_off: NDArray[np.bool_]
+    domain: NDArray[np.int64]
 
 
 def no_route(a: int, b: int) -> Sequence[int]:
@@ -309,6 +324,15 @@ class System:
     def _selections(self) -> dict[tuple[str | None, ...], tuple[str, ...]]:
         return {}
 
+    def of_kind(self, kind: str) -> tuple[str, ...]:
+        """Names of the components of a kind; () if there are none.
+
+        >>> System((Component("node0.host", "host", slots=1),)).of_kind("gpu")
+        ()
+        """
+        has = any(part.kind == kind for part in self.components.parts)
+        return self.select(kind=kind) if has else ()
+
     def _select(self, wanted: Mapping[str, str | None]) -> tuple[str, ...]:
         found = np.arange(len(self.components))
         for fact, value in wanted.items():
@@ -361,6 +385,13 @@ class System:
             return tuple(self.gpus.numbers.tolist())
         return tuple(self.number(name) for name in self.gpus)
 
+    @cached_property
+    def is_gpu(self) -> NDArray[np.bool_]:
+        """(components,) True for the GPUs, on which ranks are unless a placement says otherwise."""
+        found: NDArray[np.bool_] = np.zeros(len(self.components), np.bool_)
+        found[list(self.numbers)] = True
+        return found
+
     def components_in_role(self, role: str) -> NDArray[np.int32]:
         """Array over all components: for a GPU, the number of its part with the role; else -1."""
         if role not in self._components_by_role:
@@ -375,6 +406,23 @@ class System:
             if role in parts:
                 found[self.number(name)] = self.number(parts[role])
         return found
+
+    def first_in_machine(self, role: str) -> NDArray[np.int32]:
+        """First component in a role in the machine of each component; -1 if there is none.
+
+        >>> at = [Location("node0"), Location("node0", role="nf"), Location("node1")]
+        >>> System([Component(str(k), "x", location=a) for k, a in enumerate(at)]).first_in_machine(
+        ...     "nf").tolist()
+        [1, 1, -1]
+        """
+        key = f"first {role}"
+        if key not in self._components_by_role:
+            own = np.flatnonzero(self.components.column(lambda part: part.role == role, bool))
+            first = np.full(int(self.machine_numbers.max(initial=-1)) + 2, -1, np.int32)
+            first[self.machine_numbers[own][::-1]] = own[::-1]
+            first[-1] = -1  # of components between machines
+            self._components_by_role[key] = first[self.machine_numbers]
+        return self._components_by_role[key]
 
     def parts_by_gpu(self, role: str) -> dict[int, int]:
         """Number of the part with a role, by the GPU's number; GPUs without one are left out.

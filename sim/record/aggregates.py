@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import NEVER
+from ..engine_api.interface import NEVER, State
 
 KEEP = ("none", "ranks", "ops")
 MOST_OPS = 5_000_000  # above this number, rows are kept only on request
@@ -60,6 +60,8 @@ class RunAggregates:
     last_outside_periods : tick of the last end of ops that belong to no period
     last_outside_periods_of_graph : tick of the last end of ops without a period in the graph that
         the run was given
+    dropped : (components,) number of ops sent to each component that were dropped, since no queue
+        had room; None without bounded queues
     """
 
     ops: int
@@ -76,6 +78,7 @@ class RunAggregates:
     taken: NDArray[np.float64] | None = None
     last_outside_periods: int = NEVER
     last_outside_periods_of_graph: int = NEVER
+    dropped: NDArray[np.int64] | None = None
 
     @cached_property
     def last(self) -> int:
@@ -151,6 +154,26 @@ def add_ticks(
     np.add.at(high, at, ticks >> 32)
     np.add.at(low, at, ticks & (2**32 - 1))
     return np.asarray(into.astype(object) + high.astype(object) * 2**32 + low)
+
+
+def add_dropped_ops(
+    into: NDArray[np.int64], slot: NDArray[np.int32], state: NDArray[np.uint8]
+) -> None:
+    """Count the dropped ops of graphs with equal slots, by component.
+
+    Parameters
+    ----------
+    state : (graphs, ops) number of each op's state
+
+    Examples
+    --------
+    >>> found = np.zeros(2, np.int64)
+    >>> add_dropped_ops(found, np.array([1, 0], np.int32), np.array([[5, 2], [5, 2]], np.uint8))
+    >>> found.tolist()
+    [0, 2]
+    """
+    _, op = np.nonzero(state == State.DROPPED)
+    np.add.at(into, slot[op], 1)
 
 
 def first_rows_of_equal_runs(*columns: NDArray[Any]) -> NDArray[np.int64]:

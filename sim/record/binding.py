@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import NoReturn, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ..facts.ops import Kind, Ops
 from ..facts.part_names import Names
 from ..facts.place import timing_component_per_op
 from ..facts.roles import NETWORK
-from ..facts.system import System
+from ..facts.system import PartialRouter, System
 from ..facts.timing_merge import Merge
 
 AS_RECORDED = "recorded: delay or gap of the trace"
@@ -250,6 +250,7 @@ def time_ops(
     times : times and factors that override the backends
     answered : timings that the first backends of :func:`backend_calls` returned already
     """
+    _check_nics(ops, members, system, row_names)
     merge, asked_about = Merge(len(ops)), component
     if times is not None:
         told = np.flatnonzero(times.is_given)
@@ -294,6 +295,34 @@ def backend_calls(
             rows,
             own.with_placement(system, component[rows], members if whole else members.take(rows)),
         )
+
+
+def _check_nics(
+    ops: Ops, members: Csr, system: System, row_names: NDArray[np.int64] | None
+) -> None:
+    """Raise an error for an op that must send data to or from a machine without a NIC."""
+    router = system.router
+    if not isinstance(router, PartialRouter) or not router.cut_off.any():
+        return
+    for row in np.flatnonzero(members.counts).tolist():
+        gpus = members[row]
+        lonely = gpus[router.cut_off[gpus]]
+        if len(lonely) and len(np.unique(router.domain[gpus])) > 1:
+            _refuse_cut_off(ops, row, row if row_names is None else int(row_names[row]),
+                            system, int(lonely[0]))  # fmt: skip
+
+
+def _refuse_cut_off(ops: Ops, row: int, name: int, system: System, lonely: int) -> NoReturn:
+    part = system.components[lonely]
+    whose = f" of kind {part.pool!r}" if part.pool else ""
+    path = f"kinds.{part.pool}.nic" if part.pool else "node.nic"
+    raise GraphError(
+        "cluster",
+        f"op {name} ({ops.signature_text(row) or ops.kind_names[row]}) has to travel between "
+        f"machines, but {part.node}{whose} has no NIC to reach other machines; write "
+        f"cluster.{path}, or place its ranks in one machine",
+        (name,),
+    )
 
 
 def ops_by_backend(

@@ -68,6 +68,8 @@ class RunRecord:
         Capacity amounts that processes held, and their waits.
     stored : mapping
         History of each store that was used, by component.
+    found_full : (components,) or (0,) array
+        Number of ops that found the queue of each component full; empty without bounded queues.
     by_job : tuple of RunRecord
         Record of each job, if there are several and rows were not kept.
     whole : RunRecord or None
@@ -93,6 +95,7 @@ class RunRecord:
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     stored: Mapping[int, StoreHistory] = field(default_factory=dict, repr=False)
+    found_full: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
     copies: NDArray[np.int64] | None = field(default=None, repr=False)

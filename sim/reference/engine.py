@@ -14,6 +14,7 @@ import simpy
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.deadlock import StuckState
 from ..engine_api.interface import (
+    OVER,
     EngineColumns,
     EngineGraph,
     HeldOpTimes,
@@ -96,8 +97,8 @@ class ReferenceEngine(EventLoop):
             if over:
                 self.held_ops -= batch.count
                 for row in own:
-                    if row.state == State.CANCELLED:
-                        self.past.add_cancelled(row.id)
+                    if row.state != State.ENDED:
+                        self.past.add(row.id, row.state)
                     del self.rows[row.id]
         self.batches = [b for b, over in zip(self.batches, found.over, strict=True) if not over]
         return found
@@ -108,9 +109,9 @@ class ReferenceEngine(EventLoop):
     # What a process may wait for.
 
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires when an op is over; its value is ``"ended"`` or ``"cancelled"``."""
+        """Event that fires when an op is over, with ``"ended"``, ``"cancelled"``, ``"dropped"``."""
         state = self.state(op)
-        if state in (State.ENDED, State.CANCELLED):
+        if state in OVER:
             return self.env.event().succeed(state.name.lower())
         row = self.rows[op]
         if row.done is None:
@@ -122,6 +123,10 @@ class ReferenceEngine(EventLoop):
     def queue(self, component: int) -> list[tuple[int, int]]:
         """Slot queue of a component, first in line first, as (op, index of participant)."""
         return [stamp[3:] for stamp in self.at[component].queue]
+
+    def found_full(self, component: int) -> int:
+        """Number of ops so far that were sent to a component and found its queue full."""
+        return self.at[component].found_full
 
     def waiting(self, component: int) -> list[tuple[int, int]]:
         """Queue of a capacity, first in line first, as (op, amount); op is -1 for a process."""
@@ -237,17 +242,7 @@ class ReferenceEngine(EventLoop):
         self._await_release(row)
 
     def _cancel(self, ops: Sequence[int]) -> None:
-        gone: set[OpState] = set()
-        todo = [self.rows[op] for op in ops if op in self.rows]
-        while todo:
-            row = todo.pop()
-            if row.live and row not in gone:
-                gone.add(row)
-                todo += [dependent for dependent, _ in row.dependents]
-        for row in sorted(gone, key=lambda r: r.id):
-            self._leave(row)
-            row.state = State.CANCELLED
-            self._close_op(row)
+        self._cancel_with_dependents([self.rows[op] for op in ops if op in self.rows])
 
     def _request_capacity(self, grant: Grant) -> None:
         self.lines.request(Claim(grant.component, grant.amount, grant=grant), self.tick)

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import heapq
 from bisect import insort
+from collections.abc import Sequence
+from functools import partial
 
 import simpy
 
 from ..engine_api import interface as engine_api
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.engine_control import EngineControl
-from ..engine_api.interface import FIRST, MAX_TICK, ComponentTable, State
+from ..engine_api.interface import FIRST, MAX_TICK, Answer, ComponentTable, State
 from ..engine_api.medium_api import Flow
+from ..engine_api.queue_table import DROPPED
+from ..engine_api.remaining_work import ALL
 from ..engine_api.simpy_clock import fire_in_this_turn
 from ..engine_api.validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED
@@ -43,6 +47,9 @@ class EventLoop(EngineControl):
             ComponentState(int(s), int(r), parts.capacity_of(c))
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
+        if parts.queues is not None:
+            for part, bound in zip(self.at, parts.queues.length.tolist(), strict=True):
+                part.bound = bound
         self.lines = CapacityQueues(self.at)
         self.medium = (
             MaxMin(part.rate for part in self.at)
@@ -54,8 +61,9 @@ class EventLoop(EngineControl):
         self.open = 0
         self.over: set[OpState] = set()  # what ends now
         self.arriving: set[tuple[int, int]] = set()  # (op, place) to join a queue in this round
-        self.joining: set[tuple[int, int]] = set()  # the same, of ops that got all they hold
+        self.joining: set[tuple[int, int]] = set()  # those that have all that they hold
         self.fired: list[Grant] = []  # what processes were granted in this turn
+        self.turned_away: list[OpState] = []  # ops that are dropped in this round
         self.moving: set[int] = set()  # components whose queue may move
         self.granted: set[int] = set()  # ops that hold all their places and have not started
         self.releases: list[tuple[int, int, int]] = []  # heap of (tick, op, place)
@@ -122,6 +130,9 @@ class EventLoop(EngineControl):
         for op, place in sorted(self.joining):
             self._queue(self.rows[op], place)
         self.joining.clear()
+        for row in self.turned_away:
+            self._cancel_with_dependents([row], State.DROPPED)
+        self.turned_away.clear()
         granted = [self._grant_slots(c) for c in sorted(self.moving)]
         self.moving.clear()
         started = [
@@ -149,7 +160,7 @@ class EventLoop(EngineControl):
             if engine_api.NEVER not in row.arrived:
                 row.ready = self.tick
         if not row.claims:
-            self._queue(row, place)
+            self.joining.add((row.id, place))
             return
         row.at[place] = READY
         if all(at == READY for at in row.at):
@@ -167,12 +178,38 @@ class EventLoop(EngineControl):
 
     def _queue(self, row: OpState, place: int) -> None:
         slot = row.slots[place]
+        if slot >= 0 and row.start == engine_api.NEVER and not self.at[slot].has_room:
+            slot = self._find_room(row, place)
+            if slot == DROPPED:
+                self.turned_away.append(row)
+                return
         if slot < 0:
             self._grant(row, place)
         else:
             row.at[place] = QUEUED
             insort(self.at[slot].queue, (self.tick, self.turn, self.round, row.id, place))
             self.moving.add(slot)
+
+    def _find_room(self, row: OpState, place: int) -> int:
+        """Component at which an op queues that found the queue of its own full; or `DROPPED`."""
+        queues, own = self.parts.queues, row.slots[place]
+        assert queues is not None  # noqa: S101
+        self.at[own].found_full += 1
+        others = (c for c in queues.elsewhere[own].tolist() if self.at[c].has_room)
+        to = next(others, int(queues.last[own]))
+        if to not in (own, DROPPED):
+            row.slots[place] = to
+            row.move(partial(self._time_elsewhere, row), ALL)
+        return to
+
+    def _time_elsewhere(self, row: OpState, rows: Sequence[int], now: int) -> Sequence[Answer]:
+        """Timing of an op that starts where a full queue sent it."""
+        there = self.elsewhere(row.id, row.slots[0])
+        if isinstance(there, Answer):
+            row.there, row.fixed, row.work = None, there.fixed, there.work
+            return [there]
+        row.there = there
+        return there(rows, now)
 
     def _grant_slots(self, component: int) -> bool:
         """Grant free slots of a component, first come, first served; True if any was granted."""
@@ -295,6 +332,20 @@ class EventLoop(EngineControl):
         row.batch.open -= 1
         if not row.batch.open:
             self.news.append((row.batch.done, None))
+
+    def _cancel_with_dependents(self, todo: list[OpState], state: State = State.CANCELLED) -> None:
+        """Remove ops, which get the given state, and cancel all ops that depend on them."""
+        final = dict.fromkeys(todo, state)
+        gone: set[OpState] = set()
+        while todo:
+            row = todo.pop()
+            if row.live and row not in gone:
+                gone.add(row)
+                todo += [dependent for dependent, _ in row.dependents]
+        for row in sorted(gone, key=lambda r: r.id):
+            self._leave(row)
+            row.state = final.get(row, State.CANCELLED)
+            self._close_op(row)
 
     def _leave(self, row: OpState) -> None:
         """Withdraw an op from slots, queues and flows; its remaining work is stored."""

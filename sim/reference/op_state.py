@@ -13,6 +13,7 @@ from ..engine_api.deadlock import shortest_cycle
 from ..engine_api.interface import (
     NEVER,
     NO_LIMIT,
+    OVER,
     Answer,
     EngineColumns,
     EngineGraph,
@@ -21,6 +22,7 @@ from ..engine_api.interface import (
     State,
     TimingElsewhere,
 )
+from ..engine_api.queue_table import UNBOUNDED
 from ..engine_api.remaining_work import ALL, RemainingWork
 from ..engine_api.simpy_adapter import GraphHandle
 from ..errors import GraphError
@@ -42,6 +44,14 @@ class ComponentState:
     held: int = 0
     queue: list[tuple[int, int, int, int, int]] = field(default_factory=list)  # sorted stamps
     line: list[Claim] = field(default_factory=list)  # who waits for an amount
+    bound: int = UNBOUNDED  # number of ops that may wait for a slot
+    found_full: int = 0  # ops that were turned away, or wait outside
+
+    @property
+    def has_room(self) -> bool:
+        """True if one more op may join the queue; slots that are free now count as room."""
+        free = 0 if self.failed else self.slots - self.held
+        return self.bound == UNBOUNDED or len(self.queue) < self.bound + free
 
 
 class SubmittedGraph(GraphHandle):
@@ -130,7 +140,7 @@ class OpState:
     @property
     def live(self) -> bool:
         """True if the op can still end."""
-        return self.state not in (State.ENDED, State.CANCELLED)
+        return self.state not in OVER
 
     def add_place(self, slot: int) -> None:
         """Add a slot that the op must hold before it can start."""

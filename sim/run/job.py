@@ -150,7 +150,7 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
     for pool, need in needs.items():
         names = tuple(job.on.get(pool, ()))
         if pool not in job.on:
-            every = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
+            every = system.gpus if need.kind == "gpu" else system.of_kind(need.kind)
             names = tuple(every[: need.count])
         for name in names if pool in job.on else ():
             system.number(name)

@@ -35,7 +35,7 @@ class Observation:
         return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
 
     def ended(self, op: int) -> simpy.Event:
-        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
+        """Event that fires with ``"ended"``, ``"cancelled"`` or ``"dropped"`` at an op's end."""
         return self._machine.ended(op)
 
     def settled(self) -> simpy.Event:

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import State, Submitted
+from ..engine_api.interface import OVER, Submitted
 from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
 from ..errors import SimulationError
 from .observation import Observation
@@ -198,7 +198,7 @@ class ProcessActions(Observation):
             self._machine.resume(one, keep, where, uses, there)
 
     def _is_over(self, op: int) -> bool:
-        return self._machine.state(op) in (State.ENDED, State.CANCELLED)
+        return self._machine.state(op) in OVER
 
     def cancel(self, what: int | Submitted) -> None:
         """Remove an op or all ops of a graph, with all ops that depend on them."""

@@ -15,11 +15,11 @@ from weakref import proxy
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.interface import Answer, EngineGraph, State, TimingElsewhere
+from ..engine_api.interface import OVER, Answer, EngineGraph, TimingElsewhere
 from ..errors import SimulationError
 from ..facts.csr import Csr
 from ..facts.kind import GPU, ROLES, Kind
-from ..facts.roles import NETWORK, role_of_op
+from ..facts.roles import NETWORK, components_by_role, role_of_op
 from ..facts.system import System
 from ..record.prepared import RowTiming, replace_row_timings, row_timings, timing_structures
 from ..record.schedule import SubmittedRun
@@ -117,8 +117,7 @@ def place_in_slots(
 
 def _component_in_role(system: System, gpu: int, role: str) -> int:
     """Number of the component with a role for a GPU; the GPU's own number if there is none."""
-    found = system.part(gpu, role) if role != GPU else -1
-    return gpu if found < 0 else found
+    return int(components_by_role(system, np.array([gpu], np.int32))[role][0])
 
 
 def _gpu_of_slot(system: System, slot: int, before: int) -> int:
@@ -164,10 +163,10 @@ class Relocations:
 
     def reroute(self, run: SubmittedRun) -> None:
         """Move the open sends and collectives of a graph to the current routes."""
-        machine, over = self.run.machine, (State.ENDED, State.CANCELLED)
+        machine = self.run.machine
         kinds = run.graph.ops.kind
         rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
-        rows = [r for r in rows if machine.state(run.first + r) not in over]
+        rows = [r for r in rows if machine.state(run.first + r) not in OVER]
         if not rows:
             return
         before = row_timings(run.answers, run.lowered)
@@ -214,6 +213,17 @@ class Relocations:
             if rows:
                 found |= self._time_moves(run, rows, places)
         return found
+
+    def time_elsewhere(self, op: int, component: int) -> TimingElsewhere:
+        """Timing of an op at the component to which a full queue sent it, by the backend there."""
+        runs = self.run.runs
+        run = runs[bisect_right(runs, op, key=lambda run: run.first) - 1]
+        row = op - run.first
+        now = self.moved[op].place if op in self.moved else original_place(run, row)
+        then = place_in_slots(run, row, now, (component,), self.run.system)
+        _, there = self._time_moves(run, [row], [then])[op]
+        assert there is not None  # noqa: S101
+        return there
 
     def _time_moves(
         self,

@@ -42,6 +42,19 @@ class Difference(NamedTuple):
     change: float
 
 
+class QueueUse(NamedTuple):
+    """Ops that found a bounded queue full, and those of them that were dropped.
+
+    Parameters
+    ----------
+    full : number of ops that found it full; None for one of several jobs
+    dropped : number of them that were dropped
+    """
+
+    full: int | None
+    dropped: int
+
+
 @dataclass(frozen=True, repr=False)
 class Result(RunRecord):
     """Result of a run: its record, with analyses (blame, utilization, frames) as methods.
@@ -217,6 +230,23 @@ class Result(RunRecord):
         np.add.at(ticks, component, end - start)
         took = seconds(ticks, self.tick)
         return {names[c]: float(took[c]) / wall for c in np.flatnonzero(took).tolist()}
+
+    def queues(self) -> dict[str, QueueUse]:
+        """Bounded queues that turned ops away: how many found each full, and were dropped.
+
+        Ops count at the component to which they were sent first. How many found a queue full is
+        known of the whole run only.
+        """
+        names, dropped, full = self.parts.names, self.kept.dropped, self.found_full
+        if dropped is None:
+            return {}
+        if self.whole is not None or not len(full):
+            return {
+                names[c]: QueueUse(None, int(dropped[c])) for c in np.flatnonzero(dropped).tolist()
+            }
+        return {
+            names[c]: QueueUse(int(full[c]), int(dropped[c])) for c in np.flatnonzero(full).tolist()
+        }
 
     @property
     def plot(self) -> Any:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
@@ -19,6 +21,7 @@ from ..engine_api.interface import (
     EngineGraph,
     Submitted,
 )
+from ..engine_api.queue_table import UNBOUNDED
 from ..errors import GraphError, SimulationError
 from ..facts.graph import Graph
 from ..facts.place import place
@@ -87,7 +90,9 @@ class Session:
     @cached_property
     def machine(self) -> EngineControl:
         """Engine of the run; created at tick 0 on first use."""
-        return self.new_machine(self.parts)
+        made = self.new_machine(self.parts)
+        made.elsewhere = self.relocations.time_elsewhere
+        return made
 
     def new_machine(self, of: ComponentTable) -> EngineControl:
         """New engine for a table of components, at tick 0."""
@@ -499,7 +504,18 @@ class Session:
             rate_log=tuple(self.rate_log),
             acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
             stored=self.machine.stores.history() if holds else {},
+            found_full=self._found_full(),
         )
+
+    def _found_full(self) -> NDArray[np.int64]:
+        """Number of ops that found the queue of each component full; (0,) without such queues."""
+        queues = self.parts.queues
+        if queues is None or "machine" not in self.__dict__:
+            return np.empty(0, np.int64)
+        bounded = np.flatnonzero(queues.length != UNBOUNDED).tolist()
+        found = np.zeros(len(self.parts), np.int64)
+        found[bounded] = [self.machine.found_full(c) for c in bounded]
+        return found
 
 
 def _graph_edited_by_job(graph: Graph, job: JobState) -> Graph:

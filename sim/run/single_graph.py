@@ -149,7 +149,7 @@ def fold_graph(session: Session, lowered: EngineGraph) -> Quotient | None:
     works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
     if session.simulation.engine != "core" or SHARING * works < len(lowered):
         return None
-    if session.parts.medium is not None:
+    if session.parts.medium is not None or session.parts.queues is not None:
         return None  # equal ops in a queue are not equal: one is first
     from ..core.quotient import fold_identical_ops
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....sim.facts.backend import Backend, Timing, backend
 from ....sim.facts.ops import Ops, require
-from ....sim.facts.system import Component
+from ....sim.facts.system import Component, Location
 from ....sim.units import ByteRate, Ratio, Seconds
 
 
@@ -77,8 +77,8 @@ class Link(Backend):
             rate=self.rate,
             latency=self.latency,
             overhead=self.overhead,
-            part=part,
             limit=self.limit,
+            location=Location(part=part),
         )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:

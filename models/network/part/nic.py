@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....sim.facts.backend import backend
-from ....sim.facts.system import Component
+from ....sim.facts.system import Component, Location
 from ....sim.units import ByteRate, Packet, Seconds
 from .link import Link
 
@@ -56,5 +56,6 @@ class Nic(Link):
 
     def ports(self, name: str, part: str = "") -> tuple[Component, Component]:
         """Transmit and receive component of the NIC; transmitting has the cost per message."""
-        into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, part=part)
+        at = Location(part=part)
+        into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, location=at)
         return self.component(f"{name}.tx", part), into

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ....sim.facts.system import CORE, Component
 from ....sim.units import Bytes
+from ...compute.slot_pool import SlotPool
 from ...memory.memory import Memory
 from ...parts import NodePart
 from .link import Link
@@ -134,7 +135,7 @@ class MachineParts:
     @property
     def has_plugin_parts(self) -> bool:
         """True if it has parts from plug-ins, which may differ from machine to machine."""
-        return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
+        return any(not isinstance(one, PcieSwitch | SlotPool) for _, _, one in self.node.others)
 
     def _above_nics(self, way: str) -> NDArray[np.int64]:
         """Link component of the PCIe switch above each NIC, shape (NICs,); -1 for none."""
@@ -152,8 +153,8 @@ class MachineParts:
 
     def _add_all(self) -> None:
         node, part = self.node, self.node.parts
-        host = Component(f"{self.name}.host", "host", slots=node.cores, part=part.get("host", ""))
-        self._add(host, role="host")
+        host = Component(f"{self.name}.host", "host", slots=node.cores)
+        self._add(host, role="host", part=part.get("host", ""))
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
             if memory is not None:
                 self._add(memory.component(f"{self.name}.{kind}", part.get(kind, "")), role=kind)
@@ -173,7 +174,7 @@ class MachineParts:
         own = node.gpu
         # The GPUs of a machine share its NICs evenly; neighbours share the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
-        self._add(Component(gpu, "gpu", slots=own.streams, part=part.get("gpu", "")), rail=rail)
+        self._add(Component(gpu, "gpu", slots=own.streams), rail=rail, part=part.get("gpu", ""))
         roles = {"host": f"{self.name}.host"}
         if own.copy_engines:
             roles["dma"] = f"{gpu}.dma"
@@ -184,7 +185,7 @@ class MachineParts:
         if own.room is not None:
             roles["memory"] = f"{gpu}.memory"
             held = Component(roles["memory"], "memory", capacity=int(own.room))
-            self._add(held.renamed(held.name, part=part.get("gpu", "")), role="memory")
+            self._add(held, role="memory", part=part.get("gpu", ""))
         if own.core:
             roles["core"] = f"{gpu}.core"
             self._add(Component(roles["core"], "core", rate=CORE), role="core")

@@ -74,9 +74,8 @@ def star(n: int, link: Link, switch: Switch, *, slots: int = 1, part: str = "") 
     (1000000000.0, 1e-06)
     """
     inside, sent = Location("node0"), Location("node0", role="tx")
-    gpus = [
-        Component(f"node0.gpu{i}", "gpu", slots=slots, part=part, location=inside) for i in range(n)
-    ]
+    card = inside._replace(part=part)
+    gpus = [Component(f"node0.gpu{i}", "gpu", slots=slots, location=card) for i in range(n)]
     up = [replace(link.component(f"node0.gpu{i}.tx"), location=sent) for i in range(n)]
     down = [replace(switch.port("node0.switch", i), location=inside) for i in range(n)]
     fabric = Component("fabric", "fabric")

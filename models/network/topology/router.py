@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,11 @@ class MachineRouter:
     topology : topology that supplies the paths between NICs
     names : names of the topology's components, in order
     first : index of the first of these components
+
+    Attributes
+    ----------
+    cut_off : (components,) True in a machine without a NIC, if there are several machines
+    domain : (components,) number of the machines whose GPU links meet; -1 between machines
     """
 
     def __init__(
@@ -75,6 +80,10 @@ class MachineRouter:
         first: int,
     ):
         self.links, self.adapters, self.topology = links, adapters, topology
+        several = links.machine.max(initial=-1) > 0
+        self.cut_off = (links.nic < 0) & (links.machine >= 0) & several
+        self._some_cut_off = bool(self.cut_off.any())
+        self.domain = links.domain
         self._numbers = {name: first + i for i, name in enumerate(names)}
 
     def __call__(self, a: int, b: int) -> Sequence[Route]:
@@ -89,6 +98,8 @@ class MachineRouter:
             return [Route(_present_components(roles["d2h"][a], *over, roles["h2d"][b]))]
         here, there = int(of.nic[a]), int(of.nic[b])
         if here < 0 or there < 0:
+            if of.machine[a] != of.machine[b]:
+                self._refuse_without_nic(a if here < 0 else b)
             return ()
         leaves = _over_pcie(roles[UP][a], of.nic_up[here], of.nic_down[here])
         enters = _over_pcie(of.nic_up[there], roles[UP][b], roles[DOWN][b])
@@ -96,6 +107,14 @@ class MachineRouter:
         into = _present_components(of.nic_rx[there], *enters, roles["from_nic"][b])
         ways = self._paths_between(here, there, a, b)
         return [Route((*out, *between, *into), share) for between, share in ways]
+
+    def _refuse_without_nic(self, component: int) -> NoReturn:
+        """Raise an error for data that would have to leave or enter a machine without a NIC."""
+        raise GraphError(
+            "cluster",
+            f"node{self.links.machine[component]} has no NIC, so no data can travel between it and "
+            "other machines; write a nic for its kind of machine",
+        )
 
     def _paths_between(
         self, here: int, there: int, a: int, b: int
@@ -260,6 +279,8 @@ class GraphRouter(MachineRouter):
         of = self.links
         if not self.graph.splits_over_all_paths:
             return None
+        if self._some_cut_off:
+            return None
         near = self._near_pairs(members)
         if len(near[0]) > MOST_NEAR * len(members):
             return None
@@ -325,6 +346,8 @@ class GraphRouter(MachineRouter):
         host = (self._host_of[a] == of.machine[b]) & ~near
         apart = a != b
         far = np.flatnonzero(~(near | host) & (of.nic[a] >= 0) & (of.nic[b] >= 0) & apart)
+        if self._some_cut_off:
+            self._refuse_cut_off(a, b, ~(near | host))
         if near.any():
             flow = np.flatnonzero(near & apart)
             yield _present(flow, roles["tx"][a[flow]], roles["rx"][b[flow]]), [], flow[:0]
@@ -335,6 +358,14 @@ class GraphRouter(MachineRouter):
             yield _present(flow, roles["d2h"][x], *over, roles["h2d"][y]), [], flow[:0]
         if len(far):
             yield self._out_to_nic(far, a[far]), self._in_from_nic(far, b[far]), far
+
+    def _refuse_cut_off(self, a: Ints, b: Ints, over_nics: NDArray[np.bool_]) -> None:
+        """Raise an error if a flow needs the NIC of a machine that has none."""
+        machine = self.links.machine
+        lost = over_nics & (machine[a] != machine[b]) & (self.cut_off[a] | self.cut_off[b])
+        if lost.any():
+            flow = int(np.argmax(lost))
+            self._refuse_without_nic(int(a[flow] if self.cut_off[a[flow]] else b[flow]))
 
     def _out_to_nic(self, flow: Ints, a: Ints) -> list[Column]:
         """Columns of flows from GPUs or hosts out through their NICs."""

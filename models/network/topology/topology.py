@@ -83,7 +83,7 @@ def cluster(nodes: int, node: NodeSpec, fabric: FabricSpec | None = None) -> Sys
     Raises
     ------
     GraphError
-        Several machines have no NICs, or the topology is unknown.
+        The topology is unknown.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
     Raises
     ------
     GraphError
-        There are several machines and some have no NIC, or the topology is unknown.
+        The topology is unknown.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     >>> [fabric_parts([1] * n, FabricSpec(switch)).switches for n in (1, 8, 16)]
     [{}, {'leaf': 1}, {'leaf': 4, 'spine': 2}]
     """
-    if len(nics) < 2:
+    if np.count_nonzero(nics) < 2:
         return FabricParts({}, [], [])
     topology = fabric.build_topology()
     for _ in topology.components(_adapters(nics), fabric.switch):
@@ -157,23 +157,10 @@ def _adapters(nics: Sequence[int] | Ints) -> AdapterList:
     return AdapterList.of_machines(np.asarray(nics, np.int64))
 
 
-def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
-    """Raise an error if there are several machines and some have no NIC."""
-    machines = sum(count for count, _ in kinds.values())
-    for pool, (count, node) in kinds.items():
-        if machines > 1 and (node.nic is None or not node.nics):
-            whose, path = f" of kind {pool!r}" * bool(pool), f"kinds.{pool}" if pool else "node"
-            raise GraphError(
-                "cluster",
-                f"{count} machines{whose} have no NIC to reach other machines; write {path}.nic",
-            )
-
-
 class _SystemBuilder:
     """System under construction: components of all machines, and of the fabric between them."""
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
-        _require_nics(kinds)
         self.fabric = fabric
         self.machines: list[tuple[int, MachineParts]] = []  # how many there are of each
         for pool, (count, node) in kinds.items():
@@ -205,8 +192,9 @@ class _SystemBuilder:
         first = sum(map(len, blocks))
         nics = np.array([made.node.nics for _, made in self.machines], np.int64)
         adapters = _adapters(np.repeat(nics, self.counts))
-        topology = self.fabric.build_topology() if self.size > 1 else FatTree()
-        switch = self.fabric.switch if self.size > 1 else None
+        joined = len(np.unique(adapters.node)) > 1
+        topology = self.fabric.build_topology() if joined else FatTree()
+        switch = self.fabric.switch if joined else None
         ports = ComponentList.of(topology.components(adapters, switch))
         if self.fabric.part:
             ports = ports.with_changed(

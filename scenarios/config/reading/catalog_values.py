@@ -21,7 +21,7 @@ def with_short_forms_written_out(tree: TreeNode) -> TreeNode:
     """Tree with short forms expanded: a part or backend as a name, a chain as a list."""
     parts = [(*path, key) for path, node in machine_descriptions(tree) for key in node.mapping]
     for path in (*parts, *(path for path, _ in FABRIC)):
-        if path[-1] not in ("links", "count"):
+        if path[-1] not in ("links", "count", "pools"):
             tree = _name_as_mapping(tree, path, "model")
     backends = find_node(tree, ("backends",))
     for glob in backends.mapping if backends else ():

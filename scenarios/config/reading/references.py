@@ -137,9 +137,12 @@ def _variant_uses_lead_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, 
 
 def _price_problems(tree: TreeNode) -> Iterator[Problem]:
     known = [*node_parts(), "node", "switch", "cable"]
-    for path, _ in machine_descriptions(tree):
+    for path, node in machine_descriptions(tree):
+        pools = [*node.mapping["pools"].mapping] if node.has("pools") else []
+        known += pools
         if len(path) > 2:  # of several kinds
-            known += [f"{SELECTED}{path[-1]}", *(f"{SELECTED}{path[-1]}.{k}" for k in node_parts())]
+            own = (f"{SELECTED}{path[-1]}.{kind}" for kind in (*node_parts(), *pools))
+            known += [f"{SELECTED}{path[-1]}", *own]
     for _, item in _items_at(tree, "cost", "items"):
         what = item.mapping.get("what")
         if what and isinstance(what.value, str) and what.value not in known:

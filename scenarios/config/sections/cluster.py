@@ -25,6 +25,7 @@ from ..part_specs import (
 from ..run_arguments import HostResources
 from ..schema import REQUIRED, Many, Section, register, validation_error
 from ..topology_choice import read_topology, topology_forms
+from .pools import Pools, PoolSection
 
 HOW = "How switches are connected."
 
@@ -48,6 +49,7 @@ class NodeSection(Section):
 
     if TYPE_CHECKING:
         links: tuple[PartLink, ...]
+        pools: Mapping[str, PoolSection]
 
     def part(self, name: str) -> Part | None:
         """Part of a kind; None if the machine has none."""
@@ -134,20 +136,26 @@ class ClusterSection(Section):
         return told | {f"fabric.{k}": p for k, p in beside.items() if p is not None}
 
 
-def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
+def _node_model(name: str, doc: str, **own: Any) -> type[Section]:
     """Pydantic model of a machine with every registered kind of part."""
     fields: dict[str, Any] = dict(own)
     for kind in node_parts():
         what, told = Annotated[Part, _part_form(kind)], KINDS[kind].help
-        default = gpu if kind == "gpu" else None
-        fields[kind] = (what if default is REQUIRED else what | None, Field(default,
-                        description=told))  # fmt: skip
+        fields[kind] = (what | None, Field(None, description=told))
     link: Any = Annotated[
         PartLink, PlainValidator(read_part_link, json_schema_input_type=part_link_model())
     ]
     fields["links"] = (
         Many[link],
         Field((), description="Links between the parts of a machine, such as PCIe and NVLink."),
+    )
+    fields["pools"] = (
+        Pools,
+        Field(
+            default_factory=dict,
+            description="Parts with slots, by name: cores of a SmartNIC, accelerators, stages of a "
+            "switch. Ops are sent to them by role.",
+        ),
     )
     return create_model(name, __base__=NodeSection, __doc__=doc, **fields)
 
@@ -176,7 +184,7 @@ def _shared_fields() -> dict[str, Any]:
 def _cluster_form() -> Any:
     """The two forms of ``cluster``: identical machines, or several kinds of machine."""
     beside, count = _shared_fields(), cast("Any", Annotated[int, Field(ge=1)])
-    node = _node_model("NodeSection", NodeSection.__doc__ or "", REQUIRED)
+    node = _node_model("NodeSection", NodeSection.__doc__ or "")
     alike = create_model(
         "ClusterSection",
         __base__=ClusterSection,
@@ -191,7 +199,7 @@ def _cluster_form() -> Any:
         **beside,
     )
     many = count, Field(REQUIRED, description="Number of machines of this kind.")
-    kind = _node_model("Machines", "Machines of one kind.", None, count=many)
+    kind = _node_model("Machines", "Machines of one kind.", count=many)
     kinds: Any = dict[Annotated[str, AfterValidator(_check_kind_name)], kind]  # type: ignore[valid-type]
     several = create_model(
         "ClusterOfKinds",

@@ -187,6 +187,8 @@ class DefaultBackends:
             return self._host(part)
         if part.kind == "dma":
             return self.recorded if self._is_recorded_gpu(part) else self.copy
+        if part.node and (pool := self.scenario.cluster.of(part.pool).pools.get(part.kind)):
+            return pool.backend()
         if part.kind == "gpu":
             if not _recording_devices(self.scenario):
                 return None  # nothing was recorded: the scenario must bind a backend

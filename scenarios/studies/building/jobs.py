@@ -9,6 +9,7 @@ from typing import Any
 from ....models.network.collective.expand import expand
 from ....sim.errors import ScenarioError
 from ....sim.facts.graph import Graph
+from ....sim.facts.kind import GPU
 from ....sim.facts.system import System
 from ....sim.run.job import Job
 from ....sim.run.process import Process
@@ -80,7 +81,7 @@ def graph_inputs(scenario: Scenario, system: System) -> str:
     """
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
-    there = {need.kind: system.select(kind=need.kind) for need in pools}
+    there = {need.kind: system.of_kind(need.kind) for need in pools}
     cluster = scenario.cluster
     beside = cluster.gpu(), cluster.host_resources(), cluster.fabric.expand, scenario.run.seed
     return repr((jobs, there, system.gpus, beside))
@@ -180,10 +181,10 @@ def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, system: Sys
             if isinstance(value, int)
             else _components_named(f"{path}.{pool}", globs, kind, system)
         )
-        if isinstance(value, int) and value > len(system.select(kind=kind)):
+        if isinstance(value, int) and value > len(system.of_kind(kind)):
             raise ScenarioError(
                 f"{path}.{pool}: {value} {kind} are requested, but the cluster has "
-                f"{len(system.select(kind=kind))}; request fewer, or add nodes"
+                f"{len(system.of_kind(kind))}; request fewer, or add nodes"
             )
     return pools
 
@@ -191,10 +192,12 @@ def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, system: Sys
 def _components_named(
     path: str, globs: Iterable[str], kind: str, system: System
 ) -> tuple[str, ...]:
-    fitting = (system.components[c] for glob in globs for c in system.match(glob))
-    names = tuple(dict.fromkeys(c.name for c in fitting if c.kind == kind))
+    found = [system.components[c] for glob in globs for c in system.match(glob)]
+    names = tuple(dict.fromkeys(c.name for c in found if c.kind == kind))
+    if kind == GPU and not names:  # ranks can live on hosts, SmartNICs …
+        names = tuple(dict.fromkeys(c.name for c in found if c.slots is not None))
     if not names:
-        like = next(iter(system.select(kind=kind)), "a component")
+        like = next(iter(system.of_kind(kind)), "a component")
         raise ScenarioError(
             f"{path}: no {kind} matches {', '.join(globs)}; write a glob such as {like!r}, or a "
             "count"
@@ -236,8 +239,6 @@ def first_possible_components(
 ) -> dict[str, tuple[str, ...]]:
     """Components that a job could get, by pool: named ones, or the first N for a count N."""
     return {
-        pool: system.select(kind=needs.pools[pool].kind)[:value]
-        if isinstance(value, int)
-        else value
+        pool: system.of_kind(needs.pools[pool].kind)[:value] if isinstance(value, int) else value
         for pool, value in pools.items()
     }

@@ -75,6 +75,8 @@ def _count_item(item: PricedItem, scenario: Scenario) -> float:
 def _count_part(kind: str, item: PricedItem, machines: MachineGroup) -> float:
     """Number of times that an item is paid for in one group of identical machines."""
     part = machines.node.part(kind)
+    if kind in machines.node.pools:
+        return machines.count * machines.node.pools[kind].count
     if part is None:
         return 0
     if item.per is None:

@@ -107,10 +107,25 @@ def machine_kinds(
     ScenarioError
         A part lacks a value in scenario and catalog.
     """
+    _refuse_roles_of_two_layers(described)
     return {
         m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", jobs_share_memory))
         for m in described.machines()
     }
+
+
+def _refuse_roles_of_two_layers(described: ClusterSection) -> None:
+    """Raise an error for a role that two pools declare with different layers."""
+    layers: dict[str, tuple[str, str]] = {}
+    for machine in described.machines():
+        for name, pool in machine.node.pools.items():
+            path = f"cluster.{machine.path}.pools.{name}"
+            layer, other = layers.setdefault(pool.role or name, (pool.layer, path))
+            if layer != pool.layer:
+                raise ScenarioError(
+                    f"{path}.layer: is {pool.layer!r}, and the same role has {layer!r} in {other}; "
+                    "give both one layer, or each a role of its own"
+                )
 
 
 def _node_components(node: Described, path: str, jobs_share_memory: bool) -> NodeSpec:
@@ -139,7 +154,8 @@ def _node_components(node: Described, path: str, jobs_share_memory: bool) -> Nod
             (kind, part.count, _part_from_settings(PARTS[kind], part.settings, f"{path}.{kind}"))
             for kind, part in parts.items()
             if kind in PARTS
-        ),
+        )
+        + tuple((name, pool.count, pool.part(name)) for name, pool in node.pools.items()),
     )
 
 

@@ -28,6 +28,7 @@ from ..confidence.uncertainty import (
 from ..summaries.ablations import judged_ablations
 from ..summaries.attempts import EVERYTHING, STOPPED, UNDER_WAY, Attempts, Unexplained
 from ..summaries.fabric_facts import fabric_facts
+from ..summaries.full_queues import full_queues
 from ..summaries.gpu_roofs import gpu_roofs
 from ..summaries.peak_check import require_flops_below_peak
 from ..summaries.provenance import REPLAY, is_pure_replay, provenance
@@ -362,6 +363,7 @@ def _summarise_variant(
         "sources": _sources_of_op_times(of),
         **({"roofs": roofs} if roofs else {}),
         **({"fabric": fabric} if fabric else {}),
+        **({"queues": queues} if (queues := full_queues(of.result)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,

@@ -126,7 +126,7 @@ class JobDispatcher:
         yield sim.env.all_of([sim.env.process(self._run_job(sim, one, stores)) for one in order])
 
     def _pool_components(self, kind: str, system: System) -> list[str]:
-        return [name for name in system.select(kind=kind) if name not in self.taken]
+        return [name for name in system.of_kind(kind) if name not in self.taken]
 
     def _run_job(
         self, sim: Running, waiting_job: WaitingJob, stores: Mapping[str, Allocator]

@@ -15,6 +15,7 @@ from . import state_layout as lay
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
 from .plugged_memory import plugged_memory
+from .queue_rows import queue_rows_size, write_queue_rows
 from .row_reset import reset_graph_rows
 from .state_layout import NONE, Array, Links, Rows
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _LISTS = (
     lay.ENDING, lay.ARRIVING, lay.MOVING, lay.GRANTED, lay.ASKED, lay.BARRIER, lay.NEWS,
-    lay.SOONEST, lay.DUE, lay.LINES, lay.GRANTS, lay.BEGAN, lay.PLUGGED_DUE,
+    lay.SOONEST, lay.DUE, lay.LINES, lay.GRANTS, lay.BEGAN, lay.PLUGGED_DUE, lay.TURNED_AWAY,
 )  # fmt: skip
 
 
@@ -80,6 +81,7 @@ class RunMemory:
         """Allocate the state array ``world`` with room for all tables, and copy the old content."""
         sizes = {
             lay.PARTS: len(self.parts) * lay.PART,
+            lay.QUEUES: queue_rows_size(self.parts.queues),
             lay.GRAPHS: self.room[lay.GRAPHS] * lay.GRAPH,
             lay.COLLECTIVES: self.room[lay.COLLECTIVES] * lay.COLLECTIVE,
             lay.OWNERS: self.room[lay.OWNERS],
@@ -110,10 +112,14 @@ class RunMemory:
             if self.plugged is not None:
                 rows[:, lay.IS_PLUGGED], world[lay.PLUGGED] = self.parts.plugged, 1
             rows[:, lay.MOVES] = lay.UNMOVED
+            rows[:, lay.QUEUE] = NONE
+            if self.parts.queues is not None:
+                write_queue_rows(world, rows, self.parts.queues)
 
     def _size(self, table: int) -> int:
         return {
             lay.PARTS: len(self.parts) * lay.PART,
+            lay.QUEUES: queue_rows_size(self.parts.queues),
             lay.GRAPHS: self.graphs * lay.GRAPH,
             lay.COLLECTIVES: self.collectives * lay.COLLECTIVE,
             lay.OWNERS: int(self.world[lay.FLOW_COUNT]),
@@ -169,6 +175,11 @@ class RunMemory:
                 grown = True
         if grown:
             self._allocate_world()
+
+    def queue_row(self, component: int) -> Array:
+        """Row of a component's bounded queue; zeros if it has none."""
+        at = int(self.part_table[component, lay.QUEUE])
+        return np.zeros(lay.BOUNDED, np.int64) if at == NONE else self.world[at : at + lay.BOUNDED]
 
     def add_flow(self, c: int, flow: int) -> None:
         """Record the op that owns a new flow."""

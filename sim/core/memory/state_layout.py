@@ -36,7 +36,7 @@ CELL = np.dtype(
 )
 
 NONE = -1  # the end of a list
-PENDING, RUNNING, ENDED, STOPPED, CANCELLED = range(5)  # machine.State
+PENDING, RUNNING, ENDED, STOPPED, CANCELLED, DROPPED = range(6)  # machine.State
 # State of a participant. COMING: will join a queue; READY: its op waits for a capacity.
 WAITING, COMING, QUEUED, HELD, READY = range(5)
 
@@ -54,6 +54,7 @@ LAST = 1024  # ended as the last open op of its graph
 HOLDS = 2048  # a participant of an op that holds amounts of capacities
 LETS = 4096  # other ops hold amounts until its end
 COUNTED = 8192  # its end was reported: see `Engine.collect_ended`
+SENT = 16384  # a full queue sent it elsewhere; its time there is asked at its start
 
 # Columns of `times`; before arrival, `ARRIVED` is -1 minus the release tick.
 ARRIVED, START, END = range(3)
@@ -99,16 +100,24 @@ ARRIVED, START, END = range(3)
     PLUGGED,  # 1 if a medium is plugged in; then its next due tick, NONE for never
     PLUGGED_DUE,
     BEGAN,  # ops whose flow began in the plugged-in medium in this turn
+    TURNED_AWAY,  # ops that no queue took in this round, first and last
+    TURNED_AWAY_LAST,
+    QUEUES,  # offset of the table of bounded queues
     HEADER,
-) = range(40)
+) = range(43)
 
-BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
+BUCKETS = HEADER  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
 BINS = BUCKETS + 64  # 32 heads of lists for sorting
 TABLES = BINS + 32
 
 # Row of a component; for a capacity, SLOTS is the total and its queue contains claims.
-SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, IS_PLUGGED, PART = range(8)
+# QUEUE is the offset of the row of its bounded queue.
+SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, IS_PLUGGED, QUEUE, PART = range(9)
 UNMOVED = -2  # value of `MOVES`: not in the list of queues that may advance
+
+# Row of a bounded queue: ops that may wait, that wait, and that found it full; offsets of the
+# components that they try then, and the component at which they wait in the end (NONE: dropped).
+LENGTH, QUEUING, FOUND_FULL, TRIED, TRIED_END, LAST_TRIED, BOUNDED = range(7)
 
 # A row of the graphs.
 FIRST_CELL, OPEN_OPS, GRAPH = range(3)

@@ -13,6 +13,7 @@ from foretrace.sim.engine_api.engine_control import EngineControl
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.engine_api.interface import (
     NO_LIMIT,
+    ONE,
     Answer,
     ComponentTable,
     Numbers,
@@ -74,6 +75,8 @@ class Player:
         self.slots = [c for c, n in enumerate(script.slots) if n >= 0]
         self.stores = [c for c, n in enumerate(script.capacity) if n >= 0]
         self.shapes: list[PreparedShape] = []
+        self.shared = [c for c, rate in enumerate(script.rates) if rate >= 0]
+        machine.elsewhere = self._elsewhere
 
     def outcome(self) -> Outcome:
         """Play, and gather what was seen."""
@@ -334,6 +337,16 @@ class Player:
             return _Asked(self, -1, [case] * (row + 1), op - row)
         return Answer(case.fixed, case.work, dict(case.usage), case.limit)
 
+    def _elsewhere(self, op: int, component: int) -> TimingElsewhere:
+        """What an op takes where a full queue sent it: an answer, or a backend that is asked."""
+        self.log.append((op, "sent", component))
+        fixed = (op + component) % 4
+        used = ((self.shared[op % len(self.shared)], ONE),) if op % 3 == 0 else ()
+        case = LiteralOp(fixed=fixed, work=6 if used else 0, usage=used)
+        there = self._there(op, (op % 2 == 0, case))
+        assert there is not None
+        return there
+
     def _do_resume_stopped(self, op: int, *how: Any) -> None:
         if self.machine.state(op % len(self.places)) == State.STOPPED:
             self._do_resume(op, *how)
@@ -352,6 +365,7 @@ class Player:
                 m.env.now,
                 "observed",
                 [m.queue(c) for c in self.slots],
+                [m.found_full(c) for c in range(len(script.slots))],
                 [m.held(c) for c in range(len(script.slots))],
                 sorted(m.rates().items()),
                 [m.capacity(c) for c in range(len(script.slots)) if c not in self.slots],

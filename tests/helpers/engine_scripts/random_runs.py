@@ -15,6 +15,7 @@ from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.waiting_room import Queue
 from foretrace.sim.run.process import Process, Running, Steps
 from foretrace.sim.run.simulation import Simulation
 from numpy.typing import NDArray
@@ -24,8 +25,10 @@ LINKS = ("wire", "wire[0]", "w*", "wire0")
 STRANGE = (np.nan, np.inf, -np.inf, -1.0, 1e30, 5e-324, 9.3e6, 4.7e6, 2.0**22, 2.0**21, 2.0**-41)
 
 
-def random_outcome(seed: int, engine: str) -> Any:
+def random_outcome(seed: int, engine: str, bounded: bool = False) -> Any:
     """What comes of a random run on an engine: its times and sums, or its error.
+
+    With ``bounded``, queues are short and turn ops away.
 
     Examples
     --------
@@ -33,7 +36,7 @@ def random_outcome(seed: int, engine: str) -> Any:
     True
     """
     try:
-        return _Draw(seed).outcome(engine)
+        return _Draw(seed, bounded).outcome(engine)
     except SimulationError as error:  # the words may name components in another order
         return "SimulationError", error.kind, error.ops, error.open_ops
     except (ForetraceError, ValueError) as error:
@@ -45,9 +48,12 @@ def random_outcome(seed: int, engine: str) -> Any:
 class _Draw:
     """Draws the parts of one run."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, bounded: bool = False):
         self.r = random.Random(f"run {seed}")
+        self.queues = random.Random(f"queues {seed}") if bounded else None
         self.odd = self.r.choice([0.0, 0.02, 0.1])  # how often a number is strange
+        if bounded:
+            self.odd = 0.0
 
     def outcome(self, engine: str) -> Any:
         r = self.r
@@ -59,6 +65,8 @@ class _Draw:
         movers = [self.mover(system, len(graph.ops))] if r.random() < 0.3 else []
         found = made.run(graph, *movers, replica=replica, keep=keep)
         rows = [] if keep == "none" else [found.start, found.end]
+        if self.queues is not None:
+            return found.makespan, found.queues(), found.busy, found.sources
         times = [[None if np.isnan(t) else t for t in row.tolist()] for row in rows]
         return found.makespan, times, found.sources, found.busy, found.periods.tolist()
 
@@ -88,7 +96,10 @@ class _Draw:
     def system(self) -> System:
         r = self.r
         gpus = r.sample(GPUS, r.randint(1, 3))
-        parts = [Component(name, "gpu", slots=r.randint(1, 2)) for name in gpus]
+        parts = [
+            Component(name, "gpu", slots=r.randint(1, 2), queue=self.queue(name, gpus))
+            for name in gpus
+        ]
         for name in r.sample(LINKS, r.randint(1, 3)):
             unit = "flop" if r.random() < 0.1 else "B"
             rate = r.choice([0.0, 1.0, 1e9, 1e9, 1e12]) if r.random() < 0.2 else 1e9
@@ -97,6 +108,14 @@ class _Draw:
         fabric = Component("fabric", "fabric", rate=r.choice([None, 1e9]))
         return System((*parts, fabric), tuple(gpus), fabric="fabric")
 
+    def queue(self, name: str, gpus: list[str]) -> Queue | None:
+        """A short queue in front of a GPU, if queues are bounded; no further number is drawn."""
+        if self.queues is None:
+            return None
+        q, others = self.queues, tuple(other for other in gpus if other != name)
+        rule = q.choice(["wait", "drop", *(["elsewhere"] * 3 if others else [])])
+        return Queue(q.randint(0, 1), rule, others if rule == "elsewhere" else ())
+
     def patterns(self, system: System) -> list[str]:
         r = self.r
         names = [c.name for c in system.components if r.random() < 0.4]
@@ -104,9 +123,9 @@ class _Draw:
 
     def graph(self) -> Graph:
         r, build = self.r, Builder("g")
-        for i in range(r.randint(1, 6)):
+        for i in range(r.randint(1, 6) + 8 * (self.queues is not None)):
             kind = r.choice([Kind.COMPUTE, Kind.SEND, Kind.SEND, Kind.DELAY])
-            after = [d for d in range(i) if r.random() < 0.3]
+            after = [d for d in range(i) if r.random() < (0.3 if self.queues is None else 0.02)]
             build.op(
                 kind,
                 stream=int(kind == Kind.SEND),
@@ -124,6 +143,8 @@ class _Draw:
         r = self.r
         m = n + (r.random() < self.odd / 4)
         fixed = self.column(m, 0.0, 1.0, 1e-9)
+        if self.queues is not None:
+            return Timing.of(fixed, spread=self.spread() if r.random() < 0.2 else None)
         work = self.column(n, 0.0, 1.0, 1e9, 3e9) if r.random() < 0.7 else None
         limit = self.column(n, np.inf, 1e9, 1.0) if r.random() < 0.2 else None
         usage = self.usage(n, system) if r.random() < 0.7 else None

@@ -15,10 +15,9 @@ from foretrace.sim.engine_api.store_interface import PARTS
 
 KINDS = (
     "plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared", "store",
-    "mail",
+    "mail", "bounded",
 )  # fmt: skip
 RULES = ("lru", "oldest", "window", "order")
-
 
 WEIGHTS = (-1, 0, 1, ONE // 48, 2**61, 2**62 - 1, 2**62, MAX_TICK)  # the edges
 
@@ -36,7 +35,8 @@ def random_script(kind: str, seed: int) -> Script:
         with numbers and components that cannot be, ``prepared`` as ``verbs`` with graphs that are
         handed in often and given back, some of which hold amounts or are odd, ``store`` as
         ``verbs`` with stores, whose entries processes hold, release, split and look at, ``mail``
-        as ``verbs`` with processes that send each other messages.
+        as ``verbs`` with processes that send each other messages, ``bounded`` as ``verbs`` or
+        ``prepared`` with queues that turn ops away.
     seed : int
 
     Examples
@@ -66,12 +66,15 @@ class _Draw:
         self.stores: list[int] = []
         self.whole: list[int] = []
         self.edges = kind == "edges" or (kind == "prepared" and r.random() < 0.3)
-        if kind == "capacity" or (kind == "prepared" and r.random() < 0.5):
+        if kind == "capacity" or (kind in ("prepared", "bounded") and r.random() < 0.5):
             self.add_stores()
         self.caches: list[int] = []
         self.rules: list[str] = []
         if kind == "store":
             self.add_caches()
+        self.bounded = self.bounds() if kind == "bounded" else ()
+        away = {c for c, _, rule, _ in self.bounded if rule != "wait"}
+        self.patient = [c for c in self.queues if c not in away or r.random() < 0.01]
         self.order = r.random()  # below 1/2, collectives take their members in one order
         self.weights = r.choice([[12], [12], [1, 2, 3, 4, 7, 12, 24, 25], [11, 12, 13]])
         self.durations = r.choice(
@@ -106,6 +109,18 @@ class _Draw:
         self.slots += [-1] * count
         self.rates += [-1] * count
 
+    def bounds(self) -> tuple[tuple[int, int, str, tuple[int, ...]], ...]:
+        """Bounded queues in front of most components with slots."""
+        r, found = self.r, []
+        for c in self.queues:
+            others = [other for other in self.queues if other != c]
+            rules = ["wait", "drop", "drop", *(["elsewhere"] * 3 if others else [])]
+            rule = r.choice(rules)
+            chosen = r.sample(others, r.randint(1, len(others))) if rule == "elsewhere" else []
+            if r.random() < 0.85:
+                found.append((c, r.choice([0, 0, 1, 1, 2, 3]), rule, tuple(chosen)))
+        return tuple(found)
+
     def rate(self) -> int:
         r = self.r
         return r.choice([0, 1, 2, 3, 3, 4, 5, 7, 12, 30]) if r.random() < 0.9 else r.randint(1, 100)
@@ -132,6 +147,7 @@ class _Draw:
             "prepared": self.serving,
             "store": self.verbs,
             "mail": lambda: [self.mailing() for _ in range(r.randint(1, 4))] + self.verbs(),
+            "bounded": self.any_actors,
         }.get(self.kind, lambda: [])()
         pauses = sorted({r.randint(0, self.horizon) for _ in range(2)}) if r.random() < 0.2 else []
         return Script(
@@ -144,6 +160,7 @@ class _Draw:
             tuple([-1] * (len(self.slots) - len(self.whole)) + self.whole) if self.whole else (),
             tuple(self.prepared),
             rules=tuple(self.rules),
+            queues=self.bounded,
         )
 
     def cases(self, n: int) -> tuple[LiteralOp, ...]:
@@ -220,8 +237,8 @@ class _Draw:
     def places(self, i: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
         r = self.r
         kind = r.random()
-        if kind < 0.2 and len(self.queues) > 1:
-            names = r.sample(self.queues, r.randint(2, len(self.queues)))
+        if kind < 0.2 and len(self.patient) > 1:
+            names = r.sample(self.patient, r.randint(2, len(self.patient)))
             names = sorted(names) if self.order < 0.5 else names
             if r.random() < 0.03:
                 names[0] = names[1]  # two places on one component
@@ -329,6 +346,11 @@ class _Draw:
         servers = [self.server() for _ in range(r.randint(1, 3))]
         others = self.verbs()
         return [*servers, *others[: r.randint(0, 2)], *others[-1:]]
+
+    def any_actors(self) -> list[list[Step]]:
+        """Processes that do anything, or that hand prepared graphs in, or none."""
+        draws = self.verbs, self.serving, lambda: []
+        return self.r.choice(draws)()
 
     def server(self) -> list[Step]:
         r, steps = self.r, []  # type: random.Random, list[Step]

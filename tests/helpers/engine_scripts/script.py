@@ -9,6 +9,7 @@ import numpy as np
 from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_components
 from foretrace.sim.engine_api.interface import ComponentTable
 from foretrace.sim.engine_api.medium_api import Medium
+from foretrace.sim.engine_api.queue_table import QueueTable
 from foretrace.sim.facts.store import EVICTION_RULES
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
@@ -29,6 +30,7 @@ class Script(NamedTuple):
     plugged : whether each component is in the medium beside max-min; () where none is
     medium : that medium
     rules : eviction rule of each component whose capacity is a store, "" for none; () where none is
+    queues : (component, length, rule, components elsewhere) of each bounded queue
     """
 
     slots: tuple[int, ...]
@@ -42,10 +44,14 @@ class Script(NamedTuple):
     plugged: tuple[bool, ...] = ()
     medium: Medium | None = None
     rules: tuple[str, ...] = ()
+    queues: tuple[tuple[int, int, str, tuple[int, ...]], ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
         stores = {c: EVICTION_RULES[rule] for c, rule in enumerate(self.rules) if rule}
         parts = literal_components(self.slots, self.rates, self.units, self.capacity, stores)
-        return replace(parts, medium=self.medium, plugged=np.array(self.plugged, np.bool_))
+        bounded = {c: (length, rule, others) for c, length, rule, others in self.queues}
+        queues = QueueTable.of(bounded, len(parts)) if bounded else None
+        plugged = np.array(self.plugged, np.bool_)
+        return replace(parts, medium=self.medium, plugged=plugged, queues=queues)

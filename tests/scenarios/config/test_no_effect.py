@@ -49,9 +49,20 @@ workload:
     - {op: "copy:c2d", bytes: 1 MB, from: [0]}
     - {op: "copy:d2d", bytes: 1 MB, from: [0]}
 """
+POOLS = """\
+workload:
+  type: transfers
+  ops: [{op: "compute:filter", on: nf, bytes: 1 MB, from: [0, 1], count: 8, at_once: 8}]
+placement: {ranks: ["node*.host"]}
+cluster:
+  nodes: 2
+  node:
+    pools: {nf: {slots: 2, time: 1 us, rate: 1 GB/s, queue: {length: 3, full: drop}}}
+"""
 BOUND = "backends: {{{}: {{use: {}{}}}}}\n"
 ROOFLINE = BOUND.format("node*.gpu*", "roofline", "")
 BASES = {
+    "pools": HEAD + POOLS,
     "recorded": HEAD + TRACE + CLUSTER,
     "predicted": HEAD + TRACE + CLUSTER + ROOFLINE,
     "one process": HEAD + TRACE.replace("rank*", "alone/rank0").replace("{data: 2}", "{data: 1}")
@@ -79,6 +90,7 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "table": ("predicted", "node*.gpu*", ", file: none.csv"),
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
     "layer-profile": ("predicted", "node*.gpu*", ", file: none, hidden: 8, sequence: 8"),
+    "service": ("pools", "node*.nf*", ""),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
 STEERING = {  # what it must be told

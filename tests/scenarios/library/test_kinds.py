@@ -198,11 +198,6 @@ def test_a_mistake_in_kinds_has_its_place_and_cure(old, new, message, place):
             '{"kind:stor.nic*": {use: link',
             r"k\.yaml:\d+:\d+: backends: no component matches 'kind:stor\.nic\*'; did you mean",
         ),
-        (
-            "      nic: {bandwidth: 10 GB/s, latency: 1 us}\n",
-            "",
-            "1 machines of kind 'store' have no NIC to reach other machines; write kinds.store.nic",
-        ),
         ("gpu: {streams: 1}\n", "gpu: {count: 1}\n", r"cluster\.kinds\.trainer\.gpu\.streams: is"),
         ("latency: 1 us}\n    store", "}\n    store", r"cluster\.kinds\.trainer\.nic: 'latency'"),
     ],

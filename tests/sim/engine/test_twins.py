@@ -105,6 +105,15 @@ def test_core_equals_reference_from_end_to_end_whatever_backends_answer(block):
     assert [s for s in seeds if random_outcome(s, "reference") != random_outcome(s, "core")] == []
 
 
+@pytest.mark.parametrize("block", every(BLOCKS, range(BLOCKS)))
+def test_core_equals_reference_from_end_to_end_where_queues_turn_ops_away(block):
+    seeds = range(block * IN_CI, (block + 1) * IN_CI)
+    pairs = [[random_outcome(s, engine, True) for engine in ("reference", "core")] for s in seeds]
+    assert [s for s, (one, other) in zip(seeds, pairs, strict=True) if one != other] == []
+    used = [one[1] for one, _ in pairs if isinstance(one[1], dict) and one[1]]
+    assert len(used) > IN_CI // 10
+
+
 @pytest.mark.parametrize("seed", [15829, 15978, 24116])
 def test_a_folded_graph_that_is_refused_names_the_row_of_the_graph(seed):
     assert random_outcome(seed, "reference") == random_outcome(seed, "core")
