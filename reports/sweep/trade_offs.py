@@ -121,6 +121,4 @@ def setting_effects(sweep: SweepShown) -> Iterable[Block]:
     names = {setting: setting_name(setting, summary["vary"]) for setting in differing}
     yield setting_effect_plot(whole, names, metric, unit)
     if idle := summary["no_effect"]:
-        yield Paragraph(
-            ["No effect where only this setting differed: ", *comma_separated(idle), "."]
-        )
+        yield Paragraph(["Settings without effect: ", *comma_separated(idle), "."])

@@ -216,7 +216,7 @@ def _boxes_of_aggregates(
     if kept.boxes is None or not same:
         raise NotKeptError(
             f"activity: the result has no op rows (keep={result.keep!r}, {result.count:,} ops); "
-            "run with keep='ops', or with keep='ranks' and ask for complete steps only"
+            "run with keep='ops', or with keep='ranks' and a window of complete steps"
         )
     boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
     return dict(zip(BOXES, boxes, strict=True))

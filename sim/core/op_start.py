@@ -1,4 +1,4 @@
-"""Start of ops: from the last granted slot to the fixed time and the work phase."""
+"""Start of an op, once all its slots are granted: first its fixed time, then its work phase."""
 
 from __future__ import annotations
 

@@ -76,8 +76,8 @@ class Kernels(NamedTuple):
     ----------
     settle : ``(s, own, began, now) -> tick``: start flows and return the next event's tick; -1 for
         none
-    advance : ``(s, own, over, now) -> count``: advance, and list the flows that are complete in
-        ``over``
+    advance : ``(s, own, over, now) -> count``: let all flows move until tick ``now``, and write the
+        rows of those that are then complete into ``over``; returns their number
     stop : ``(s, own, f, now)``: remove a flow; its remaining work stays in the table unless changed
         here
     change : ``(s, own, component, rate, now)``: set the rate of a component

@@ -215,7 +215,7 @@ class RunningJob:
 
     @property
     def lost(self) -> simpy.Event:
-        """Event that fires with the losses that were not reported yet."""
+        """Event that fires with the ops that failures stopped and that were not reported yet."""
         if self._lost is None or self._lost.triggered:
             self._lost = simpy.Event(self.session.machine.env)
             if self._untold:
@@ -252,7 +252,7 @@ class RunningJob:
         self._fire_losses()
 
     def _fire_losses(self) -> None:
-        """Fire the event of losses with all unreported losses."""
+        """Report all ops that failures stopped to the processes that wait for :attr:`lost`."""
         if self._lost is not None and not self._lost.triggered:
             self._lost.succeed(self._untold)
             cast(list[Any], self._lost.callbacks).append(self._mark_reported)

@@ -142,7 +142,7 @@ class CollectiveDriver(Driver):
         return [self._time_collective(self.ranks, request) for request in requests]
 
     def close(self) -> None:
-        """End the ranks and remove the namespaces."""
+        """End the rank processes and remove the network namespaces."""
         if self.ranks is not None:
             self.ranks.close()
         if self.star is not None:

@@ -54,7 +54,7 @@ class GlooOnStar:
         return inside_namespace(self.star.host(rank + 1))
 
     def join(self, rank: int, count: int) -> RankOps:
-        """Join the gloo group over TCP; returns the rank's ops."""
+        """Join the gloo group over TCP; returns the ops that the rank can run."""
         return _init_gloo(self.star, rank, count)
 
 
@@ -67,7 +67,7 @@ class NcclOnGpus:
         return nullcontext()
 
     def join(self, rank: int, count: int) -> RankOps:
-        """Join the NCCL group; returns the rank's ops, timed by events of its GPU."""
+        """Join the NCCL group; returns the ops that the rank can run, timed by GPU events."""
         import torch
         import torch.distributed as group
 

@@ -120,7 +120,14 @@ class TimingBuilder:
         self._add_use(rows, np.hstack([used, cores]), np.hstack([links, core_use.weights()]))
 
     def hold_cores(self, rows: NDArray[np.int64], alone: Floats, core_use: CoreUse) -> None:
-        """Set rows with a fixed time that use their members' cores for a part of it."""
+        """Set rows that use their members' cores, but no links.
+
+        Parameters
+        ----------
+        rows : rows to set
+        alone : (rows,) duration in s while nothing else runs
+        core_use : use of the members' cores; if a core is shared, the row takes longer
+        """
         self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
         self._add_use(rows, core_use.cores, core_use.weights())
 

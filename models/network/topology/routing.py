@@ -166,7 +166,8 @@ class Routing(NamedTuple):
         ----------
         switches : switches that have members, sorted
         members : (switches,) number of members at each
-        a, b : (pairs,) indices into ``switches`` of member pairs that exchange nothing
+        a, b : (pairs,) indices into ``switches``; for each pair, one member at switch ``a`` sends
+            nothing to one at switch ``b``
         """
         found, n = np.zeros(len(links.target)), len(switches)
         each = max(1, PAIRS // max(n, 1))  # no traffic if all members are in one machine

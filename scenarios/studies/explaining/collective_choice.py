@@ -27,7 +27,7 @@ class CollectiveWay:
 
     Parameters
     ----------
-    name : algorithm and protocol, in the form of ``library.algorithm``
+    name : algorithm and protocol, such as ``ring/ll128``; setting ``library.algorithm`` accepts it
     seconds : time without contention; the sum of start, steps, and bytes
     expected : time in s by NCCL's own tables; infinite if unknown
     """

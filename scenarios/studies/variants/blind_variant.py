@@ -45,9 +45,7 @@ def build_blind_variant(
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
-    only = (
-        not others and not scenario.section("jobs") and not _only_job_holds_memory(scenario, made)
-    )
+    only = not others and not scenario.section("jobs") and not _job_holds_memory(scenario, made)
     steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
     simulation = Simulation(
         made,
@@ -62,7 +60,7 @@ def build_blind_variant(
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _only_job_holds_memory(scenario: Scenario, system: System) -> bool:
+def _job_holds_memory(scenario: Scenario, system: System) -> bool:
     """True if a job holds GPU memory, so that its graph alone is not enough to run it."""
     kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
     counted = any(part.capacity is not None and part.role == "memory" for part in system.components)

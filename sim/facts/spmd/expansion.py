@@ -106,7 +106,7 @@ class Expansion:
         return found
 
     def _message_dependencies(self) -> list[Rows]:
-        """Dependencies of each recv on its send, as pairs of an op and the place that waits."""
+        """Dependencies of recvs on their sends, as (rows of sends, rows of their recvs)."""
         found = [np.empty((0, 2), np.int64)]
         for f, senders in enumerate(self.t.senders):
             for r, other in enumerate(senders.tolist()):

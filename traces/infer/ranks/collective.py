@@ -46,7 +46,7 @@ class RecordedCollective(NamedTuple):
 
     Parameters
     ----------
-    work : index of the launched work, or of the op made from it
+    work : number of the launched work; in the graph of a rank, number of the op made from it
     name : all-reduce, all-gather, …
     dtype : element type; "" if not recorded
     size : number of elements in the larger of this rank's two buffers; 0 if not recorded
