@@ -243,7 +243,8 @@ def quantity(written: object, unit: Unit | str) -> float:
 
 def _split_quantity(written: object, wanted: Unit) -> tuple[Fraction, str]:
     """Exact number and unit name of a text such as ``80 GiB``."""
-    found = NUMBER.fullmatch(str(written))
+    text = str(written)
+    found = NUMBER.fullmatch(text.removesuffix(" 1") if wanted.text == "1" else text)
     if not found or not isinstance(written, int | float | str) or isinstance(written, bool):
         raise _wrong_unit_error(written, wanted)
     if found[2] and not UNIT.fullmatch(found[2]):

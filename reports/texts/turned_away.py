@@ -18,9 +18,10 @@ def full_queue_sentences(summary: Mapping[str, Any]) -> list[str]:
     """
     found = []
     for name, point in summary["points"].items():
-        queues, ops = point.get("queues"), point["facts"]["ops"]
+        queues = point.get("queues")
         if not queues or not queues["dropped"]:
             continue
+        ops = point["facts"]["ops"]
         most = max(queues["components"], key=lambda row: row["dropped"])
         whose = f"In {name}, " * (name != "base")
         found.append(

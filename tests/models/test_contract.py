@@ -80,6 +80,7 @@ CASES = {
     "host": (dict(speed=1.5), GPU),
     "host-stream": ({}, on("node0.host", kind=Kind.HOST, bytes=np.linspace(0, 1e9, 24))),
     "link": (dict(bandwidth=1e9, latency=1e-6), BYTES),
+    "service": (dict(time=1e-6, rate=1e9), BYTES),
     "lossy-link": (dict(bandwidth=1e9, latency=1e-6, loss=0.01, round_trip=1e-5), BYTES),
     "memory": (dict(bandwidth=1e9, latency=1e-6, in_flight=640), BYTES),
     "nic": (dict(bandwidth=1e9, latency=1e-6), BYTES),

@@ -27,9 +27,9 @@ ENOUGH = 40  # scripts of each kind, in which every wrong engine must be caught
 class ByNumber(ReferenceEngine):
     """Wrong engine: serves queues by op id, not by the round in which an op became ready."""
 
-    def _arrive(self, row, place):
+    def _queue(self, row, place):
         self.round, kept = 0, self.round
-        super()._arrive(row, place)
+        super()._queue(row, place)
         self.round = kept
 
 
@@ -64,9 +64,9 @@ class Careless(ReferenceEngine):
 class Queuejumper(ReferenceEngine):
     """Wrong engine: a resumed op returns to its old position in the queue."""
 
-    def _arrive(self, row, place):
-        tick, self.tick = self.tick, row.arrived[place] if row.arrived[place] >= 0 else self.tick
-        super()._arrive(row, place)
+    def _queue(self, row, place):
+        tick, self.tick = self.tick, row.arrived[place]
+        super()._queue(row, place)
         self.tick = tick
 
 
