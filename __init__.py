@@ -46,20 +46,20 @@ if TYPE_CHECKING:
     from .sim.facts.backend import Backend, Holds, Spread, Timing, Usage, backend
     from .sim.facts.coded import Coded
     from .sim.facts.doubt import Doubt
+    from .sim.facts.eviction.store import Store
     from .sim.facts.graph import Builder, Graph, Label, Member
     from .sim.facts.kind import Kind, Role
     from .sim.facts.metric import Metric
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
-    from .sim.facts.store import Store
     from .sim.facts.system import Component, Location, System
     from .sim.facts.waiting_room import Queue
     from .sim.facts.way import Way
     from .sim.kernel.policy import policy_kernel
     from .sim.run.allocator import Allocator
-    from .sim.run.compiled_process import CompiledProcess
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
+    from .sim.run.policies.compiled_process import CompiledProcess
     from .sim.run.process import Process, Running, process
     from .sim.run.result import Result
     from .sim.run.simulation import Simulation
@@ -132,7 +132,7 @@ _HOME = {
     "BackendError": "sim.errors",
     "Builder": "sim.facts.graph",
     "Coded": "sim.facts.coded",
-    "CompiledProcess": "sim.run.compiled_process",
+    "CompiledProcess": "sim.run.policies.compiled_process",
     "Comparison": "scenarios.studies.explaining.comparison",
     "Component": "sim.facts.system",
     "Location": "sim.facts.system",
@@ -161,7 +161,7 @@ _HOME = {
     "Simulation": "sim.run.simulation",
     "SimulationError": "sim.errors",
     "Spread": "sim.facts.backend",
-    "Store": "sim.facts.store",
+    "Store": "sim.facts.eviction.store",
     "Study": "scenarios.studies.run.run",
     "Swept": "scenarios.studies.sweep.sweep_summary",
     "System": "sim.facts.system",

@@ -12,7 +12,7 @@ from foretrace.sim.core.stores.entry_store import EntryStore
 from foretrace.sim.core.stores.entry_verbs import hold, release
 from foretrace.sim.core.stores.store_layout import Array, StoreArrays
 from foretrace.sim.core.stores.turn_view import owners_of, settle
-from foretrace.sim.facts.store import EVICTION_RULES, Store
+from foretrace.sim.facts.eviction.store import EVICTION_RULES, Store
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel.jit import jit_without_refcounts
 from foretrace.sim.run.process import Running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...sim.facts.store import Store
+from ...sim.facts.eviction.store import Store
 from ...sim.facts.system import Component
 from ...sim.units import Bytes
 from ..parts import NodePart, part

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..units import Seconds
-from .store import Store, is_valid_amount
+from .eviction.store import Store, is_valid_amount
 from .waiting_room import Queue
 
 HEADROOM = 16  # default of `max_rate`: 16 x `rate`

@@ -103,11 +103,11 @@ __all__ = [
     "with_key",
 ]
 
-Step = TypeVar("Step", bound=Callable[..., Any])
-Real = Any  # 64-bit float in a kernel
+_Step = TypeVar("_Step", bound=Callable[..., Any])
+_Real = Any  # 64-bit float in a kernel
 
 
-def policy_kernel(step: Step) -> Step:
+def policy_kernel(step: _Step) -> _Step:
     """Decorator of the kernel of a compiled process: compiled by numba, unless interpreted.
 
     Raises
@@ -120,7 +120,7 @@ def policy_kernel(step: Step) -> Step:
     >>> @policy_kernel
     ... def step(state, event, turn):
     ...     return DONE
-    >>> from foretrace.sim.run.compiled_process import CompiledProcess
+    >>> from foretrace.sim.run.policies.compiled_process import CompiledProcess
     >>> CompiledProcess(step)
     <CompiledProcess step>
     """
@@ -136,7 +136,7 @@ def policy_kernel(step: Step) -> Step:
 
 
 @jit_without_refcounts
-def _write(turn: TurnArrays, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: Real) -> Int:
+def _write(turn: TurnArrays, verb: Int, tag: Int, a: Int, b: Int, c: Int, number: _Real) -> Int:
     """Append an action; beyond the limit it is only counted."""
     row = min(turn.head[COUNT], turn.head[MOST])
     actions = turn.actions
@@ -154,13 +154,13 @@ def submit(turn: TurnArrays, graph: Int, tag: Int) -> Int:
 
 
 @jit_without_refcounts
-def with_flop(turn: TurnArrays, row: Int, flop: Real) -> Int:
+def with_flop(turn: TurnArrays, row: Int, flop: _Real) -> Int:
     """Give a row of the graph just submitted another number of flop."""
     return _write(turn, FLOP, 0, row, 0, 0, flop)
 
 
 @jit_without_refcounts
-def with_bytes(turn: TurnArrays, row: Int, moved: Real) -> Int:
+def with_bytes(turn: TurnArrays, row: Int, moved: _Real) -> Int:
     """Give a row of the graph just submitted another number of bytes."""
     return _write(turn, BYTES, 0, row, 0, 0, moved)
 
@@ -211,13 +211,13 @@ def send(turn: TurnArrays, to: Int, a: Int, b: Int, c: Int) -> Int:
 
 
 @jit_without_refcounts
-def set_rate(turn: TurnArrays, part: Int, rate: Real) -> Int:
+def set_rate(turn: TurnArrays, part: Int, rate: _Real) -> Int:
     """Change the rate of a part, in its unit per second."""
     return _write(turn, SET_RATE, 0, part, 0, 0, rate)
 
 
 @jit_without_refcounts
-def emit(turn: TurnArrays, metric: Int, value: Real) -> Int:
+def emit(turn: TurnArrays, metric: Int, value: _Real) -> Int:
     """Record a value of a metric, by its number in ``metrics``."""
     return _write(turn, EMIT, 0, metric, 0, 0, value)
 

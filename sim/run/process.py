@@ -20,8 +20,8 @@ from ..facts.way import Way
 from ..record.prepared import Prepared, Values
 from ..registry import register
 from ..units import Seconds, ticks
-from .compiled_process import CompiledProcess
 from .job import Job
+from .policies.compiled_process import CompiledProcess
 from .process_actions import ProcessActions
 from .run_interface import JobState, RunInterface
 

@@ -15,10 +15,10 @@ from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
-from .compiled_process import CompiledProcess
 from .job import Job
 from .losses import Lost, loss_event
-from .policy_run import PolicyRun
+from .policies.compiled_process import CompiledProcess
+from .policies.policy_run import PolicyRun
 from .process import Process, Running, Steps
 from .ranks import Ranks
 from .run_interface import RunInterface

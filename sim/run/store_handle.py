@@ -47,7 +47,7 @@ class StoreHandle:
 
     Examples
     --------
-    >>> from foretrace.sim.facts.store import Store
+    >>> from foretrace.sim.facts.eviction.store import Store
     >>> from foretrace.sim.facts.system import Component, System
     >>> from foretrace.sim.run.simulation import Simulation
     >>> def server(sim):

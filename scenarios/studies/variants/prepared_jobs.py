@@ -10,8 +10,8 @@ import simpy
 
 from ....sim.facts.graph import Graph
 from ....sim.run.allocator import Allocator
-from ....sim.run.compiled_process import CompiledProcess
 from ....sim.run.job import Job
+from ....sim.run.policies.compiled_process import CompiledProcess
 from ....sim.run.process import Process, Running, Steps
 from ....sim.run.result import Result
 from ....sim.run.workload import Needs, Samples, Workload

@@ -10,7 +10,7 @@ from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_component
 from foretrace.sim.engine_api.interface import ComponentTable
 from foretrace.sim.engine_api.medium_api import Medium
 from foretrace.sim.engine_api.queue_table import QueueTable
-from foretrace.sim.facts.store import EVICTION_RULES
+from foretrace.sim.facts.eviction.store import EVICTION_RULES
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 

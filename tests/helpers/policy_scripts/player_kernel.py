@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from foretrace.sim.kernel import policy
-from foretrace.sim.run.compiled_process import CompiledProcess
+from foretrace.sim.run.policies.compiled_process import CompiledProcess
 from numpy.typing import NDArray
 from policy_scripts import script as verbs
 from policy_scripts.machine import graphs

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.run.session import Session
+from foretrace.sim.run.session import Repeat, Session
 from foretrace.sim.run.simulation import Simulation
 from policy_scripts import script as verbs
 from policy_scripts.machine import Ticks, graphs, machine
@@ -18,6 +18,7 @@ from policy_scripts.twin import Twin
 PARTS = verbs.PARTS
 MAY_FAIL = (*PARTS[1:], "node0.gpu0")
 SYSTEM = machine()
+NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 
 
 class Program(NamedTuple):
@@ -190,7 +191,7 @@ def outcome(program: Program, engine: str, how: str) -> Any:
     session = Session(simulation, 0, "ops")
     error, times = None, None
     try:
-        found = session.run_jobs(processes, None, "ops")
+        found = session.run_jobs(processes, None, "ops", NEVER_REPEATED)
         held = found.acquired
         columns = [found.start.tolist(), found.end.tolist()]
         times = columns, held.changes.tolist(), held.waits.tolist(), held.names

@@ -13,8 +13,8 @@ from foretrace.sim.facts.metric import Metric
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel import policy
-from foretrace.sim.run.compiled_process import CompiledProcess
 from foretrace.sim.run.job import Job
+from foretrace.sim.run.policies.compiled_process import CompiledProcess
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import Needs, Workload
 

@@ -6,9 +6,9 @@ from foretrace.models.memory.store_part import StorePart
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.eviction.store import Store
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
-from foretrace.sim.facts.store import Store
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import speedup_effects
 from foretrace.sim.run.job import Job

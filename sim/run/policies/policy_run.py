@@ -13,16 +13,16 @@ import numpy as np
 import simpy
 from simpy.events import Initialize
 
-from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import State, Submitted
-from ..engine_api.mailbox import Mailbox, Message
-from ..errors import SimulationError
-from ..kernel import policy_rows as rows
-from ..record.prepared import Prepared
+from ...engine_api.capacity_ledger import Grant
+from ...engine_api.interface import State, Submitted
+from ...engine_api.mailbox import Mailbox, Message
+from ...errors import SimulationError
+from ...kernel import policy_rows as rows
+from ...record.prepared import Prepared
+from ..losses import Lost
+from ..process import Running
+from ..run_interface import RunInterface
 from .compiled_process import CompiledProcess
-from .losses import Lost
-from .process import Running
-from .run_interface import RunInterface
 
 Row = Sequence[int]  # columns of an action
 CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events

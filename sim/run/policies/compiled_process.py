@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..facts.graph import Graph
-from ..facts.system import System
-from ..units import Seconds, ticks
+from ...facts.graph import Graph
+from ...facts.system import System
+from ...units import Seconds, ticks
 
 MOST_COLUMNS = 3  # integers of an arrival
 
@@ -54,7 +54,7 @@ class CompiledProcess:
     boxes : names of the mailboxes to which it sends
     inbox : name of the mailbox whose messages it receives; "" for none
     touches : globs of component names, or None
-        As of any process, see :class:`~.process.Process`.
+        As of any process, see :class:`~foretrace.sim.run.process.Process`.
     actions : int
         Most actions in one call.
     name : str

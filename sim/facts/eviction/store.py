@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .eviction import least_recently_used, oldest_entry, policy_order, window_position  # noqa: F401
-from .eviction.rule import EVICTION_RULES, EvictionRule
+from . import least_recently_used, oldest_entry, policy_order, window_position  # noqa: F401
+from .rule import EVICTION_RULES, EvictionRule
 
 
 def is_valid_amount(amount: object) -> bool:

@@ -1,0 +1,1 @@
+"""Compiled processes: policies as kernels, and how a run calls them."""
