@@ -146,6 +146,17 @@ def parser_built_once():
         yield
 
 
+@pytest.fixture(autouse=True)
+def roles_of_this_test():
+    """Forget the roles that a test's scenarios declare: each has one layer in a process."""
+    from foretrace.sim.facts.kind import ROLES
+
+    before = dict(ROLES)
+    yield
+    ROLES.clear()
+    ROLES.update(before)
+
+
 @pytest.fixture
 def cli(capsys, monkeypatch, parser_built_once):
     """Run a command where the test stands: exit code, stdout, stderr."""

@@ -14,7 +14,8 @@ def full_queue_sentences(summary: Mapping[str, Any]) -> list[str]:
     >>> full = {"dropped": 3, "components": [{"component": "node0.nf0", "dropped": 3}]}
     >>> point = {"queues": full, "facts": {"ops": 60}}
     >>> full_queue_sentences({"points": {"base": point}})
-    ['3 of 60 ops were dropped at full queues (5 %), most at node0.nf0.']
+    ['3 of 60 ops were dropped at full queues (5 %), most at node0.nf0; ops that depend on them did\
+ not run.']
     """
     found = []
     for name, point in summary["points"].items():
@@ -26,6 +27,7 @@ def full_queue_sentences(summary: Mapping[str, Any]) -> list[str]:
         whose = f"In {name}, " * (name != "base")
         found.append(
             f"{whose}{queues['dropped']:,} of {ops:,} ops were dropped at full queues "
-            f"({format_share(queues['dropped'] / ops, 0)}), most at {most['component']}."
+            f"({format_share(queues['dropped'] / ops, 0)}), most at {most['component']}; ops that "
+            "depend on them did not run."
         )
     return found

@@ -62,6 +62,7 @@ class SimpyAdapter(ABC):
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
         self.submissions = 0  # graphs submitted so far
+        self.turns = 0  # turns so far
         self.actor = "nobody"
         self.tick, self.turn = -1, 0
         self.planned: tuple[int, int] | None = None
@@ -98,6 +99,7 @@ class SimpyAdapter(ABC):
         now, self.next_turn, self.planned = int(self.env.now), None, None
         self.turn = self.turn + 1 if now == self.tick else 0
         self.tick = now
+        self.turns += 1
         if self.turn > engine_api.MAX_TURNS:
             raise zero_time_loop_error(self, f"{self.turn} turns", self.actor)
         self._run_turn(now)

@@ -39,6 +39,10 @@ class DrivenEngine(Protocol):
     def submissions(self) -> int:
         """Number of graphs submitted so far, freed ones included."""
 
+    @property
+    def turns(self) -> int:
+        """Number of turns so far."""
+
     def has_open_ops(self) -> bool:
         """True if some op has neither ended nor been cancelled."""
 
@@ -67,6 +71,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     if until is None:
         while engine.due() is not None or is_acting_process_due(engine):
             steps.step()
+            if steps.stuck:
+                return
         return
     if until < engine.env.now:
         raise ValueError(
@@ -87,7 +93,9 @@ class _TickSteps:
     def __init__(self, engine: DrivenEngine):
         self.engine, self.env = engine, engine.env
         self.tick, self.count = -1.0, 0
-        self.steps, self.idle, self.submissions = 0, 0, engine.submissions
+        self.steps, self.idle = 0, 0
+        self.submissions, self.turns = engine.submissions, engine.turns
+        self.stuck = False
 
     def step(self) -> None:
         env = self.env
@@ -105,14 +113,22 @@ class _TickSteps:
         env.step()
 
     def _check_can_end(self) -> None:
-        """Raise an error if events go on long after the last op has ended."""
+        """Raise an error if events go on long after the last op has ended.
+
+        If ops are open that nothing moves, the run is stuck, and its end tells why.
+        """
         engine = self.engine
-        if engine.has_open_ops() or engine.submissions != self.submissions:
-            self.idle, self.submissions = 0, engine.submissions
-            return
-        self.idle += LOOK
+        is_open, submissions, turns = engine.has_open_ops(), engine.submissions, engine.turns
+        moves = is_open and (engine.due() is not None or turns != self.turns)
+        if moves or submissions != self.submissions:
+            self.idle = 0
+        else:
+            self.idle += LOOK
+        self.submissions, self.turns = submissions, turns
         if self.idle > engine_api.MAX_IDLE:
-            raise endless_process_error(engine, self.idle)
+            if not is_open:
+                raise endless_process_error(engine, self.idle)
+            self.stuck = True
 
     def _beyond_range_error(self) -> SimulationError:
         said = "a process waits for a tick that does not fit in 63 bits; use a coarser tick"

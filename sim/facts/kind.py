@@ -69,24 +69,7 @@ class Role:
             )
         return known
 
-    @staticmethod
-    def declare(name: str, *, layer: str) -> Role:
-        """Register a role that a scenario describes; a later scenario may give it another layer.
 
-        Examples
-        --------
-        >>> Role.declare("dma", layer="host")
-        Traceback (most recent call last):
-        ValueError: two roles are named 'dma', of layers 'copy' and 'host'; take another name
-        """
-        if name in _declared and name in ROLES and layer in ROLE_LAYERS:
-            ROLES[name] = Role(name, layer)
-        elif name not in ROLES:
-            _declared.add(name)
-        return Role.register(name, layer=layer)
-
-
-_declared: set[str] = set()  # names of the roles that scenarios describe
 ROLES = {role.name: role for role in (Role(GPU, "compute"), Role(HOST, "host"), Role(DMA, "copy"))}
 OUR_ROLES = tuple(ROLES)
 

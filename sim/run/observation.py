@@ -106,8 +106,10 @@ class Observation:
     def rate(self, name: str) -> float:
         """Current rate of a component, in its unit per second."""
         c = self._system.number(name)
-        unit = self._run.scale[self._system.components[c].unit]
-        return self._machine.capacity(c) / (1 << unit)
+        part = self._system.components[c]
+        if part.rate is None:
+            raise SimulationError("action", f"{name}: has no rate; name a component with a rate")
+        return self._machine.capacity(c) / (1 << self._run.scale[part.unit])
 
     def failed(self, name: str) -> bool:
         """True if a component has failed."""

@@ -275,7 +275,14 @@ class Running(ProcessActions):
 
     def count(self, counter: str, by: int = 1) -> None:
         """Add to a counter of this job; its total is emitted as a metric when the run ends."""
-        self._run.counters.add(self._job.number, counter, index(by))
+        try:
+            whole = index(by)
+        except TypeError:
+            raise SimulationError(
+                "action",
+                f"{self._who}: adds {by!r} to the counter {counter!r}; give a whole number",
+            ) from None
+        self._run.counters.add(self._job.number, counter, whole)
 
     def mailbox(self, name: str) -> Mailbox:
         """Mailbox of this job, through which its processes send each other messages.

@@ -18,7 +18,7 @@ from ..record.emitted_values import EmittedValues
 from ..record.prepared import PreparedRun
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
-from ..units import Seconds
+from ..units import Seconds, ticks_per_second
 
 MOST_ROWS = 500_000  # size in ops of the graphs of a window, about 65 MB
 REPEATED = (
@@ -66,7 +66,9 @@ def require_same_run(result: RunRecord, repeated: RunRecord) -> None:
     sizes = {(one.count, one.makespan_ticks) for one in (result, repeated)} if whole else set()
     if len(sizes) > 1:
         raise NotKeptError(f"result: {REPEATED.format('its number of ops or makespan differ')}")
-    until = np.inf if repeated.span is None else repeated.span[1] * result.tick
+    until = np.inf
+    if repeated.span is not None:  # as emitted values have it, so that none at its end counts
+        until = repeated.span[1] / ticks_per_second(result.tick)
     if _values_before(result.emitted, until) != _values_before(repeated.emitted, until):
         raise NotKeptError(f"result: {REPEATED.format('its emitted values differ')}")
 

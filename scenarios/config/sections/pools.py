@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ....models.compute.service import Service
 from ....models.compute.slot_pool import SlotPool
-from ....sim.facts.kind import OUR_ROLES, Role
+from ....sim.facts.kind import OUR_ROLES, ROLES, Role
 from ....sim.facts.waiting_room import ELSEWHERE, Queue
 from ....sim.units import ByteRate, Duration
 from ..part_specs import KINDS, Whole
@@ -65,8 +65,15 @@ class PoolSection(Section):
 
     def part(self, name: str) -> SlotPool:
         """The part that it describes, with its role registered."""
-        role = Role.declare(self.role or name, layer=self.layer)
-        return SlotPool(name, self.slots, role, self.queue.queue() if self.queue else None)
+        role = self.role or name
+        known = ROLES.get(role)
+        if known is not None and known.layer != self.layer and role not in OUR_ROLES:
+            raise ValueError(
+                f"role {role!r} has layer '{known.layer}' in another scenario or variant, and "
+                f"'{self.layer}' here; give the pool another role, or both one layer"
+            )
+        made = Role.register(role, layer=self.layer)
+        return SlotPool(name, self.slots, made, self.queue.queue() if self.queue else None)
 
     def backend(self) -> Service | None:
         """Backend that follows from ``time`` and ``rate``; None without both."""

@@ -19,6 +19,7 @@ from .counted_periods import uncounted_period_problems
 from .preflight import unanswerable_op_problems
 from .process_check import impossible_process_problems
 from .profiler_overhead import require_declared_overhead
+from .queue_check import impossible_queue_problems
 from .samples import metric_declarations, samples_of
 from .step_calibration import calibration_of
 from .variant import BuiltGraphs, Variant
@@ -57,7 +58,11 @@ def build_variants(scenario: Scenario) -> list[Variant]:
             built[key] = BuiltGraphs.of(variant, made)
         machine = made, build_backends(variant, made)
         found.append(build_variant(variant, built[key], machine, scenario))
-    for check in (uncounted_period_problems, impossible_process_problems, unanswerable_op_problems):
+    checks = (
+        impossible_queue_problems, uncounted_period_problems, impossible_process_problems,
+        unanswerable_op_problems,
+    )  # fmt: skip
+    for check in checks:
         if problems := {p.message: p for point in found for p in check(point)}:
             raise InvalidScenarioError(problems.values())
     require_declared_overhead(found)

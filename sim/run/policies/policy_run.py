@@ -274,11 +274,12 @@ class PolicyRun(simpy.Process):
             self._drop(self._watches[graph.index])
 
     def _cancelled_ops(self, graph: Submitted) -> int:
+        """Number of its ops that were cancelled, or dropped by a full queue."""
         machine = self._run.machine
-        if not machine.cancels:
+        if not machine.cancels and machine.parts.queues is None:
             return 0
         ops = range(graph.first, graph.first + graph.count)
-        return sum(machine.state(op) == State.CANCELLED for op in ops)
+        return sum(machine.state(op) in (State.CANCELLED, State.DROPPED) for op in ops)
 
     def _check_can_wake(self) -> None:
         """Raise an error if nothing can call the kernel again."""

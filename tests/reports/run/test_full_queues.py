@@ -47,5 +47,6 @@ def test_the_sentence_names_the_variant_and_the_queue_that_dropped_most():
     study = shown(row(0), row(1, full=40, dropped=21))
     told = {"points": {"lossy": study.summary["points"]["base"]}}
     assert full_queue_sentences(told) == [
-        "In lossy, 30 of 100 ops were dropped at full queues (30 %), most at nf1."
+        "In lossy, 30 of 100 ops were dropped at full queues (30 %), most at nf1; ops that depend "
+        "on them did not run."
     ]

@@ -11,7 +11,11 @@ from foretrace.scenarios.studies.building.jobs import graph_of
 from foretrace.scenarios.studies.building.price import price_per_second
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.scenarios.studies.summaries.full_queues import full_queues
-from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.variants.variants import (
+    build_variant,
+    build_variants,
+    run_with_replicas,
+)
 from foretrace.sim.errors import GraphError, ScenarioError
 from foretrace.sim.run.simulation import Simulation
 
@@ -290,3 +294,20 @@ def test_workers_of_a_sweep_know_the_roles_of_pools(cli, tmp_path):
     code, out, err = cli("sweep", tmp_path / "s.yaml", "--workers", "local:2", "--out", tmp_path)
     assert code == 0, err
     assert "4 µs" in out
+
+
+def test_two_scenarios_that_give_a_role_two_layers_are_refused():
+    build_system(loads(written(op("copy:x", on="nf"), pool(layer="network"))))
+    with pytest.raises(
+        InvalidScenarioError, match="'network' in another scenario or variant, and 'compute'"
+    ):
+        build_system(loads(written(op("copy:x", on="nf"), pool(layer="compute"))))
+
+
+def test_iterations_behind_a_queue_that_drops_are_refused():
+    text = written(
+        op("copy:x", on="nf"), pool(queue=", queue: {length: 1, full: drop}"),
+        more=", iterations: {measure: 5}",
+    )  # fmt: skip
+    with pytest.raises(InvalidScenarioError, match="write full: wait, or one iteration"):
+        build_variants(loads(text))

@@ -104,3 +104,21 @@ def test_a_process_that_keeps_submitting_is_not_endless(engine, monkeypatch):
             yield sim.wait(1.0)
 
     Simulation(SYSTEM, {"*": Recorded()}, engine=engine).run(None, training)
+
+
+@ENGINES
+def test_polling_beside_ops_that_a_failure_stopped_ends_with_their_loss(engine, monkeypatch):
+    monkeypatch.setattr(engine_api, "MAX_IDLE", 2**8)
+    monkeypatch.setattr(simpy_clock, "LOOK", 2**5)
+    build = Builder("one op")
+    build.op(Kind.COMPUTE, duration=1.0)
+
+    def polls(sim):
+        sim.submit(build.graph())
+        yield sim.wait(0.5)
+        sim.fail("node0.gpu0")
+        while sim.open():
+            yield sim.wait(0.25)
+
+    with pytest.raises(SimulationError, match="lost: op 0 was stopped by the failure"):
+        Simulation(SYSTEM, {"*": Recorded()}, engine=engine).run(None, polls)
