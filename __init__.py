@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .sim.facts.waiting_room import Queue
     from .sim.facts.way import Way
     from .sim.kernel.policy import policy_kernel
+    from .sim.record.step_grid import StepGrid
     from .sim.run.allocator import Allocator
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
@@ -102,6 +103,7 @@ __all__ = [
     "Simulation",
     "SimulationError",
     "Spread",
+    "StepGrid",
     "Store",
     "Study",
     "Swept",
@@ -161,6 +163,7 @@ _HOME = {
     "Simulation": "sim.run.simulation",
     "SimulationError": "sim.errors",
     "Spread": "sim.facts.backend",
+    "StepGrid": "sim.record.step_grid",
     "Store": "sim.facts.eviction.store",
     "Study": "scenarios.studies.run.run",
     "Swept": "scenarios.studies.sweep.sweep_summary",

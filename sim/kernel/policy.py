@@ -17,6 +17,7 @@ from .policy_rows import (
     ACQUIRE,
     AFTER,
     ARRIVAL,
+    AT,
     BAD_COUNTER,
     BAD_PART,
     BYTES,
@@ -81,6 +82,7 @@ __all__ = [
     "TurnArrays",
     "acquire",
     "after",
+    "at",
     "cancel",
     "count",
     "emit",
@@ -169,6 +171,12 @@ def with_bytes(turn: TurnArrays, row: Int, moved: _Real) -> Int:
 def with_key(turn: TurnArrays, key: Int) -> Int:
     """Give the graph just submitted a key of its random draws."""
     return _write(turn, KEY, 0, key, 0, 0, 0.0)
+
+
+@jit_without_refcounts
+def at(turn: TurnArrays, axis: Int, number: Int) -> Int:
+    """Give the grid just submitted its number on an axis, by the axis's place in ``axes``."""
+    return _write(turn, AT, 0, axis, number, 0, 0.0)
 
 
 @jit_without_refcounts

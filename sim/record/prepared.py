@@ -215,16 +215,23 @@ class Prepared:
             found = self._chosen[number] = self._ways[number]()
         return found
 
-    def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
+    def submission(
+        self,
+        flop: Values | None,
+        bytes: Values | None,
+        at: Mapping[str, int] | Sequence[int] | None = None,
+    ) -> Submission:
         """One submission of the graph, with other flop or bytes for some rows.
 
         Raises
         ------
         GraphError
-            A row does not exist, or a value is negative, infinite or NaN.
+            A row does not exist, a value is negative, infinite or NaN, or ``at`` is given.
         BackendError
             A backend cannot time a row.
         """
+        if at is not None:
+            raise GraphError("grid", f"{self!r}: at= is given; prepare a StepGrid for it")
         changed = self._changed_numbers(flop, bytes)
         if not changed:
             return Submission(self.variant, self.variant.numbers)

@@ -18,6 +18,8 @@ from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.way import Way
 from ..record.prepared import Prepared, Values
+from ..record.prepared_grid import At
+from ..record.step_grid import StepGrid
 from ..registry import register
 from ..units import Seconds, ticks
 from .job import Job
@@ -164,7 +166,7 @@ class Running(ProcessActions):
 
     def prepare(
         self,
-        graph: Graph,
+        graph: Graph | StepGrid,
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
         ways: Sequence[Way] = (),
@@ -173,6 +175,8 @@ class Running(ProcessActions):
 
         Parameters
         ----------
+        graph : Graph or StepGrid
+            A grid is timed at all its points now; submissions give ``at``.
         gpus : names, or None
             GPU of each rank; None for the graph's own placement, or the first GPUs.
         rank : int or None
@@ -218,6 +222,7 @@ class Running(ProcessActions):
         flop: Values | None = None,
         bytes: Values | None = None,
         way: int | None = None,
+        at: At | None = None,
     ) -> Submitted:
         """Submit a graph; its event ``done`` fires when all its ops have ended.
 
@@ -236,10 +241,13 @@ class Running(ProcessActions):
         way : int or None
             Number of the way that a prepared graph takes, see :meth:`prepare`. None: the GPUs and
             routes of its preparation.
+        at : mapping or sequence of int, or None
+            Numbers of a prepared :class:`~.step_grid.StepGrid`, one per axis. Between its points,
+            op times are interpolated; outside of it, backends are asked.
         """
         self._check_may_act("submit a graph")
         return self._run.submit(
-            graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes, way=way
+            graph, self._job, self._who, rank=rank, key=key, flop=flop, bytes=bytes, way=way, at=at
         )
 
     def launch(

@@ -16,7 +16,9 @@ from ..facts.way import Way
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import Prepared, Values
+from ..record.prepared_grid import At
 from ..record.schedule import SubmittedRun
+from ..record.step_grid import StepGrid
 from ..units import Seconds
 from .ranks import Ranks
 
@@ -122,7 +124,7 @@ class RunInterface(Protocol):
 
     def prepare(
         self,
-        graph: Graph,
+        graph: Graph | StepGrid,
         job: JobState | None = None,
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
@@ -141,6 +143,7 @@ class RunInterface(Protocol):
         flop: Values | None = None,
         bytes: Values | None = None,
         way: int | None = None,
+        at: At | None = None,
     ) -> Submitted:
         """Place, time and submit a graph of a process."""
 

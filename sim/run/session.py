@@ -33,10 +33,13 @@ from ..record.bound_system import BoundSystem
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
+from ..record.prepared_grid import At, GridCallbacks, PreparedGrid
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
+from ..record.step_grid import StepGrid
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
 from .graph_timing import GraphTiming, TimedGraph
+from .grid_timer import GridTimer
 from .held_graphs import BYTES_PER_OP, GRAPH_AS_OPS, HeldGraphs
 from .job import Job
 from .process import Process
@@ -246,13 +249,13 @@ class Session:
 
     def prepare(
         self,
-        graph: Graph,
+        graph: Graph | StepGrid,
         job: JobState | None = None,
         gpus: Sequence[str] | None = None,
         rank: int | None = None,
         ways: Sequence[Way] = (),
     ) -> Prepared:
-        """Prepare a graph for repeated submission.
+        """Prepare a graph, or a grid of it, for repeated submission.
 
         Parameters
         ----------
@@ -266,7 +269,11 @@ class Session:
         GraphError
             A way has too few GPUs, or names a component or route that does not exist.
         """
-        job = job or self.main
+        job, grid = job or self.main, None
+        if isinstance(graph, StepGrid):
+            grid = graph
+            graph = grid.graph_at([int(axis[0]) for axis in grid.axes.values()])
+            grid.check_size(len(graph))
         graph = _graph_edited_by_job(graph, job)
         on = [self._check_way(way, graph) for way in ways]
         return self._prepare_once(
@@ -275,9 +282,10 @@ class Session:
             gpus,
             rank,
             ways=[
-                partial(self._prepare_way, graph, job, way.gpus or gpus, rank, pins)
+                partial(self._prepare_way, graph, job, way.gpus or gpus, rank, pins, (), grid)
                 for way, pins in zip(ways, on, strict=True)
             ],
+            grid=grid,
         )
 
     def _check_way(self, way: Way, graph: Graph) -> Pins | None:
@@ -306,8 +314,10 @@ class Session:
         rank: int | None,
         pins: Pins | None = None,
         ways: Sequence[Callable[[], Prepared]] = (),
+        grid: StepGrid | None = None,
     ) -> Prepared:
         """Prepare a graph with one placement and one choice of routes."""
+        first = graph
         timed_graph = self.time_graph(
             graph if gpus is None else place(graph, self.system, gpus), job, pins
         )
@@ -324,16 +334,18 @@ class Session:
                 graph, timings, lowered, ranks, self.machine.prepare(lowered), draw, pins
             )
 
-        timer = RowTimer(
-            self.timing, graph, timings.component, communication_endpoints(graph), pins
-        )
-        return Prepared(
-            job,
-            variant(graph, timings, timed_graph.lowered),
-            PreparationCallbacks(timer.times, lower, variant, lambda: self.timing.routed),
-            self.timing.routed,
-            ways,
-        )
+        members = communication_endpoints(graph)
+        timer = RowTimer(self.timing, graph, timings.component, members, pins)
+        callbacks = PreparationCallbacks(timer.times, lower, variant, lambda: self.timing.routed)
+        made = variant(graph, timings, timed_graph.lowered)
+        if grid is None:
+            return Prepared(job, made, callbacks, self.timing.routed, ways)
+        edit = partial(_graph_edited_by_job, job=job)
+        asks = GridTimer(self.timing, grid, edit, first, graph, timings.component, members, pins)
+        return PreparedGrid(
+            job, made, callbacks, self.timing.routed, ways, grid,
+            GridCallbacks(asks.times, asks.seconds),
+        )  # fmt: skip
 
     def submit(
         self,
@@ -346,6 +358,7 @@ class Session:
         flop: Values | None = None,
         bytes: Values | None = None,
         way: int | None = None,
+        at: At | None = None,
     ) -> Submitted:
         """Submit a graph to the engine and record it for the result.
 
@@ -357,6 +370,7 @@ class Session:
         key : key of the random draws; None for the number of earlier submissions of this graph name
         flop, bytes : new values of a prepared graph, by row
         way : number of the way that a prepared graph takes; None for that of its preparation
+        at : numbers of a prepared grid, one per axis
 
         Raises
         ------
@@ -375,9 +389,11 @@ class Session:
         if isinstance(graph, Prepared):
             if rank is not None:
                 raise TypeError("a prepared graph already has its ranks; pass rank= to prepare()")
-            return self._submit_repeat(graph.on_way(way), job, key, flop, bytes)
-        if any(given is not None for given in (flop, bytes, way)):
-            raise TypeError("flop=, bytes= and way= need a prepared graph; call prepare() first")
+            return self._submit_repeat(graph.on_way(way), job, key, flop, bytes, at)
+        if any(given is not None for given in (flop, bytes, way, at)):
+            raise TypeError(
+                "flop=, bytes=, way= and at= need a prepared graph; call prepare() first"
+            )
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
             log.info(
@@ -407,13 +423,14 @@ class Session:
         key: int | None,
         flop: Values | None,
         bytes: Values | None,
+        at: At | None = None,
     ) -> Submitted:
         if graph.run is not job:
             raise SimulationError(
                 "action",
                 f"{graph!r}: it was prepared in another run or job; prepare it in this one",
             )
-        made = graph.submission(flop, bytes)
+        made = graph.submission(flop, bytes, at)
         variant, number = made.variant, job.next_submission(graph.graph.name, key)
         draw_key = submission_key(job.name, number)
         if variant.draw is not None:

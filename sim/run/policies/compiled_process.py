@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...facts.graph import Graph
 from ...facts.system import System
+from ...record.step_grid import StepGrid
 from ...units import Seconds, ticks
 
 MOST_COLUMNS = 3  # integers of an arrival
@@ -43,7 +44,7 @@ class CompiledProcess:
         Decorate it with :func:`~foretrace.sim.kernel.policy.policy_kernel`, or it is interpreted.
     state : NamedTuple of arrays, or None
         Each run starts with a copy.
-    graphs : mapping from name to Graph
+    graphs : mapping from name to Graph or StepGrid
         Graphs to submit; each is prepared once, at the start of the process.
     arrivals : up to 4 columns
         Times in s after the start of the process, ascending, and up to three integers of each.
@@ -82,7 +83,7 @@ class CompiledProcess:
         kernel: Callable[[Any, Any, Any], Any],
         state: Any = None,
         *,
-        graphs: Mapping[str, Graph] | None = None,
+        graphs: Mapping[str, Graph | StepGrid] | None = None,
         arrivals: Sequence[ArrayLike] = (),
         parts: Sequence[str] = (),
         metrics: Sequence[str] = (),
@@ -135,8 +136,10 @@ class CompiledProcess:
             if len(set(names)) < len(names):
                 raise self._error(f"{column} names one twice: {', '.join(names)}; give each once")
         for name, graph in self.graphs.items():
-            if not isinstance(graph, Graph):
-                raise self._error(f"graph {name} is a {type(graph).__name__}; give a Graph")
+            if not isinstance(graph, Graph | StepGrid):
+                raise self._error(
+                    f"graph {name} is a {type(graph).__name__}; give a Graph or a StepGrid"
+                )
 
     def _check_array(self, field: str, array: Any) -> None:
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf" or not array.ndim:

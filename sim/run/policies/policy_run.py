@@ -19,12 +19,14 @@ from ...engine_api.mailbox import Mailbox, Message
 from ...errors import SimulationError
 from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
+from ...record.prepared_grid import PreparedGrid
 from ..losses import Lost
 from ..process import Running
 from ..run_interface import RunInterface
 from .compiled_process import CompiledProcess
 
 Row = Sequence[int]  # columns of an action
+OF_SUBMISSIONS = (rows.FLOP, rows.BYTES, rows.KEY, rows.AT)  # verbs
 CANCELLABLE = frozenset((rows.TIMER, rows.ENDED, rows.GRANT, rows.SETTLED))  # kinds of events
 
 
@@ -58,6 +60,7 @@ class PolicyRun(simpy.Process):
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
+            self._stray_number,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -310,18 +313,29 @@ class PolicyRun(simpy.Process):
         _, tag, graph, *_ = written[at]
         prepared = self._named(self._graphs, graph, "graph", "graphs")
         new: dict[int, dict[int, float]] = {rows.FLOP: {}, rows.BYTES: {}}
-        key, at = None, at + 1
-        while at < len(written) and written[at][rows.VERB] in (rows.FLOP, rows.BYTES, rows.KEY):
-            verb, _, a, *_ = written[at]
+        key, point, at = None, dict[int, int](), at + 1
+        while at < len(written) and written[at][rows.VERB] in OF_SUBMISSIONS:
+            verb, _, a, b, _ = written[at]
             if verb == rows.KEY:
                 key = a
+            elif verb == rows.AT:
+                point[a] = b
             else:
                 new[verb][a] = numbers[at]
             at += 1
         flop, moved = new[rows.FLOP] or None, new[rows.BYTES] or None
-        handle = self._sim.submit(prepared, key=key, flop=flop, bytes=moved)
+        handle = self._sim.submit(
+            prepared, key=key, flop=flop, bytes=moved, at=self._point(prepared, point)
+        )
         self._wait(handle.done, rows.ENDED, tag, (handle, graph))
         return at
+
+    def _point(self, graph: Prepared, numbers: dict[int, int]) -> dict[str, int] | None:
+        """Point of a grid by the names of its axes; None if no number is given."""
+        if not numbers:
+            return None
+        names = list(graph.grid.axes) if isinstance(graph, PreparedGrid) else []
+        return {self._named(names, k, "axis", "the grid"): x for k, x in numbers.items()}
 
     def _stray_number(self, row: Row, number: float) -> None:
         raise self._error("gives a number to no submission; write it directly after submit()")

@@ -187,7 +187,7 @@ def test_only_a_prepared_graph_has_ways():
     def process(sim):
         yield sim.submit(work(), way=0).done
 
-    with pytest.raises(TypeError, match="way= need a prepared graph"):
+    with pytest.raises(TypeError, match="way= and at= need a prepared graph"):
         simulate(process)
 
 

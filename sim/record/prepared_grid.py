@@ -1,0 +1,345 @@
+"""Prepared grid: a prepared graph whose op times come from a grid, by interpolation.
+
+All points are timed when it is prepared. Where the corners of a cell have different timing
+structures, and outside of the grid, the backends are asked at the exact point, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api.lowering import scale_of_limit
+from ..errors import GraphError
+from ..facts.backend import Timing
+from ..facts.doubt import Doubt
+from ..facts.ops import Ops
+from ..facts.sampling import random_bits
+from ..facts.system import System
+from ..kernel.interpolation import (
+    INSIDE,
+    Answers,
+    GridArrays,
+    interpolate,
+    locate,
+    nearest_corner,
+    new_answers,
+    new_cell,
+)
+from .prepared import (
+    MOST_KNOWN,
+    MOST_STRUCTURES,
+    PreparationCallbacks,
+    Prepared,
+    PreparedVariant,
+    RowTiming,
+    Submission,
+    Values,
+    replace_row_timings,
+)
+from .step_grid import StepGrid
+
+Point = tuple[int, ...]
+Floats = NDArray[np.float64]
+At = Mapping[str, int] | Sequence[int]
+ROWS_PER_CALL = 65_536  # ops that backends are asked for at once
+SAMPLES = 64  # random points at which the interpolation is compared with the backends
+MOST_SOURCES = 3  # sources of an op that are named
+FLOP, BYTES, FIXED, WORK, LIMIT = range(5)  # columns of real numbers; no limit is 0
+
+
+class PointTimings(NamedTuple):
+    """Timings of the ops at some points, one point after the other."""
+
+    ops: Ops
+    timing: Timing
+    rows: list[RowTiming]
+
+
+class GridCallbacks(NamedTuple):
+    """Functions of a run that a prepared grid calls.
+
+    Parameters
+    ----------
+    times : function that times all ops at some points
+    seconds : function that returns the times in s of ops with another timing than asked
+    """
+
+    times: Callable[[Sequence[Point]], PointTimings]
+    seconds: Callable[[PointTimings, Timing], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class GridAnswers:
+    """Answers of the backends at all points.
+
+    Parameters
+    ----------
+    arrays : integers
+    reals : (points, n, 5) flop, bytes, fixed time, work and limit
+    sources : (n,) text of each op's sources
+    """
+
+    arrays: GridArrays
+    reals: Floats
+    sources: list[str]
+
+
+class PointAnswer(NamedTuple):
+    """Timing of all ops at one point: its structure, integers, and (n, 5) real numbers."""
+
+    structure: int
+    integers: Answers
+    reals: Floats
+
+
+class PreparedGrid(Prepared):
+    """Grid that was prepared for repeated submission; see :meth:`~.process.Running.prepare`.
+
+    Parameters
+    ----------
+    grid : StepGrid
+    asks : GridCallbacks
+        Functions of the run that time the ops at points.
+    others : as of :class:`Prepared`, for the graph of the first point
+
+    Attributes
+    ----------
+    doubt : Doubt or None
+        Error of the interpolation at random points; None for a grid of one point.
+    asked : int
+        Points beside the grid at which backends were asked.
+    """
+
+    def __init__(
+        self,
+        run: object,
+        variant: PreparedVariant,
+        callbacks: PreparationCallbacks,
+        routed: System,
+        ways: Sequence[Callable[[], Prepared]],
+        grid: StepGrid,
+        asks: GridCallbacks,
+    ):
+        super().__init__(run, variant, callbacks, routed, ways)
+        self.grid, self._asks, self.asked = grid, asks, 0
+        self._cell, self._answers = new_cell(len(grid.axes)), new_answers(len(self))
+        self._prepare()
+
+    def submission(
+        self, flop: Values | None, bytes: Values | None, at: At | None = None
+    ) -> Submission:
+        """One submission at a point, given as one number per axis.
+
+        Raises
+        ------
+        GraphError
+            The point is missing or wrong, or flop or bytes are given.
+        BackendError
+            A backend cannot time an op at this point.
+        """
+        if flop is not None or bytes is not None:
+            raise GraphError("grid", f"{self.grid!r}: flop= or bytes= is given; give at= instead")
+        if at is None:
+            axes = ", ".join(self.grid.axes)
+            raise GraphError("grid", f"{self.grid!r}: at= is missing; give a number for {axes}")
+        if self._callbacks.routes() is not self._known_on:
+            self._prepare()
+        found = self._at(self.grid.point(at))
+        variant = self._variant_with(found.structure)
+        numbers, integers = variant.numbers.copy(), found.integers
+        flows = variant.lowered.flows.op
+        numbers.fixed[:] = integers.fixed
+        numbers.work_hi[:], numbers.work_lo[:] = integers.work_hi[flows], integers.work_lo[flows]
+        numbers.limit[:] = integers.limit[flows]
+        rows = tuple(range(len(self)))
+        columns = [tuple(column) for column in found.reals.T.tolist()]
+        return Submission(
+            variant, numbers, rows, columns[FLOP], columns[BYTES],
+            rows, columns[FIXED], columns[WORK],
+        )  # fmt: skip
+
+    # Before the run.
+
+    def _prepare(self) -> None:
+        """Ask the backends at all points, and at the random points that judge the result."""
+        self._known_on = self._callbacks.routes()
+        self._keys: dict[object, int] = {}  # number of each timing structure of an op
+        self._graph_structures: dict[tuple[int, ...], int] = {}
+        self._first_rows: list[list[RowTiming]] = []  # by structure: timings at its first point
+        self._made: dict[int, PreparedVariant] = {}
+        self._beside: dict[Point, PointAnswer] = {}
+        self.grid.check_size(len(self))
+        self._grid = self._ask_all()
+        self.doubt = self._measure()
+
+    def _ask_all(self) -> GridAnswers:
+        count, n = len(self.grid), len(self)
+        axes = list(self.grid.axes.values())
+        structure, reals = np.zeros(count, np.int64), np.zeros((count, n, 5))
+        fixed, hi, limit = (np.zeros((count, n), np.int64) for _ in range(3))
+        lo = np.zeros((count, n), np.uint64)
+        texts: list[dict[str, None]] = [{} for _ in range(n)]
+        points, step, first = self._points(), max(ROWS_PER_CALL // max(n, 1), 1), 0
+        for first in range(0, count, step):
+            some = [next(points) for _ in range(min(step, count - first))]
+            asked = self._asks.times(some)
+            span = slice(first, first + len(some))
+            own = fixed[span], hi[span], lo[span], limit[span]
+            reals[span] = _reals(asked).reshape(-1, n, 5)
+            for column, name in zip(
+                own, ("ticks", "work_hi", "work_lo", "rate_limit"), strict=True
+            ):
+                column[:] = np.array(
+                    [getattr(row, name) for row in asked.rows], column.dtype
+                ).reshape(-1, n)
+            structure[span] = [
+                self._structure_of(asked.rows[k : k + n]) for k in range(0, len(asked.rows), n)
+            ]
+            for k, row in enumerate(asked.rows):
+                texts[k % n].setdefault(row.structure.source)
+        begin = np.cumsum([0, *(len(axis) for axis in axes)])
+        arrays = GridArrays(np.concatenate(axes), begin, structure, fixed, hi, lo, limit)
+        return GridAnswers(arrays, reals, [_joined(list(one)) for one in texts])
+
+    def _points(self) -> Iterator[Point]:
+        return product(*(axis.tolist() for axis in self.grid.axes.values()))
+
+    def _structure_of(self, rows: Sequence[RowTiming]) -> int:
+        """Number of the structure of a graph with these op timings."""
+        keys = self._keys
+        key = tuple([keys.setdefault(_structure_key(row), len(keys)) for row in rows])
+        found = self._graph_structures.setdefault(key, len(self._first_rows))
+        if found == len(self._first_rows):
+            self._first_rows.append(list(rows))
+        return found
+
+    def _measure(self) -> Doubt | None:
+        """Error of the interpolation at random points: each in a random cell, evenly."""
+        points = self._random_points()
+        if not points:
+            return None
+        asked, n = self._asks.times(points), len(self)
+        reals = _reals(asked)
+        inside = np.zeros(len(asked.rows), bool)
+        for k, point in enumerate(points):
+            rows = slice(k * n, (k + 1) * n)
+            found = self._between(point)
+            if found is not None and found.structure == self._structure_of(asked.rows[rows]):
+                reals[rows], inside[rows] = found.reals, True
+        told = self._asks.seconds(asked, asked.timing)
+        limit = np.where(reals[:, LIMIT] > 0, reals[:, LIMIT], inf)
+        made = replace(asked.timing, fixed=reals[:, FIXED], work=reals[:, WORK], limit=limit)
+        guessed = self._asks.seconds(asked, made)
+        known = inside & (told > 0) & (guessed > 0)
+        if not known.any():
+            return None
+        return Doubt.of(f"grid {self.grid.name}", "between points", guessed[known], told[known])
+
+    def _random_points(self) -> list[Point]:
+        columns = []
+        for k, axis in enumerate(self.grid.axes.values()):
+            bits = random_bits(np.arange(SAMPLES), k, 0) >> np.uint64(1)
+            more = random_bits(np.arange(SAMPLES), k, 1) >> np.uint64(1)
+            low = bits.astype(np.int64) % max(len(axis) - 1, 1)
+            high = np.minimum(low + 1, len(axis) - 1)
+            width = np.maximum(axis[high] - axis[low], 1)
+            columns.append((axis[low] + more.astype(np.int64) % width).tolist())
+        asked = set(self._points()) if len(self.grid) <= ROWS_PER_CALL else set()
+        return [p for p in dict.fromkeys(zip(*columns, strict=True)) if p not in asked]
+
+    # During the run.
+
+    def _at(self, point: Point) -> PointAnswer:
+        return self._beside.get(point) or self._between(point) or self._ask(point)
+
+    def _between(self, point: Point) -> PointAnswer | None:
+        """Interpolated timing; None outside of the grid, or if the corners do not agree."""
+        arrays, cell = self._grid.arrays, self._cell
+        if locate(arrays, np.array(point, np.int64), cell) != INSIDE:
+            return None
+        structure = int(arrays.structure[nearest_corner(cell)])
+        interpolate(arrays, cell, self._answers)
+        shares = np.ones(1)
+        for above, width in zip(cell.above.tolist(), cell.width.tolist(), strict=True):
+            shares = np.concatenate([shares * ((width - above) / width), shares * (above / width)])
+        counts = shares > 0
+        reals = np.tensordot(shares[counts], self._grid.reals[cell.corner[counts]], 1)
+        return PointAnswer(structure, self._answers, reals)
+
+    def _ask(self, point: Point) -> PointAnswer:
+        """Timing at a point beside the grid; it is kept."""
+        if len(self._beside) * len(self) >= MOST_KNOWN:
+            self._beside.clear()
+        asked = self._asks.times([point])
+        self.asked += 1
+        integers = Answers(
+            np.array([row.ticks for row in asked.rows], np.int64),
+            np.array([row.work_hi for row in asked.rows], np.int64),
+            np.array([row.work_lo for row in asked.rows], np.uint64),
+            np.array([row.rate_limit for row in asked.rows], np.int64),
+        )
+        made = PointAnswer(self._structure_of(asked.rows), integers, _reals(asked))
+        self._beside[point] = made
+        return made
+
+    def _variant_with(self, structure: int) -> PreparedVariant:
+        """Variant of the graph whose ops have this structure."""
+        found = self._made.get(structure)
+        if found is None:
+            if len(self._made) >= MOST_STRUCTURES:
+                self._made.clear()
+            found = self._made[structure] = self._make(self._first_rows[structure])
+        return found
+
+    def _make(self, rows: Sequence[RowTiming]) -> PreparedVariant:
+        """Variant with these timings; its sources and doubts tell of the interpolation."""
+        graph, how = self.variant.graph, self._interpolation_text()
+        named = {
+            k: row._replace(structure=row.structure._replace(source=f"{source}, {how}"))
+            for k, (row, source) in enumerate(zip(rows, self._grid.sources, strict=True))
+        }
+        answers = replace_row_timings(self.variant.answers, self._prepared_structures, named)
+        if self.doubt is not None:
+            known = answers.doubt if answers.doubt is not None else np.full(len(self), -1, np.int16)
+            codes = np.where(known < 0, len(answers.doubts), known).astype(np.int16)
+            answers = replace(answers, doubt=codes, doubts=(*answers.doubts, self.doubt))
+        return self._callbacks.variant(graph, answers, self._callbacks.lower(graph, answers))
+
+    def _interpolation_text(self) -> str:
+        sizes = " x ".join(f"{len(axis)} {name}" for name, axis in self.grid.axes.items())
+        if self.doubt is None:
+            return f"on a grid of {sizes}"
+        errors = np.abs(np.expm1(np.array(self.doubt.quantiles)))
+        return (
+            f"on a grid of {sizes} (error between points: median {np.median(errors):.2%}, most "
+            f"{errors.max():.2%})"
+        )
+
+
+def _structure_key(row: RowTiming) -> object:
+    """What must agree at the corners of a cell: all but times, work, limit and source."""
+    usage, limited, _, holds, spread = row.structure
+    scale = int(scale_of_limit(np.array([row.limit]))[0]) if limited and not usage else -1
+    return usage, limited, holds, spread, row.amounts, scale
+
+
+def _reals(asked: PointTimings) -> Floats:
+    """Columns of real numbers, shape (ops, 5)."""
+    none: Any = np.zeros(len(asked.ops))
+    timing = asked.timing
+    limit = none if timing.limit is None else np.where(np.isinf(timing.limit), 0.0, timing.limit)
+    work = none if timing.work is None else timing.work
+    return np.stack([asked.ops.flop, asked.ops.bytes, timing.fixed, work, limit], axis=1)
+
+
+def _joined(texts: list[str]) -> str:
+    """Sources of one op in one text."""
+    more = len(texts) - MOST_SOURCES
+    return " or ".join(texts[:MOST_SOURCES] + ([f"{more} more"] if more > 0 else []))
