@@ -11,7 +11,6 @@ import numpy as np
 import simpy
 
 from ..engine_api.interface import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, OnlineTiming
-from ..engine_api.interface import State as OpState
 from ..engine_api.medium_api import Medium
 from ..engine_api.remaining_work import ALL
 from ..engine_api.simpy_clock import Turn
@@ -26,6 +25,8 @@ from .memory.run_memory import RunMemory
 from .memory.state_layout import NONE
 from .slots import arrive_range_at_release
 from .submitted_graph import SubmittedGraph
+
+OVER = {lay.ENDED: "ended", lay.CANCELLED: "cancelled", lay.DROPPED: "dropped"}
 
 
 @cache
@@ -162,7 +163,7 @@ class SimpyLoop(Actions):
             if flags & lay.WATCHED:
                 store.flags[c] = flags & ~lay.WATCHED
                 event = self.ends.pop(graph.first + c - graph.base)
-                online_times.append((event, OpState(store.state.item(c)).name.lower()))
+                online_times.append((event, OVER[store.state.item(c)]))
             if flags & lay.LAST:
                 online_times.append((graph.done, None))
             c = store.next.item(c)
