@@ -12,6 +12,7 @@ from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.metric import Metric
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.waiting_room import Queue
 from foretrace.sim.kernel import policy
 from foretrace.sim.run.job import Job
 from foretrace.sim.run.policies.compiled_process import CompiledProcess
@@ -531,3 +532,23 @@ def test_an_unknown_part_is_refused_before_a_run_and_in_it(run):
         one.check(SYSTEM)
     with pytest.raises(GraphError, match=r"node0.kw"):
         run(one)
+
+
+@pytest.mark.parametrize("engine", ["reference", "core"])
+def test_the_end_of_a_submission_counts_what_a_full_queue_turned_away(engine):
+    build = Builder("two in a row, twice")
+    for _ in range(2):
+        first = build.op(Kind.COMPUTE, flop=1.0)
+        build.op(Kind.COMPUTE, flop=1.0, after=(first,))
+
+    def step(state, event, turn):
+        if event[policy.KIND] == policy.START:
+            policy.submit(turn, 0, 0)
+            return policy.GO_ON
+        policy.emit(turn, 0, event[policy.A])
+        return policy.DONE
+
+    gpu = Component("node0.gpu0", "gpu", slots=1, queue=Queue(0, "drop"))
+    process = CompiledProcess(step, graphs={"pairs": build.graph()}, metrics=["lost"])
+    found = Simulation(System((gpu,), (gpu.name,)), {"*": PerFlop()}, engine=engine)
+    assert [value for *_, value in found.run(None, process).metrics] == [2.0]

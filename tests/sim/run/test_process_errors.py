@@ -122,3 +122,23 @@ def test_polling_beside_ops_that_a_failure_stopped_ends_with_their_loss(engine, 
 
     with pytest.raises(SimulationError, match="lost: op 0 was stopped by the failure"):
         Simulation(SYSTEM, {"*": Recorded()}, engine=engine).run(None, polls)
+
+
+@ENGINES
+def test_the_rate_of_a_part_without_a_rate_is_refused(engine):
+    def asks(sim):
+        yield sim.wait(1.0)
+        sim.rate("node0.gpu0")
+
+    with pytest.raises(SimulationError, match=r"node0\.gpu0: has no rate; name a component"):
+        run(engine, asks)
+
+
+@ENGINES
+def test_a_counter_takes_whole_numbers_only(engine):
+    def counts(sim):
+        yield sim.wait(1.0)
+        sim.count("drops", 1.5)
+
+    with pytest.raises(SimulationError, match=r"counts: adds 1.5 to the counter 'drops'; give a"):
+        run(engine, counts)
