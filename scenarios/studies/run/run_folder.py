@@ -179,15 +179,14 @@ def _write_page(
     except Exception as error:
         failed.note_error("", "the page", error)
         page = plain_page(summary)
-    for one in sections:
-        failed.note_error("", f"section {one.name} of the page", one.error)
+    failed.note_sections(sections)
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _summary_with(study: Study, failed: Attempts) -> dict[str, Any]:
     """Summary, with those parts of the page and the timeline that failed by a bug."""
     summary, own = study.summary.to_dict(), study.summary.unexplained
-    faults = [one for one in failed.to_list() if one["kind"] != CANNOT]
+    faults = failed.faults()
     return {**summary, **({"unexplained": [*own, *faults]} if faults else {})}
 
 

@@ -106,6 +106,28 @@ def test_a_section_with_a_mistake_ends_no_run_and_is_named(server, cli, tmp_path
     assert any(record.exc_info for record in caplog.records)
 
 
+def test_a_section_with_a_mistake_is_named_on_the_page_of_a_sweep(server, cli, tmp_path):
+    server.write_text(PLUGIN + FAULTY.replace('Faulty")', 'Faulty", page="sweep")'))
+    code, out, err = cli("sweep", "s.yaml", "--set", "sweep={vary: {workload.requests: [20, 30]}}")
+    assert code == 2, err
+    assert err.rstrip().endswith("failed in a plug-in; the answer is saved")
+    (folder,) = tmp_path.glob("runs/server/sweep-*")
+    (fault,) = json.loads((folder / "summary.json").read_text())["unexplained"]
+    assert fault["what"] == "section answer-faulty of the page"
+    assert "Left out, since it failed" in (folder / "report.html").read_text()
+    assert str(folder.relative_to(tmp_path)) in out
+
+
+def test_a_section_with_a_mistake_is_named_on_the_page_of_a_comparison(server, cli, tmp_path):
+    server.write_text(PLUGIN + FAULTY.replace('Faulty")', 'Faulty", page="comparison")'))
+    (tmp_path / "t.yaml").write_text(SERVER.replace("300", "200"))
+    code, out, err = cli("compare", "s.yaml", "t.yaml", "--quick", "-o", "page.html")
+    assert code == 2, err
+    assert err.rstrip().endswith("failed in a plug-in; the answer is saved")
+    assert "Left out, since it failed" in (tmp_path / "page.html").read_text()
+    assert "latency p99" in out
+
+
 @pytest.mark.parametrize("part", ["_blame", "_breakdown", "effect_of_faster_components"])
 def test_an_explanation_that_fails_by_a_bug_is_logged_and_ends_no_run(
     server, cli, tmp_path, monkeypatch, caplog, part
