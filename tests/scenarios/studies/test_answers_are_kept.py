@@ -330,9 +330,7 @@ def test_two_hundred_random_programs_end_with_their_answer(server, few_rows, cli
 
 
 @pytest.mark.nightly
-def test_a_run_of_more_ops_than_are_kept_is_explained_in_at_most_twice_its_time(
-    server, cli, tmp_path
-):
+def test_a_run_of_more_ops_than_are_kept_is_explained_within_its_budget(server, cli, tmp_path):
     """170,000 graphs, by the limits as they are; the quick run takes 1.2 times the simulation."""
     many = ["--set", "workload.requests=170000"]
     scenario = load("s.yaml", set=[many[1], "run.quick=true"])
@@ -347,6 +345,6 @@ def test_a_run_of_more_ops_than_are_kept_is_explained_in_at_most_twice_its_time(
     began = time.process_time()
     assert cli("run", "s.yaml", "--out", "full", *many)[0] == 0
     logging.getLogger(__name__).info("full: %s s", time.process_time() - began)
-    assert time.process_time() - began < 2.2 * alone + 5.0
+    assert time.process_time() - began < (1 + scenario.run.explain) * alone + 5.0
     (file,) = tmp_path.glob("full/*/*/summary.json")
     assert "repeated" in json.loads(file.read_text())["points"]["base"]["window"]
