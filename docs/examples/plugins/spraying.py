@@ -36,7 +36,7 @@ class Spraying(ft.Workload):
         choices: int = 2,
     ):
         self.flow, self.chunk, self.window = flow, chunk, window
-        self.ways, self.choices = ways, choices
+        self.ways, self.choices = ways, min(choices, ways)
 
     def start(self, job):
         random, ends = job.random("paths"), (job.on["gpu"][0], job.on["gpu"][-1])
