@@ -49,7 +49,9 @@ def variants(scenario, engine="reference"):
     return {s.variant: took(s, engine) for s in scenario.variants()}
 
 
-LONGER = {"serving.py", "fleet.py", "store_and_forward.py"}  # whole programs: tests/sim has them
+SKETCHES = {"paged_serving.py", "paged_serving_twin.py", "page_tiering.py", "spraying.py"}
+SKETCHES |= {"stateful_nf.py", "gang_scheduler.py"}  # test_sketches.py counts their lines
+LONGER = {"serving.py", "fleet.py", "store_and_forward.py"} | SKETCHES  # complete programs
 PARTS = sorted(f for f in HERE.glob("*.py") if f.name not in LONGER)
 
 

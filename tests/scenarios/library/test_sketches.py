@@ -55,6 +55,13 @@ def test_a_sketch_is_short(name):
     assert code_lines(HERE / f"{name}.py") <= LONGEST[name]
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_page_lists_a_sketch_and_its_lines(name):
+    page = (HERE.parents[1] / "extending.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| [{name}.py]"))
+    assert row.split("|")[-2].strip() == str(code_lines(HERE / f"{name}.py"))
+
+
 def variants(name, engine, *settings):
     given = [f"run.engine={engine}", "run.quick=true", *settings]
     return build_variants(load(HERE / f"{name}.yaml", set=given))
