@@ -260,3 +260,19 @@ def test_a_process_that_keeps_no_rows_is_repeated_for_them(cli, tmp_path, keep):
     assert "unexplained" not in found[keep]
     blamed = [told["points"]["base"]["blame"] for told in found.values()]
     assert blamed[0] == blamed[1]
+
+
+def test_a_setting_that_hides_a_method_of_a_workload_is_refused(cli, tmp_path):
+    (tmp_path / "hidden.py").write_text(
+        "import foretrace as ft\n@ft.workload('hidden')\nclass Hidden(ft.Workload):\n"
+        "    def __init__(self, *, size: int = 3):\n        self.size = size\n"
+        "    def start(self, job):\n        return ft.Builder('nothing').graph()\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        "foretrace: 1\nname: s\nplugins: [hidden.py]\nworkload: {type: hidden}\n"
+        "cluster: {nodes: 1, node: {gpu: {streams: 1}}}\n"
+    )
+    code, _, err = cli("run", tmp_path / "s.yaml")
+    unload_plugin_file(tmp_path / "hidden.py")
+    assert code == 2
+    assert "Hidden sets self.size, which hides its method size(); store the value under" in err

@@ -58,7 +58,7 @@ def test_a_sketch_is_short(name):
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_page_lists_a_sketch_and_its_lines(name):
     page = (HERE.parents[1] / "extending.md").read_text()
-    (row,) = (line for line in page.splitlines() if line.startswith(f"| [{name}.py]"))
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}.py`"))
     assert row.split("|")[-2].strip() == str(code_lines(HERE / f"{name}.py"))
 
 
@@ -276,6 +276,13 @@ def test_a_batch_grows_token_by_token(serving, engine, tmp_path):
     assert 1e3 * said["ttft"] == pytest.approx([16, 16 + second], abs=1e-6)
     assert 1e3 * said["tpot"] == pytest.approx([(second + decode(18)) / 2], abs=1e-6)
     assert said["preempted"].tolist() == [0]
+
+
+@ENGINES
+def test_without_batching_a_request_waits_for_the_one_before(serving, engine, tmp_path):
+    made = server(serving[0], trace(tmp_path, [(0, 16, 3), (0, 8, 1)]), sequences=1)
+    said = cached(engine, 8).run(made).emitted.samples
+    assert 1e3 * said["ttft"] == pytest.approx([16, 16 + decode(17) + decode(18) + 8], abs=1e-6)
 
 
 @ENGINES
