@@ -254,9 +254,10 @@ def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     """(components, windows) fraction of each component's slots in use; needs op rows."""
     edges = _window_edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
+    rates = result.system.components.column(lambda c: c.rate or np.inf, float)
     for run in result.runs:
         _add_slot_time(result, run, edges, busy)
-        _add_rate_time(result, run, edges, busy)
+        _add_rate_time(result, run, rates, edges, busy)
     for held in (amounts_held_by_ops(result), amounts_held_by_processes(result)):
         _spread_over_periods(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
@@ -276,7 +277,11 @@ def _add_slot_time(
 
 
 def _add_rate_time(
-    result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+    result: RunRecord,
+    run: SubmittedRun,
+    rates: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    busy: NDArray[np.float64],
 ) -> None:
     usage, work = run.answers.timing.usage, run.answers.timing.work
     if usage is None or work is None or not len(usage.component):
@@ -284,8 +289,7 @@ def _add_rate_time(
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
     end = result.columns.end[run.first + row]
-    rate = result.system.components.column(lambda c: c.rate or np.inf, float)[usage.component]
-    moved = work[row] * usage.weight / rate
+    moved = work[row] * usage.weight / rates[usage.component]
     done = (end != NEVER) & (end > begin) & (moved > 0)
     length = seconds(end - begin, result.tick)
     share = moved[done] / length[done]
@@ -300,9 +304,13 @@ def _spread_over_periods(
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
 ) -> None:
-    """Add to ``busy`` the part of each window that the intervals of each component cover."""
-    busy += np.diff(_covered_up_to_edges(component, start, share, edges, len(busy)))
-    busy -= np.diff(_covered_up_to_edges(component, end, share, edges, len(busy)))
+    """Add to ``busy`` the part of each window that the intervals of each component cover.
+
+    Only rows of these components are computed: a run of many small graphs calls this for each.
+    """
+    there, row = np.unique(component, return_inverse=True)
+    for at, sign in ((start, 1), (end, -1)):
+        busy[there] += sign * np.diff(_covered_up_to_edges(row, at, share, edges, len(there)))
 
 
 def _covered_up_to_edges(
