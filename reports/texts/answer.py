@@ -11,6 +11,7 @@ from .chain_shares import chain_sentences
 from .changed_ops import changed_ops_sentences
 from .distributions import distribution_sentences
 from .error_sources import error_source_sentences
+from .grids import grid_sentences
 from .headline import (
     Answer,
     better_sign,
@@ -155,7 +156,7 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
             f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
-    unsure += distribution_sentences(base)
+    unsure += [*distribution_sentences(base), *grid_sentences(base.get("grids", {}))]
     shared = list(
         dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
     )

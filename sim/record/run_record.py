@@ -21,6 +21,7 @@ from ..facts.system import System
 from ..units import Seconds, seconds
 from .aggregates import RunAggregates
 from .emitted_values import EmittedValues
+from .prepared_grid import GridError
 from .schedule import Schedule, SubmittedRun
 from .time_series import SeriesName, TimeSeries, series_of_job
 
@@ -65,6 +66,8 @@ class RunRecord:
         Metric values that processes emitted.
     recorded : mapping
         Time series that processes recorded, by job number and name.
+    grid_errors : mapping
+        Size of each grid that was prepared, and the error of its op times, by name.
     rate_log : tuple of (tick, component, rate)
         Rate changes by processes.
     acquired : ProcessHoldHistory
@@ -96,6 +99,7 @@ class RunRecord:
     jobs: tuple[str, ...] = (MAIN,)
     emitted: EmittedValues = field(default_factory=EmittedValues)
     recorded: Mapping[SeriesName, TimeSeries] = field(default_factory=dict, repr=False)
+    grid_errors: Mapping[str, GridError] = field(default_factory=dict, repr=False)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     stored: Mapping[int, StoreHistory] = field(default_factory=dict, repr=False)

@@ -33,7 +33,7 @@ from ..record.bound_system import BoundSystem
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
-from ..record.prepared_grid import At, GridCallbacks, PreparedGrid
+from ..record.prepared_grid import At, GridCallbacks, GridError, PreparedGrid
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..record.step_grid import StepGrid
 from ..record.time_series import SeriesRecorder, series_of_job
@@ -83,6 +83,7 @@ class Session:
         self.jobs: list[RunningJob] = []
         self.emissions = EmissionRecorder(ticks_per_second(self.tick))
         self.series = SeriesRecorder(ticks_per_second(self.tick))
+        self._grids: list[PreparedGrid] = []
         self.counters = Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
@@ -345,10 +346,18 @@ class Session:
             return Prepared(job, made, callbacks, self.timing.routed, ways)
         edit = partial(_graph_edited_by_job, job=job)
         asks = GridTimer(self.timing, grid, edit, first, graph, timings.component, members, pins)
-        return PreparedGrid(
+        prepared = PreparedGrid(
             job, made, callbacks, self.timing.routed, ways, grid,
             GridCallbacks(asks.times, asks.seconds),
         )  # fmt: skip
+        self._grids.append(prepared)
+        return prepared
+
+    @property
+    def grid_errors(self) -> dict[str, GridError]:
+        """Error of each grid that was prepared, by name; of several of a name the largest."""
+        order = sorted(self._grids, key=lambda one: one.error.most or 0.0)
+        return {one.grid.name: one.error for one in order}
 
     def submit(
         self,
@@ -528,6 +537,7 @@ class Session:
             jobs=tuple(job.name for job in self.jobs),
             emitted=self.emissions.emitted(),
             recorded=self.series.recorded(),
+            grid_errors=self.grid_errors,
             rate_log=tuple(self.rate_log),
             acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
             stored=self.machine.stores.history() if holds else {},
