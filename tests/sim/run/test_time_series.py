@@ -130,6 +130,16 @@ def test_kernels_and_generators_record_the_same_on_both_engines():
     check_same_run(Simulation(NOTHING, {}), kernel(), twin)
 
 
+def test_a_twin_that_records_something_else_is_detected():
+    def other(sim):
+        for left in range(5000, 0, -1):
+            sim.record("queue", left * left % 101 + (left == 7))
+            yield sim.env.timeout(left % 5)
+
+    with pytest.raises(AssertionError, match="queue"):
+        check_same_run(Simulation(NOTHING, {}), kernel(), other)
+
+
 def test_an_unknown_series_is_refused_by_its_number():
     def step(state, event, turn):
         policy.record(turn, 2, 1.0)
