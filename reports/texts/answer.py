@@ -9,7 +9,9 @@ from ..numbers import format_change, format_half_width, format_quantity, format_
 from .ablation_rows import ablation_sentences
 from .chain_shares import chain_sentences
 from .changed_ops import changed_ops_sentences
+from .distributions import distribution_sentences
 from .error_sources import error_source_sentences
+from .grids import grid_sentences
 from .headline import (
     Answer,
     better_sign,
@@ -154,6 +156,7 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
             f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
+    unsure += [*distribution_sentences(base), *grid_sentences(base.get("grids", {}))]
     shared = list(
         dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
     )

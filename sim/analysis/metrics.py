@@ -17,6 +17,7 @@ from ..engine_api.interface import NEVER
 from ..facts.graph import Graph
 from ..facts.roles import NETWORK
 from ..facts.system import UNCOUNTED
+from ..record.distribution import Distribution
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
 from ..units import seconds
@@ -32,7 +33,9 @@ LEAST = 1e-9
 Samples = NDArray[np.float64]
 
 
-def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+def measure(
+    result: RunRecord, warm_up: int = 0, count: int | None = None
+) -> dict[str, Samples | Distribution]:
     """Samples of all metrics of a run by name: built-in metrics, and those emitted by processes.
 
     Times have one sample per counted period, or a single sample of the complete run if there are no
@@ -50,7 +53,7 @@ def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> di
     ValueError
         No iteration is left to count.
     """
-    found = built_in_samples(result, warm_up, count)
+    found: dict[str, Samples | Distribution] = {**built_in_samples(result, warm_up, count)}
     if period_edges(result) is not None:
         found["iteration_time"] = seconds(
             np.diff(counted_edges(result, warm_up, count)), result.tick
@@ -101,6 +104,8 @@ def _dropped_ops(result: RunRecord) -> dict[str, Samples]:
 
 def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
     """Communication and waiting time in each period as means over ranks, if they were kept."""
+    if not result.ranks:
+        return {}
     if result.keep == "none":
         steps = exposed_communication_seconds(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}

@@ -21,7 +21,9 @@ from ..facts.system import System
 from ..units import Seconds, seconds
 from .aggregates import RunAggregates
 from .emitted_values import EmittedValues
+from .prepared_grid import GridError
 from .schedule import Schedule, SubmittedRun
+from .time_series import SeriesName, TimeSeries, series_of_job
 
 UNKNOWN = "no way to repeat it is known"
 
@@ -62,6 +64,10 @@ class RunRecord:
         Names of its jobs, in the order in which they were given and launched.
     emitted : EmittedValues
         Metric values that processes emitted.
+    recorded : mapping
+        Time series that processes recorded, by job number and name.
+    grid_errors : mapping
+        Size of each grid that was prepared, and the error of its op times, by name.
     rate_log : tuple of (tick, component, rate)
         Rate changes by processes.
     acquired : ProcessHoldHistory
@@ -92,6 +98,8 @@ class RunRecord:
     replica: int | None = None
     jobs: tuple[str, ...] = (MAIN,)
     emitted: EmittedValues = field(default_factory=EmittedValues)
+    recorded: Mapping[SeriesName, TimeSeries] = field(default_factory=dict, repr=False)
+    grid_errors: Mapping[str, GridError] = field(default_factory=dict, repr=False)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     stored: Mapping[int, StoreHistory] = field(default_factory=dict, repr=False)
@@ -131,6 +139,7 @@ class RunRecord:
                 self,
                 written=written.of(k),
                 emitted=self.emitted.of_job(k),
+                recorded=series_of_job(self.recorded, k),
                 jobs=(name,),
                 whole=self,
             )

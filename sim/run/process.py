@@ -279,7 +279,32 @@ class Running(ProcessActions):
         unit : str
             Unit of the metric, if its workload does not declare one.
         """
-        self._run.emissions.add(self._job.number, metric, self.now, float(value), unit)
+        self._run.emissions.add(self._job.number, metric, int(self.env.now), float(value), unit)
+
+    def record(self, series: str, value: float, unit: str = "") -> None:
+        """Append a value to a time series of this job, such as the length of a queue.
+
+        A series keeps up to 1,024 points. With more values, neighbours are merged; each point then
+        has their number, mean, extremes and last value. See ``result.series``.
+
+        Parameters
+        ----------
+        unit : str
+            Unit of the series, if its workload declares no metric of this name.
+
+        Examples
+        --------
+        >>> from foretrace.sim.facts.system import System
+        >>> from foretrace.sim.run.simulation import Simulation
+        >>> def fills(sim):
+        ...     for length in (3, 8, 5):
+        ...         sim.record("queue", length)
+        ...         yield sim.wait(1.0)
+        >>> run = Simulation(System((), ()), {}, engine="reference").run(None, fills)
+        >>> run.series["queue"].time.tolist(), run.series["queue"].final.tolist()
+        ([0.0, 1.0, 2.0], [3.0, 8.0, 5.0])
+        """
+        self._run.series.record(self._job.number, series, int(self.env.now), float(value), unit)
 
     def count(self, counter: str, by: int = 1) -> None:
         """Add to a counter of this job; its total is emitted as a metric when the run ends."""

@@ -19,6 +19,7 @@ from ..record.prepared import Prepared, Values
 from ..record.prepared_grid import At
 from ..record.schedule import SubmittedRun
 from ..record.step_grid import StepGrid
+from ..record.time_series import SeriesRecorder
 from ..units import Seconds
 from .ranks import Ranks
 
@@ -91,6 +92,7 @@ class RunInterface(Protocol):
     tick: Seconds
     runs: list[SubmittedRun]
     emissions: EmissionRecorder
+    series: SeriesRecorder
     counters: Counters
     allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]

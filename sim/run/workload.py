@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..errors import ScenarioError
 from ..facts.graph import Graph
 from ..facts.metric import Metric
+from ..record.distribution import Distribution
 from ..registry import register
 from ..units import Seconds
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from .process import Process
     from .result import Result
 
-Samples = NDArray[np.float64]
+Samples = NDArray[np.float64] | Distribution
+"""Values of a metric, or their distribution if there were too many to keep."""
 
 
 @dataclass(frozen=True)

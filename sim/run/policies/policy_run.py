@@ -60,7 +60,7 @@ class PolicyRun(simpy.Process):
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
-            self._stray_number,
+            self._stray_number, self._record,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -369,6 +369,10 @@ class PolicyRun(simpy.Process):
     def _emit(self, row: Row, number: float) -> None:
         metrics = self._described.metrics
         self._sim.emit(self._named(metrics, row[rows.A], "metric", "metrics"), number)
+
+    def _record(self, row: Row, number: float) -> None:
+        name = self._named(self._described.series, row[rows.A], "series", "series")
+        self._sim.record(name, number)
 
     def _cancel(self, row: Row, number: float) -> None:
         """Cancel all that is open under a tag."""
