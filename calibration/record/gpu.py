@@ -23,7 +23,7 @@ from foretrace.hil.sample import COLD, WARM, Request
 from foretrace.models.compute.demand import demand
 from foretrace.scenarios.studies.fitting.gpu_shapes import drawn, signatures_of_list
 
-MODELS = {  # hidden, outputs of the projections of query, key and value, inner (gated: twice), words
+MODELS = {  # hidden, outputs of query, key and value, of the way up, inner, words
     "125m": (768, 2304, 3072, 3072, 50304),
     "350m": (1024, 3072, 4096, 4096, 50304),
     "1.3b": (2048, 6144, 8192, 8192, 50304),

@@ -1,4 +1,4 @@
-"""Measure what ops alone do not tell of a GPU: launches, long GEMMs under power, attention programs.
+"""Measure what ops alone do not tell: launches, long loops under power, attention programs.
 
     python -m foretrace.calibration.record.gpu_facts OUT.jsonl [NAME …]
 
@@ -13,13 +13,15 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 Row = dict[str, Any]
 DEVICE = "cuda:0"
@@ -100,7 +102,7 @@ def launches() -> Iterator[Row]:
 
 
 def sustained() -> Iterator[Row]:
-    """Long loops of one GEMM: time of a GEMM by the part of the loop, clocks and power at its end."""
+    """Long loops of one GEMM: its time by the part of the loop, clocks and power at the end."""
     makers: dict[str, Callable[..., Tensor]] = {
         "normal": torch.randn,
         "0.5 to 1.5": lambda *shape, **how: torch.rand(*shape, **how) + 0.5,
@@ -124,7 +126,7 @@ def sustained() -> Iterator[Row]:
                 time.sleep(0.005)
             at_work = state()
             torch.cuda.synchronize()
-            each = np.array([a.elapsed_time(b) for a, b in zip(marks, marks[1:], strict=False)])
+            each = np.array([a.elapsed_time(b) for a, b in pairwise(marks)])
             tenth = [float(np.median(part)) / 1e3 for part in np.array_split(each, 10)]
             yield {"what": "long loop of mm bf16", "n": n, "values": name, "count": count,
                    "first": float(each[:3].mean()) / 1e3, "seconds": tenth,
@@ -219,8 +221,12 @@ def attentions() -> Iterator[Row]:
     """Attention and its gradients by each of torch's programs, and by the one that it chooses."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    programs = {"chosen": None, "flash": SDPBackend.FLASH_ATTENTION,
-                "efficient": SDPBackend.EFFICIENT_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}  # fmt: skip
+    programs = {
+        "chosen": None,
+        "flash": SDPBackend.FLASH_ATTENTION,
+        "efficient": SDPBackend.EFFICIENT_ATTENTION,
+        "cudnn": SDPBackend.CUDNN_ATTENTION,
+    }
     for batch, heads, shared, length, width in (
         (8, 12, 12, 1024, 64), (4, 16, 16, 2048, 128), (2, 32, 8, 4096, 128), (1, 32, 8, 16384, 128)
     ):  # fmt: skip
@@ -232,12 +238,12 @@ def attentions() -> Iterator[Row]:
                 q = torch.randn(batch, heads, length, width, **how)  # type: ignore[arg-type]
                 k, v = (torch.randn(batch, shared, length, width, **how) for _ in range(2))  # type: ignore[arg-type]
 
-                def forward(q: Tensor = q, k: Tensor = k, v: Tensor = v) -> Tensor:
+                def forward(
+                    q: Tensor = q, k: Tensor = k, v: Tensor = v, grouped: bool = heads != shared
+                ) -> Tensor:
                     return F.scaled_dot_product_attention(
-                        q, k, v, is_causal=True, enable_gqa=heads != shared
+                        q, k, v, is_causal=True, enable_gqa=grouped
                     )
-
-                from contextlib import nullcontext
 
                 with nullcontext() if program is None else sdpa_kernel(program):
                     out = forward()

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 WARM_UP, TIMED = 4, 10
 IMAGE, CLASSES = 224, 1000

@@ -7,8 +7,8 @@ from pathlib import Path
 
 KINDS = ("cpu_op", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "ac2g",
          "fwdbwd", "user_annotation")  # fmt: skip
-ARGS = ("External id", "correlation", "stream", "device", "Input Dims", "Input type", "Input Strides",
-        "Concrete Inputs", "Sequence number", "Fwd thread id", "grid", "bytes",
+ARGS = ("External id", "correlation", "stream", "device", "Input Dims", "Input type",
+        "Input Strides", "Concrete Inputs", "Sequence number", "Fwd thread id", "grid", "bytes",
         "Record function id")  # fmt: skip
 
 

@@ -4,8 +4,8 @@ A host needs longer to launch a small kernel than the GPU to run it. Events that
 soon as they are recorded would then time the host. So a sleep kernel keeps the GPU busy until all
 repeats are queued.
 
-A GPU takes some microseconds from one event to the next even for an empty kernel, so a short warm op
-is called several times between two events. On an H100 a kernel of 1.0 us, launched from a graph,
+A GPU takes some microseconds from one event to the next even for an empty kernel, so a short warm
+op is called several times between two events. On an H100, a kernel that takes 1.0 us in a graph
 takes 4.3 us alone between two events.
 """
 
@@ -58,7 +58,7 @@ class EventTimer:
         """
         inner = 1 if restore is not None else self._calls_between_events(call, n, key)
         ns, ahead = self._time_ahead(call, n, restore, key, inner)
-        facts = {} if inner == 1 else {"inner": inner}
+        facts: dict[str, float] = {} if inner == 1 else {"inner": inner}
         return ns, facts if ahead else {**facts, "ahead": 0}
 
     def _calls_between_events(self, call: Call, n: int, key: object) -> int:
@@ -134,8 +134,8 @@ class EventTimer:
     ) -> tuple[NDArray[np.float64], bool]:
         """Time of each repeat in ns, shape (n,), and True if all were queued before the GPU began.
 
-        ``hold`` is the length of the sleep kernel, in GPU cycles; 0 for none. ``inner`` is the number
-        of calls in a repeat.
+        ``hold`` is the length of the sleep kernel, in GPU cycles; 0 for none. ``inner`` is the
+        number of calls in a repeat.
         """
         if restore is None:
             call()  # so that the first repeat is warm too

@@ -1,9 +1,8 @@
-"""Builders for ops of training steps that a described model issues: updates, fused attention, RMS
-norm, and fp8 GEMMs with the scaling of their first operand.
-"""
+"""Builders for ops of described training steps: updates, norms, gradients, fp8 GEMMs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from . import torch_layers as layers
@@ -42,7 +41,7 @@ def build_mean(op: TorchOp) -> Call:
 
 
 def build_fused_attention_backward(op: TorchOp) -> Call:
-    """Gradients of attention by the program that torch chooses, copies for grouped heads included."""
+    """Gradients of attention by the program that torch chooses; grouped heads are expanded."""
     gradient, q, k, v = op.operands(4)[:4]
     with op.torch.enable_grad():
         asked = [t.requires_grad_() for t in (q, k, v)]
@@ -100,11 +99,11 @@ def build_scaled_mm(op: TorchOp) -> Call:
     dtype = x.dtype
     wide = x.to(result)
 
-    def quantize(wide: Any) -> Any:
+    def quantize(wide: Any) -> tuple[Any, Any]:
         scale = wide.abs().amax().float() / FP8_LARGEST
         return (wide.float() / scale).clamp(-FP8_LARGEST, FP8_LARGEST).to(dtype), scale
 
-    scaled = compiled(op, quantize, wide)
+    scaled: Callable[[], Any] = compiled(op, quantize, wide)
     return lambda: product(*scaled())
 
 

@@ -135,7 +135,7 @@ class Tensor:
         return self
 
 
-class MemoryFull(RuntimeError):
+class MemoryFullError(RuntimeError):
     """The device has no memory left."""
 
 
@@ -146,7 +146,7 @@ def install(monkeypatch):
         backends=SimpleNamespace(
             cudnn=SimpleNamespace(allow_tf32=True, version=lambda: 90000),
         ),
-        precision="highest", OutOfMemoryError=MemoryFull,
+        precision="highest", OutOfMemoryError=MemoryFullError,
         device=lambda name: SimpleNamespace(type=name.partition(":")[0], index=0),
         zeros=lambda shape, dtype=None, device=None: Tensor(device),
         rand=lambda shape, dtype=None, device=None: Tensor(device),
