@@ -66,8 +66,8 @@ class Compared(NamedTuple):
 def is_set_aside(name: str) -> bool:
     """True if the op of this signature, or the step of this name, is set aside.
 
-    >>> is_set_aside("gpt-125m-autocast")
-    False
+    >>> is_set_aside("gpt-125m-autocast"), is_set_aside("gpt-1.3b-bf16")
+    (True, False)
     """
     return bool(held_out_mask([name], share=SHARE, seed=SEED)[0])
 
