@@ -102,6 +102,18 @@ class EmissionRecorder:
         self._job.append(job)
         self._name.append(self._names.setdefault(metric, len(self._names)))
 
+    def extend(
+        self, job: int, metric: str, time: float, values: NDArray[np.float64], unit: str = ""
+    ) -> None:
+        """Append many values of a metric at one time, in s."""
+        if unit:
+            self.declare(job, metric, unit)
+        count, name = len(values), self._names.setdefault(metric, len(self._names))
+        self._value.frombytes(np.asarray(values, np.float64).tobytes())
+        self._time.frombytes(np.full(count, time).tobytes())
+        self._job.frombytes(np.full(count, job, np.intc).tobytes())
+        self._name.frombytes(np.full(count, name, np.intc).tobytes())
+
     def emitted(self) -> EmittedValues:
         """All values recorded so far."""
         return EmittedValues(
