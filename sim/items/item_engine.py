@@ -17,7 +17,7 @@ from .arrival_source import prepare_arrival
 from .item_arrays import SHARED, ItemArrays, new_clock
 from .item_sums import BUCKETS, bucket_of
 from .item_targets import value_of
-from .pool_loop import run_items
+from .policy_loop import loop_of
 
 FIRST_ROWS = 64  # items inside at first, and latencies
 UNLIMITED = 2**62  # servers of a delay
@@ -40,7 +40,7 @@ class ItemEngine:
 
     def __init__(self, setup: ItemSetup):
         self.setup, self.state = setup, _copied(setup.state)
-        self.arrays = _new_arrays(setup)
+        self.arrays, self._loop = _new_arrays(setup), loop_of(setup.step)
         with np.errstate(over="ignore"):
             prepare_arrival(self.arrays)
         self._kept = Checkpoint(self.state, self.arrays)
@@ -50,7 +50,7 @@ class ItemEngine:
         """Process events up to and including a tick; returns a status."""
         while True:
             with np.errstate(over="ignore"):
-                status = int(run_items(self.setup.step, self.state, self.arrays, horizon, budget))
+                status = int(self._loop(self.state, self.arrays, horizon, budget))
             if status == lay.NO_ROWS and not self._grow_rows():
                 return status
             if status == lay.NO_LATENCIES:

@@ -35,7 +35,7 @@ def run_items(step: Step, state: State, w: ItemArrays, horizon: Int, budget: Int
     budget : most events of this call
     """
     head, clock = w.turn.head, w.clock
-    while True:
+    while head[lay.STATUS] == lay.GOES_ON:
         is_arrival = _is_arrival_next(clock, w.events)
         if not is_arrival and clock[rows.EVENTS] == 0:
             return lay.DEADLOCK if clock[rows.INSIDE] else lay.OVER
@@ -54,12 +54,11 @@ def run_items(step: Step, state: State, w: ItemArrays, horizon: Int, budget: Int
             _arrive(step, state, w)
         else:
             _end(step, state, w, pop_event(w.events, clock))
-        if head[lay.STATUS] != lay.GOES_ON:
-            return head[lay.STATUS]
         if len(w.wanted):
             clock[rows.MET] = first_met(w)
             if clock[rows.MET] != NONE:
-                return lay.GOES_ON
+                break
+    return head[lay.STATUS]
 
 
 @jit_without_refcounts
