@@ -43,3 +43,15 @@ def item_error(status: int, engine: Any, stream: ItemStream) -> SimulationError:
             "give it servers or a bounded queue, or raise most_inside"
         )
     return SimulationError(kind, f"{stream.__name__}: {what}")
+
+
+def policy_error(error: Exception, stream: ItemStream) -> SimulationError:
+    """Error for what a policy raised, or why it cannot be compiled."""
+    said = str(error)
+    if "or_(float" in said or ("|: 'float'" in said and isinstance(error, TypeError)):
+        what = "returns a fraction; return a whole number, by np.int64(np.rint(...))"
+    else:
+        lines = [line.strip() for line in said.splitlines() if line.strip()] or [""]
+        told = next((line for line in lines if not line.startswith("Failed in nopython")), lines[0])
+        what = f"its policy raised {type(error).__name__}: {told}; correct it"
+    return SimulationError("items", f"{stream.__name__}: {what}")

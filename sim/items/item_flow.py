@@ -12,9 +12,10 @@ import simpy
 
 from ..errors import SimulationError
 from ..facts.items import layout as lay
+from ..kernel.jit import INTERPRETED
 from ..run.process import Running, Steps
 from .item_engine import ItemEngine
-from .item_errors import item_error
+from .item_errors import item_error, policy_error
 from .item_results import item_table, record_table
 
 if TYPE_CHECKING:
@@ -101,9 +102,9 @@ class ItemFlow:
         try:
             yield self.done
             self.close()
-        except GeneratorExit:  # its job was stopped
-            self.close()
-            raise
+        finally:
+            if self._sim.stopped:  # otherwise the run failed
+                self.close()
 
     def value(self, quantity: str, of: str = "") -> int:
         """Present value of a quantity.
@@ -116,8 +117,17 @@ class ItemFlow:
         self._observe()
         return int(self._engine.value(*self._quantity(quantity, of)))
 
+    @property
+    def state(self) -> Any:
+        """Arrays of the policy at the present tick; a process may read them."""
+        self._observe()
+        return self._engine.state
+
     def reaches(self, quantity: str, at_least: int, of: str = "") -> simpy.Event:
-        """Event that fires when a quantity has reached a value; see :meth:`value`."""
+        """Event that fires when a quantity has reached a value; see :meth:`value`.
+
+        It never fires if the stream ends before; ``flow.reaches(…) | flow.done`` fires then too.
+        """
         wanted = self._quantity(quantity, of)
         event = self.env.event()
         self._observe()
@@ -143,7 +153,8 @@ class ItemFlow:
         if due.error is not None:
             self._fail(due.error)
         elif due.is_over:
-            self.done.succeed()
+            if not self.done.triggered:
+                self.done.succeed()
         else:
             for wanted, event in due.met:
                 self._wanted.remove((wanted, event))
@@ -157,7 +168,7 @@ class ItemFlow:
         engine.keep()
         self._kept_at = self._at
         engine.want([wanted for wanted, _ in self._wanted])
-        status = engine.run(FOREVER, self._budget)
+        status = self._run(FOREVER, self._budget)
         self._at = max(engine.now, self._at)
         error: SimulationError | None = None
         met: tuple[tuple[Wanted, simpy.Event], ...] = ()
@@ -180,9 +191,16 @@ class ItemFlow:
             self._engine.rewind()
         self._at = now
         self._engine.want(())
-        status = self._engine.run(now, FOREVER)
+        status = self._run(now, FOREVER)
         if status in lay.ERRORS:
             raise item_error(status, self._engine, self.stream)
+
+    def _run(self, horizon: int, budget: int) -> int:
+        """Run the engine; an error that the policy raises is named."""
+        try:
+            return int(self._engine.run(horizon, budget))
+        except Exception as error:  # a policy can raise anything
+            raise policy_error(error, self.stream) from error
 
     def _replan(self) -> None:
         """Run ahead again at the end of this tick."""
@@ -232,8 +250,8 @@ class ItemFlow:
 
 
 def _make_engine(stream: ItemStream, sim: Running) -> Any:
-    """Compiled engine, or the plain one in a run of the reference engine."""
-    if sim.engine == "reference":
+    """Compiled engine; the plain one for a plain policy, and in a run of the reference engine."""
+    if sim.engine == "reference" or not (INTERPRETED or hasattr(stream.policy, "py_func")):
         from ..reference.item_pools import ReferenceItems
 
         return ReferenceItems(stream.setup(sim))

@@ -58,6 +58,7 @@ __all__ = [
     "B",
     "C",
     "D",
+    "ItemTurn",
     "bits",
     "busy",
     "count",

@@ -191,7 +191,7 @@ def _serve_freed(step: Step, state: State, w: ItemArrays) -> Int:
         if pools[pool, rows.FIRST] != NONE:
             pools[pool, lay.WAITING] -= 1
             _start(step, state, w, take_first(w, pool, rows.FIRST), pool)
-        while pools[pool, rows.HELD_UP] != NONE and has_room(pools, pool):
+        if pools[pool, rows.HELD_UP] != NONE and has_room(pools, pool):
             item = take_first(w, pool, rows.HELD_UP)
             source = w.items[item, rows.AT]
             _enter(step, state, w, item, pool)

@@ -271,7 +271,7 @@ class ReferenceItems:
             pool.busy -= 1
             if pool.line:
                 self._start(pool.line.popleft(), number)
-            while pool.held_up and pool.has_room:
+            if pool.held_up and pool.has_room:
                 item = pool.held_up.popleft()
                 source = item.at
                 self._enter(item, number)

@@ -297,6 +297,11 @@ class Running(ProcessActions):
         self._run.items.append(table)
 
     @property
+    def stopped(self) -> bool:
+        """True if the job of this process was stopped."""
+        return self._job.stopped
+
+    @property
     def tick(self) -> Seconds:
         """Length of a tick of the run."""
         return self._run.tick
