@@ -75,7 +75,7 @@ class ItemArrays(NamedTuple):
     columns: NDArray[np.int64]
 
 
-SHARED = frozenset(("at", "columns", "tried"))  # never change
+SHARED = frozenset(("at", "columns", "tried", "latencies"))  # never change, or only grow
 
 
 def new_clock() -> NDArray[np.int64]:

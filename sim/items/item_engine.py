@@ -15,7 +15,7 @@ from ..facts.sampling import random_bits
 from . import item_arrays as rows
 from .arrival_source import prepare_arrival
 from .item_arrays import SHARED, ItemArrays, new_clock
-from .item_sums import BUCKETS, bucket_of
+from .item_sums import BUCKETS, fill_histogram
 from .item_targets import value_of
 from .policy_loop import loop_of
 
@@ -115,7 +115,7 @@ class ItemEngine:
         latencies = histogram = None
         if arrays.clock[rows.IS_EXACT]:
             known = arrays.latencies[: arrays.clock[rows.LATENCIES]]
-            latencies = [known[known[:, 0] == k, 1].tolist() for k in range(classes)]
+            latencies = [known[known[:, 0] == k, 1] for k in range(classes)]
         else:
             histogram = arrays.histogram.tolist()
         return ItemSums(
@@ -162,8 +162,7 @@ class ItemEngine:
             self.arrays = arrays._replace(latencies=_longer(arrays.latencies, size))
             return
         histogram = np.zeros((self.setup.classes, BUCKETS), np.int64)
-        for of, latency in arrays.latencies.tolist():
-            histogram[of, bucket_of(latency)] += 1
+        fill_histogram(histogram, arrays.latencies)
         arrays.clock[rows.IS_EXACT] = 0
         self.arrays = arrays._replace(latencies=arrays.latencies[:0].copy(), histogram=histogram)
 

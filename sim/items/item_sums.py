@@ -83,6 +83,14 @@ def bucket_of(latency: Int) -> Int:
     return (shift << FINE) + (latency >> shift)
 
 
+@jit_without_refcounts
+def fill_histogram(histogram: Any, latencies: Any) -> Int:
+    """Count latencies that were kept one by one in their buckets."""
+    for row in range(len(latencies)):
+        histogram[latencies[row, 0], bucket_of(latencies[row, 1])] += 1
+    return 0
+
+
 def bucket_middles() -> NDArray[np.float64]:
     """Latency in the middle of each bucket, in ticks.
 

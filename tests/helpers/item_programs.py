@@ -36,7 +36,8 @@ def play(state, item, turn):
     row[0], row[1], row[2], row[3], row[4] = (
         items.now(turn), kind, item[items.NUMBER], pool, item[items.CLASS]
     )  # fmt: skip
-    row[5] = 0
+    row[5] = item[items.C]
+    item[items.C] += 1
     for k in range(len(turn.pools)):
         row[5] = 7 * row[5] + 3 * items.busy(turn, k) + items.waiting(turn, k)
     state.end[0] += 1
@@ -131,6 +132,8 @@ def outcome(setup, make, cuts=()):
     sums = engine.sums()
     if sums.histogram is not None:
         sums = sums._replace(latencies=None, histogram=None)
+    else:
+        sums = sums._replace(latencies=[np.asarray(one).tolist() for one in sums.latencies])
     return status, wrong, int(end), engine.state.log[: min(end, LOG)].tolist(), sums
 
 

@@ -217,6 +217,9 @@ def _write_tables(folder: Path, study: Study, answered: Path | None) -> list[str
         if result.keep != "ops":
             left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
             continue
+        if not result.runs:
+            left_out.append(f"ops of {variant}: there are none")
+            continue
         if answered is not None:
             for table in ("ops", "places"):
                 _take_over(answered / f"{table}.{variant}.parquet", folder)

@@ -5,7 +5,7 @@ All of it is integers in flat arrays, so the same policy runs compiled and as pl
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,5 +82,5 @@ class ItemSums(NamedTuple):
     longest: list[int]
     inside: int
     counts: list[int]
-    latencies: list[list[int]] | None
+    latencies: list[Any] | None
     histogram: list[list[int]] | None = None
