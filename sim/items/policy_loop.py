@@ -33,7 +33,12 @@ def loop_of(policy: Callable[..., Any]) -> Loop:
     file = (
         "closure" if plain.__closure__ else plain.__code__.co_filename
     )  # not cached, or beside it
-    code = _run_policy.__code__.replace(co_name=name, co_qualname=name, co_filename=file)
+    code = _run_policy.__code__.replace(
+        co_name=name,
+        co_qualname=name,
+        co_filename=file,
+        co_firstlineno=plain.__code__.co_firstlineno,  # numba reads the source from there
+    )
     made = FunctionType(code, {**_run_policy.__globals__, "POLICY": policy}, name)
     made.__module__ = plain.__module__
     return jit_without_refcounts(made)

@@ -286,7 +286,8 @@ class Running(ProcessActions):
 
     def emit_many(self, metric: str, values: NDArray[np.float64], unit: str = "") -> None:
         """Record many values of a metric of this job at the current time."""
-        self._run.emissions.extend(self._job.number, metric, self.now, values, unit)
+        if len(values):  # a metric without values does not exist
+            self._run.emissions.extend(self._job.number, metric, self.now, values, unit)
 
     def at_end(self, call: Callable[[], None]) -> None:
         """Call a function when the run ends, before its results are collected."""
