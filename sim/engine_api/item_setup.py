@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..facts.items.arrival_process import ArrivalTable
+from ..facts.items.pool import ItemPool
 from .queue_table import QueueTable
+
+
+class ItemNames(NamedTuple):
+    """Names of a stream and of what its policy knows by number."""
+
+    stream: str
+    pools: tuple[ItemPool, ...]
+    classes: tuple[str, ...]
+    counters: tuple[str, ...]
 
 
 class ItemSetup(NamedTuple):

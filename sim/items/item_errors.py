@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..engine_api.item_setup import ItemNames
 from ..errors import SimulationError
 from ..facts.items import layout as lay
 
-if TYPE_CHECKING:
-    from .item_stream import ItemStream
 
-
-def item_error(status: int, engine: Any, stream: ItemStream) -> SimulationError:
+def item_error(status: int, engine: Any, names: ItemNames) -> SimulationError:
     """Error for a status; it names the stream and the wrong value."""
-    wrong, pools = engine.wrong, [pool.name for pool in stream.pools]
+    wrong, pools = engine.wrong, [pool.name for pool in names.pools]
     kind, what = "items", ""
     if status == lay.BAD_POOL:
         what = f"sends an item to pool {wrong}, but pools has {len(pools)}, numbered from 0"
@@ -22,9 +20,9 @@ def item_error(status: int, engine: Any, stream: ItemStream) -> SimulationError:
     elif status == lay.OVERFLOW:
         kind, what = "time overflow", f"a service of {wrong} ticks does not fit; use a coarser tick"
     elif status == lay.BAD_CLASS:
-        what = f"gives an item class {wrong}, but classes has {len(stream.classes)}, from 0"
+        what = f"gives an item class {wrong}, but classes has {len(names.classes)}, from 0"
     elif status == lay.BAD_COUNTER:
-        what = f"counter {wrong} does not exist; counters has {len(stream.counters)}, from 0"
+        what = f"counter {wrong} does not exist; counters has {len(names.counters)}, from 0"
     elif status == lay.LOOP:
         kind = "zero-time loop"
         what = (
@@ -42,10 +40,10 @@ def item_error(status: int, engine: Any, stream: ItemStream) -> SimulationError:
             f"{engine.inside:,} items are inside, most of them at {pools[engine.longest_line]}; "
             "give it servers or a bounded queue, or raise most_inside"
         )
-    return SimulationError(kind, f"{stream.__name__}: {what}")
+    return SimulationError(kind, f"{names.stream}: {what}")
 
 
-def policy_error(error: Exception, stream: ItemStream) -> SimulationError:
+def policy_error(error: Exception, names: ItemNames) -> SimulationError:
     """Error for what a policy raised, or why it cannot be compiled."""
     said = str(error)
     if "or_(float" in said or ("|: 'float'" in said and isinstance(error, TypeError)):
@@ -54,4 +52,4 @@ def policy_error(error: Exception, stream: ItemStream) -> SimulationError:
         lines = [line.strip() for line in said.splitlines() if line.strip()] or [""]
         told = next((line for line in lines if not line.startswith("Failed in nopython")), lines[0])
         what = f"its policy raised {type(error).__name__}: {told}; correct it"
-    return SimulationError("items", f"{stream.__name__}: {what}")
+    return SimulationError("items", f"{names.stream}: {what}")

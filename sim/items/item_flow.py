@@ -6,10 +6,11 @@ process observes it before, it returns to its last copy and runs to the present 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import simpy
 
+from ..engine_api.item_setup import ItemNames, ItemSetup
 from ..errors import SimulationError
 from ..facts.items import layout as lay
 from ..kernel.jit import INTERPRETED
@@ -17,9 +18,6 @@ from ..run.process import Running, Steps
 from .item_engine import ItemEngine
 from .item_errors import item_error, policy_error
 from .item_results import item_table, record_table
-
-if TYPE_CHECKING:
-    from .item_stream import ItemStream
 
 END_OF_TICK = 3  # priority of an event behind everything else at its tick
 FIRST_BUDGET, LAST_BUDGET = 2**16, 2**24  # events of one call
@@ -54,8 +52,10 @@ class ItemFlow:
 
     Parameters
     ----------
-    stream : ItemStream
-        Its description.
+    names : ItemNames
+        Names of the stream, its pools, classes and counters.
+    setup : ItemSetup
+        What its engine starts from.
     sim : Running
         Interface of its process to the run.
 
@@ -81,10 +81,10 @@ class ItemFlow:
     [('seen', 6e-06, 4.0)]
     """
 
-    def __init__(self, stream: ItemStream, sim: Running):
-        self.stream, self.env = stream, sim.env
-        self.__name__ = stream.__name__
-        self._sim, self._engine = sim, _make_engine(stream, sim)
+    def __init__(self, names: ItemNames, setup: ItemSetup, sim: Running):
+        self.names, self.env = names, sim.env
+        self.__name__ = names.stream
+        self._sim, self._engine = sim, _make_engine(setup, sim.engine)
         self.done = self.env.event()  # fires when all items have left
         self._wanted: list[tuple[Wanted, simpy.Event]] = []
         self._at = self._kept_at = int(self.env.now) - 1
@@ -145,7 +145,7 @@ class ItemFlow:
         self._observe()
         self._closed = True
         self._cancel_wake()
-        record_table(item_table(self._engine, self.stream, self._sim), self.stream, self._sim)
+        record_table(item_table(self._engine, self.names, self._sim), self.names, self._sim)
 
     def woken(self, _: simpy.Event) -> None:
         """Do what is due at this tick, and run ahead again."""
@@ -178,7 +178,7 @@ class ItemFlow:
             self._budget = min(4 * self._budget, LAST_BUDGET)
             error = self._endless_error()
         elif status != lay.OVER:
-            error = item_error(status, engine, self.stream)
+            error = item_error(status, engine, self.names)
         self._ahead = Ahead(met, status == lay.OVER, error)
         self._wake = Wake(self, self._at)
 
@@ -193,14 +193,14 @@ class ItemFlow:
         self._engine.want(())
         status = self._run(now, FOREVER)
         if status in lay.ERRORS:
-            raise item_error(status, self._engine, self.stream)
+            raise item_error(status, self._engine, self.names)
 
     def _run(self, horizon: int, budget: int) -> int:
         """Run the engine; an error that the policy raises is named."""
         try:
             return int(self._engine.run(horizon, budget))
         except Exception as error:  # a policy can raise anything
-            raise policy_error(error, self.stream) from error
+            raise policy_error(error, self.names) from error
 
     def _replan(self) -> None:
         """Run ahead again at the end of this tick."""
@@ -231,9 +231,9 @@ class ItemFlow:
         }  # fmt: skip
         if quantity in totals:
             return totals[quantity], 0
-        pools = [pool.name for pool in self.stream.pools]
+        pools = [pool.name for pool in self.names.pools]
         if quantity == "counter":
-            return lay.COUNTER, self._number(of, self.stream.counters, quantity)
+            return lay.COUNTER, self._number(of, self.names.counters, quantity)
         if quantity == "waiting":
             return lay.LINE, self._number(of, pools, "pool")
         raise self._error(
@@ -246,13 +246,13 @@ class ItemFlow:
         return int(known.index(name))
 
     def _error(self, what: str) -> SimulationError:
-        return SimulationError("items", f"{self.stream.__name__}: {what}")
+        return SimulationError("items", f"{self.names.stream}: {what}")
 
 
-def _make_engine(stream: ItemStream, sim: Running) -> Any:
+def _make_engine(setup: ItemSetup, kind: str) -> Any:
     """Compiled engine; the plain one for a plain policy, and in a run of the reference engine."""
-    if sim.engine == "reference" or not (INTERPRETED or hasattr(stream.policy, "py_func")):
+    if kind == "reference" or not (INTERPRETED or hasattr(setup.step, "py_func")):
         from ..reference.item_pools import ReferenceItems
 
-        return ReferenceItems(stream.setup(sim))
-    return ItemEngine(stream.setup(sim))
+        return ReferenceItems(setup)
+    return ItemEngine(setup)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..engine_api.item_setup import ItemNames
 from ..facts.items.layout import ItemSums
 from ..record.item_table import ItemTable
 from ..run.process import Running
 from ..units import ticks_per_second
 from .item_sums import RELATIVE_ERROR, bucket_middles
 
-if TYPE_CHECKING:
-    from .item_stream import ItemStream
-
 QUANTILES = 4096  # samples in place of latencies that were too many to keep
 
 
-def item_table(engine: Any, stream: ItemStream, sim: Running) -> ItemTable:
+def item_table(engine: Any, names: ItemNames, sim: Running) -> ItemTable:
     """Table of a stream, from its engine."""
     sums: ItemSums = engine.sums()
     per_second = ticks_per_second(sim.tick)
@@ -29,11 +27,11 @@ def item_table(engine: Any, stream: ItemStream, sim: Running) -> ItemTable:
         return np.asarray(ticks, np.float64) / per_second
 
     return ItemTable(
-        name=stream.__name__,
+        name=names.stream,
         job=sim.job.name,
-        classes=stream.classes,
-        pools=tuple(pool.name for pool in stream.pools),
-        delays=np.array([pool.servers is None for pool in stream.pools]),
+        classes=names.classes,
+        pools=tuple(pool.name for pool in names.pools),
+        delays=np.array([pool.servers is None for pool in names.pools]),
         arrived=np.array(sums.came),
         ended=np.array(sums.left),
         dropped=np.array(sums.lost),
@@ -44,7 +42,7 @@ def item_table(engine: Any, stream: ItemStream, sim: Running) -> ItemTable:
         drops=np.array(sums.drops),
         latency=seconds(sums.latency),
         longest=seconds(sums.longest),
-        counts=dict(zip(stream.counters, sums.counts, strict=True)),
+        counts=dict(zip(names.counters, sums.counts, strict=True)),
         samples=tuple(map(seconds, _samples(sums))),
         error=0.0 if sums.histogram is None else RELATIVE_ERROR,
     )
@@ -68,7 +66,7 @@ def _quantiles(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return bucket_middles()[chosen] if ends[-1] else np.empty(0)
 
 
-def record_table(table: ItemTable, stream: ItemStream, sim: Running) -> None:
+def record_table(table: ItemTable, names: ItemNames, sim: Running) -> None:
     """Add a table to the results of the run, and emit its metrics."""
     sim.add_items(table)
     sim.emit_many("latency", table.samples[-1], "s")
@@ -79,7 +77,7 @@ def record_table(table: ItemTable, stream: ItemStream, sim: Running) -> None:
     totals = {"arrived": table.arrived, "ended": table.ended, "drops": table.dropped}
     for name, counts in totals.items():
         sim.count(name, int(counts.sum()))
-    for k, pool in enumerate(stream.pools):
+    for k, pool in enumerate(names.pools):
         if pool.queue is not None:
             sim.count(f"{pool.name}.drops", int(table.drops[:, k].sum()))
         served = int(table.served[:, k].sum())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine_api.item_setup import ItemSetup
+from ..engine_api.item_setup import ItemNames, ItemSetup
 from ..engine_api.queue_table import QueueTable
 from ..errors import SimulationError
 from ..facts.items.arrival_process import ArrivalProcess, GivenArrivals
@@ -92,17 +92,18 @@ class ItemStream:
         self.most_inside, self.most_latencies = most_inside, most_latencies
         self._check()
         self.queues = self._queue_table()
+        self.names = ItemNames(self.__name__, self.pools, self.classes, self.counters)
 
     def __repr__(self) -> str:
         return f"<ItemStream {self.__name__}>"
 
     def __call__(self, sim: Running) -> Steps:
         """Steps of the stream as a process."""
-        return ItemFlow(self, sim).steps()
+        return ItemFlow(self.names, self.setup(sim), sim).steps()
 
     def start(self, sim: Running) -> ItemFlow:
         """Start the stream now, as a further process of the job; returns what to wait for."""
-        flow = ItemFlow(self, sim)
+        flow = ItemFlow(self.names, self.setup(sim), sim)
         sim.start([flow])
         return flow
 
