@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..engine_api.item_setup import ItemNames
 from ..errors import SimulationError
 from ..facts.items import layout as lay
+
+_OR = re.compile(r"\|: 'float'|bitwise_or")  # what Python and NumPy say of a fraction | 0
 
 
 def item_error(status: int, engine: Any, names: ItemNames) -> SimulationError:
@@ -46,7 +49,7 @@ def item_error(status: int, engine: Any, names: ItemNames) -> SimulationError:
 def policy_error(error: Exception, names: ItemNames) -> SimulationError:
     """Error for what a policy raised, or why it cannot be compiled."""
     said = str(error)
-    if "or_(float" in said or ("|: 'float'" in said and isinstance(error, TypeError)):
+    if "or_(float" in said or (isinstance(error, TypeError) and _OR.search(said)):
         what = "returns a fraction; return a whole number, by np.int64(np.rint(...))"
     else:
         lines = [line.strip() for line in said.splitlines() if line.strip()] or [""]

@@ -287,7 +287,8 @@ class ReferenceItems:
         head[lay.KIND], head[lay.POOL] = kind, number
         for k, pool in enumerate(self._pools):
             pools[k, lay.BUSY], pools[k, lay.WAITING] = pool.busy, len(pool.line)
-        answer = int(self._step(self.state, item.row, self._turn) | 0)  # refuses floats
+        with np.errstate(over="ignore"):  # as in compiled code
+            answer = int(self._step(self.state, item.row, self._turn) | 0)  # refuses floats
         if not 0 <= item.row[lay.CLASS] < self.setup.classes:
             self._note_fault(lay.BAD_CLASS, int(item.row[lay.CLASS]))
             item.row[lay.CLASS] = 0
