@@ -10,13 +10,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ..engine_api.interface import Submitted
 from ..engine_api.mailbox import Mailbox
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.way import Way
+from ..record.item_table import ItemTable
 from ..record.prepared import Prepared, Values
 from ..record.prepared_grid import At
 from ..record.step_grid import StepGrid
@@ -305,6 +308,39 @@ class Running(ProcessActions):
         ([0.0, 1.0, 2.0], [3.0, 8.0, 5.0])
         """
         self._run.series.record(self._job.number, series, int(self.env.now), float(value), unit)
+
+    def emit_many(self, metric: str, values: NDArray[np.float64], unit: str = "") -> None:
+        """Record many values of a metric of this job at the current time."""
+        if not len(values):  # a metric without values does not exist
+            return
+        emissions, job = self._run.emissions, self._job.number
+        if unit:
+            emissions.declare(job, metric, unit)
+        stream = np.full(len(values), emissions.stream(job, metric), np.int32)
+        emissions.extend(stream, np.full(len(values), int(self.env.now)), values)
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call a function when the run ends, before its results are collected."""
+        self._run.closing.append(call)
+
+    def add_items(self, table: ItemTable) -> None:
+        """Add the table of a stream of items to the results of the run."""
+        self._run.items.append(table)
+
+    @property
+    def stopped(self) -> bool:
+        """True if the job of this process was stopped."""
+        return self._job.stopped
+
+    @property
+    def tick(self) -> Seconds:
+        """Length of a tick of the run."""
+        return self._run.tick
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine of the run: ``core`` or ``reference``."""
+        return self._run.engine
 
     def count(self, counter: str, by: int = 1) -> None:
         """Add to a counter of this job; its total is emitted as a metric when the run ends."""

@@ -15,6 +15,7 @@ from ..facts.system import System
 from ..facts.way import Way
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
+from ..record.item_table import ItemTable
 from ..record.prepared import Prepared, Values
 from ..record.prepared_grid import At
 from ..record.schedule import SubmittedRun
@@ -96,6 +97,9 @@ class RunInterface(Protocol):
     counters: Counters
     allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
+    engine: str
+    closing: list[Callable[[], None]]
+    items: list[ItemTable]
 
     @property
     def machine(self) -> EngineControl:

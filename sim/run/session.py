@@ -32,6 +32,7 @@ from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
+from ..record.item_table import ItemTable
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
 from ..record.prepared_grid import At, GridCallbacks, GridError, PreparedGrid
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
@@ -87,6 +88,9 @@ class Session:
         self.counters = Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
+        self.engine = simulation.engine
+        self.closing: list[Callable[[], None]] = []  # called at the end of the run
+        self.items: list[ItemTable] = []
         self.timing = GraphTiming(simulation)
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
         self.relocations = Relocations(self, self.timing, self.draws)
@@ -154,6 +158,8 @@ class Session:
         It drops the engine and the graphs, since jobs and session refer to each other and would
         otherwise stay in memory until Python collects cycles.
         """
+        for close in self.closing:
+            close()
         self._emit_totals()
         result = self.result(keep, repeat_run)
         self._drop_engine()
@@ -542,6 +548,7 @@ class Session:
             acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
             stored=self.machine.stores.history() if holds else {},
             found_full=self._found_full(),
+            items=tuple(self.items),
         )
 
     def _found_full(self) -> NDArray[np.int64]:

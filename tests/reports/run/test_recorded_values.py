@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 from foretrace.reports.blocks import Heading, Paragraph, Plot, Table
-from foretrace.reports.run.recorded_values import (
+from foretrace.reports.run.policies.recorded_values import (
     MOST_POINTS,
     MOST_SERIES,
     emitted_metrics,

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from ...sim.record.distribution import Distribution
-from ...sim.record.emitted_values import MOST_VALUES, Emitted
-from ...sim.record.time_series import TimeSeries
-from ...sim.run.result import Result
-from ..blocks import Axes, Axis, Block, Column, Heading, Line, Paragraph, Plot, Series, Table
-from ..figures.schedule import seconds_scale
-from ..numbers import axis_scale, format_quantity, format_share
-from ..palette import series_colour
-from ..section import section
-from ..texts.study import StudyShown
+from ....sim.record.distribution import Distribution
+from ....sim.record.emitted_values import MOST_VALUES, Emitted
+from ....sim.record.time_series import TimeSeries
+from ....sim.run.result import Result
+from ...blocks import Axes, Axis, Block, Column, Heading, Line, Paragraph, Plot, Series, Table
+from ...figures.schedule import seconds_scale
+from ...numbers import axis_scale, format_quantity, format_share
+from ...palette import series_colour
+from ...section import section
+from ...texts.study import StudyShown
 
 MOST_SERIES = 8  # drawn
 MOST_CURVES = 6  # variants in a drawing
