@@ -120,10 +120,10 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def limit_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentence on what limits the base scenario; an empty list if that is unknown."""
+    """Sentence on what limits the base scenario; an empty list if that is unknown, or no op ran."""
     base = next(iter(summary["points"].values()))
-    unknown = not base["blame"] and is_unexplained(summary, "blame")
-    return [] if unknown else [limit_sentence(summary)]
+    unknown = is_unexplained(summary, "blame") or not base["facts"]["ranks"]
+    return [] if unknown and not base["blame"] else [limit_sentence(summary)]
 
 
 def limit_sentence(summary: Mapping[str, Any]) -> str:
@@ -237,12 +237,17 @@ def _base_sentence(point: Point, answer: Answer) -> str:
     sure = format_half_width(value["value"], value["interval"])
     if sure and "jitter" not in value.get("interval_of", ["jitter"]):
         sure += ", jitter left out"
-    ranks = point["facts"]["ranks"]
     return (
         f"As described, {value_sentence(answer, value['value'])}"
-        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
+        f"{f' ({sure})' if sure else ''}{_ranks_sentence(point)}{_idle_sentence(point)}"
         f"{_cost_sentence(point, answer)}."
     )
+
+
+def _ranks_sentence(point: Point) -> str:
+    """Text on the number of ranks; "" without any, as for a stream of items."""
+    ranks = point["facts"]["ranks"]
+    return f" on {ranks} rank{'s' * (ranks != 1)}" if ranks else ""
 
 
 def _idle_sentence(point: Point) -> str:

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import foretrace
 import pytest
 from answer_server import FAULTY, PLUGIN, SERVER
 from foretrace.scenarios.config.loader import load
@@ -17,6 +19,7 @@ from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.run import held_graphs, session
 
 BY_DAY, NIGHTLY = 8, 200
+PLUGINS = Path(foretrace.__file__).resolve().parent / "docs/examples/plugins"
 
 
 @pytest.fixture
@@ -126,6 +129,27 @@ def test_a_section_with_a_mistake_is_named_on_the_page_of_a_comparison(server, c
     assert err.rstrip().endswith("failed in a plug-in; the answer is saved")
     assert "Left out, since it failed" in (tmp_path / "page.html").read_text()
     assert "latency p99" in out
+
+
+def test_a_stream_of_items_is_answered_and_explained_without_an_op(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("packet_pipeline.py", "packet_pipeline.yaml"):
+        (tmp_path / name).write_text((PLUGINS / name).read_text())
+    file = tmp_path / "packet_pipeline.py"
+    before = file.read_text()
+    file.write_text(before.replace("            yield sim.submit(build.graph()).done\n", ""))
+    assert file.read_text() != before
+    try:
+        code, out, err = cli("run", "packet_pipeline.yaml", "--set", "workload.packets=2000")
+    finally:
+        unload_plugin_file(file)
+    assert code == 0, err
+    assert out.startswith("As described, latency p99 is ")
+    assert "rank" not in out
+    assert "critical path" not in out
+    told, folder = saved(tmp_path)
+    assert "unexplained" not in told
+    assert "slow-path" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("part", ["_blame", "_breakdown", "effect_of_faster_components"])
