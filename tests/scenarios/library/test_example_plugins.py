@@ -51,7 +51,8 @@ def variants(scenario, engine="reference"):
 
 SKETCHES = {"paged_serving.py", "paged_serving_twin.py", "page_tiering.py", "spraying.py"}
 SKETCHES |= {"stateful_nf.py", "gang_scheduler.py"}  # test_sketches.py counts their lines
-LONGER = {"serving.py", "fleet.py", "store_and_forward.py"} | SKETCHES  # complete programs
+ITEMS = {"packet_pipeline.py"}  # test_item_example.py does
+LONGER = {"serving.py", "fleet.py", "store_and_forward.py"} | SKETCHES | ITEMS  # complete programs
 PARTS = sorted(f for f in HERE.glob("*.py") if f.name not in LONGER)
 
 
