@@ -16,6 +16,7 @@ from ..building.jobs import graph_inputs
 from ..building.system import build_backends, build_system
 from .blind_variant import Machine, build_blind_variant
 from .counted_periods import uncounted_period_problems
+from .placement_check import unused_placement_problems
 from .preflight import unanswerable_op_problems
 from .process_check import impossible_process_problems
 from .profiler_overhead import require_declared_overhead
@@ -59,8 +60,8 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         machine = made, build_backends(variant, made)
         found.append(build_variant(variant, built[key], machine, scenario))
     checks = (
-        impossible_queue_problems, uncounted_period_problems, impossible_process_problems,
-        unanswerable_op_problems,
+        unused_placement_problems, impossible_queue_problems, uncounted_period_problems,
+        impossible_process_problems, unanswerable_op_problems,
     )  # fmt: skip
     for check in checks:
         if problems := {p.message: p for point in found for p in check(point)}:

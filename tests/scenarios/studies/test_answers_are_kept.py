@@ -372,3 +372,18 @@ def test_a_run_of_more_ops_than_are_kept_is_explained_within_its_budget(server, 
     assert time.process_time() - began < (1 + scenario.run.explain) * alone + 5.0
     (file,) = tmp_path.glob("full/*/*/summary.json")
     assert "repeated" in json.loads(file.read_text())["points"]["base"]["window"]
+
+
+def test_a_component_per_rank_of_a_process_is_refused_with_what_to_write(server, cli):
+    """All jobs ran on the first GPU, and the placement was not read."""
+    code, _, err = cli("run", "s.yaml", "--set", "placement.ranks=[node0.gpu0]")
+    assert code == 2
+    assert "placement.ranks: node0.gpu0, but workload 'answer-server' is a process" in err
+    job = "jobs={a: {workload: {type: answer-server}, placement: {ranks: [node0.gpu0]}}}"
+    text = (
+        Path("s.yaml").read_text().replace("workload: {type: answer-server, requests: 300}\n", "")
+    )
+    Path("s.yaml").write_text(text)
+    code, _, err = cli("run", "s.yaml", "--set", job)
+    assert code == 2
+    assert "write jobs.a.on: {gpu: [node0.gpu0]}" in err
