@@ -73,6 +73,13 @@ class SimpyAdapter(ABC):
         """Tick and priority of the next planned turn; None if none is planned."""
         return self.planned
 
+    def run_policies(self) -> tuple[int, int] | None:
+        """Run what concerns only compiled processes, as far as the engine can without SimPy.
+
+        Returns the number of their events, and of those at the current tick; None if nothing ran.
+        """
+        return None
+
     @property
     def _now(self) -> int:
         return int(self.env.now)

@@ -35,6 +35,9 @@ class DrivenEngine(Protocol):
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the next planned turn; None if none is planned."""
 
+    def run_policies(self) -> tuple[int, int] | None:
+        """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
+
     @property
     def submissions(self) -> int:
         """Number of graphs submitted so far, freed ones included."""
@@ -70,7 +73,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     steps = _TickSteps(engine)
     if until is None:
         while engine.due() is not None or is_acting_process_due(engine):
-            steps.step()
+            if not steps.run_policies():
+                steps.step()
             if steps.stuck:
                 return
         return
@@ -82,7 +86,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     reached._ok, reached._value = True, None
     engine.env.schedule(reached, engine_api.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
     while not reached.processed:
-        steps.step()
+        if not steps.run_policies():
+            steps.step()
     while engine.due() == (until, engine_api.FIRST):
         steps.step()
 
@@ -111,6 +116,18 @@ class _TickSteps:
         if not self.steps % LOOK:
             self._check_can_end()
         env.step()
+
+    def run_policies(self) -> bool:
+        """Let the engine run compiled processes without SimPy; True if it did."""
+        ran = self.engine.run_policies()
+        if ran is None:
+            return False
+        events, self.count = ran
+        self.tick, before = self.env.now, self.steps
+        self.steps += events
+        if self.steps // LOOK > before // LOOK:
+            self._check_can_end()
+        return True
 
     def _check_can_end(self) -> None:
         """Raise an error if events go on long after the last op has ended.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -101,6 +101,31 @@ class EmissionRecorder:
         self._time.append(time)
         self._job.append(job)
         self._name.append(self._names.setdefault(metric, len(self._names)))
+
+    def add_many(
+        self,
+        metrics: Sequence[tuple[int, str]],
+        which: NDArray[np.int64],
+        time: NDArray[np.float64],
+        value: NDArray[np.float64],
+    ) -> None:
+        """Append values in order of time.
+
+        Parameters
+        ----------
+        metrics : number of the job, and name
+        which : (n,) index into ``metrics`` of each value
+        time, value : (n,) times in s, and values
+        """
+        used, first = np.unique(which, return_index=True)
+        numbers = np.zeros(len(metrics), np.int32)
+        for k in used[np.argsort(first)].tolist():
+            numbers[k] = self._names.setdefault(metrics[k][1], len(self._names))
+        jobs = np.array([job for job, _ in metrics], np.int32)
+        self._value.frombytes(np.ascontiguousarray(value, np.float64).tobytes())
+        self._time.frombytes(np.ascontiguousarray(time, np.float64).tobytes())
+        self._job.frombytes(jobs[which].tobytes())
+        self._name.frombytes(numbers[which].tobytes())
 
     def emitted(self) -> EmittedValues:
         """All values recorded so far."""

@@ -73,6 +73,23 @@ class HeldGraphs:
         """Record that a graph is a job's own workload, not a submission of a process."""
         self.given[graph.first] = graph.count
 
+    def most_held(self, largest: int) -> float:
+        """Size in ops up to which `make_room` needs to do nothing for graphs of up to a size."""
+        if self.window is not None:
+            return 0.0
+        most = float("inf")
+        if self.keep != "ops":
+            most = self._fold_at if self.keep else max(self._fold_at, MOST_OPS + 1)
+        if self._memory is not None:
+            given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
+            most = min(most, self._memory / BYTES_PER_OP + given - largest - GRAPH_AS_OPS - 1)
+        return most
+
+    def note_submitted(self, who: str, count: int) -> None:
+        """Record a submission of a process for which there was room."""
+        ops, graphs = self.submitted.get(who, (0, 0))
+        self.submitted[who] = ops + count, graphs + 1
+
     def make_room(self, who: str, count: int) -> None:
         """Account for a submission of ``count`` ops; free ended graphs, or raise an error."""
         machine = self._run.machine
@@ -81,13 +98,12 @@ class HeldGraphs:
             self.release_ended()
         if not who:
             return
-        ops, graphs = self.submitted.get(who, (0, 0))
         if most is not None and self._submitted_bytes(machine, count) > most:
             if self.keep in ("none", "ranks"):
                 self.release_ended()
             if self._submitted_bytes(machine, count) > most:
-                raise self._memory_error(who, ops, graphs, most)
-        self.submitted[who] = ops + count, graphs + 1
+                raise self._memory_error(who, *self.submitted.get(who, (0, 0)), most)
+        self.note_submitted(who, count)
 
     def _submitted_bytes(self, machine: EngineControl, more: int) -> float:
         """Memory of all submissions of processes plus a graph of ``more`` ops, in bytes."""

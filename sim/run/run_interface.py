@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from ..engine_api.driven_policy import FixedShape
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
@@ -53,6 +54,13 @@ class JobState(Protocol):
 
     def note_submitted(self, graph: Submitted) -> None:
         """Record a submitted graph as open until all its ops have ended."""
+
+    def note_over(self, graph: Submitted) -> None:
+        """Record a submitted graph that is over already."""
+
+    @property
+    def watches_losses(self) -> bool:
+        """True if a process waits for losses of any of its graphs."""
 
 
 class AllocatorInterface(Protocol):
@@ -146,6 +154,24 @@ class RunInterface(Protocol):
         at: At | None = None,
     ) -> Submitted:
         """Place, time and submit a graph of a process."""
+
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
+        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+
+    def most_held(self, largest: int) -> float:
+        """Size of the graphs in memory, in ops, up to which graphs need no check."""
+
+    def note_driven(
+        self,
+        graph: Prepared,
+        job: JobState,
+        who: tuple[str, str],
+        handle: Submitted,
+        at: int,
+        key: int,
+        is_over: bool,
+    ) -> None:
+        """Record a submission of a prepared graph that the engine made for a process."""
 
     def note_job_graph(self, graph: Submitted) -> None:
         """Record that a graph is a job's own workload, not a submission of a process."""

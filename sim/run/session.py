@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
+from ..engine_api.driven_policy import FixedShape
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import (
     ComponentTable,
@@ -443,6 +444,48 @@ class Session:
             self.relocations.reroute(run)
         job.note_submitted(handle)
         return handle
+
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
+        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+        variant = graph.variant
+        if type(graph) is not Prepared or variant.draw is not None or not len(graph):
+            return None
+        if graph.routed is not self.timing.routed or job.watches_losses or job.stopped:
+            return None
+        if np.any(variant.answers.online >= 0):
+            return None
+        return FixedShape(variant.shape, variant.numbers, graph.graph.name)
+
+    def most_held(self, largest: int) -> float:
+        """Size of the graphs in memory, in ops, up to which graphs need no check."""
+        return self.held.most_held(largest)
+
+    def note_driven(
+        self,
+        graph: Prepared,
+        job: JobState,
+        who: tuple[str, str],
+        handle: Submitted,
+        at: int,
+        key: int,
+        is_over: bool,
+    ) -> None:
+        """Record a submission of a prepared graph that the engine made for a process.
+
+        Parameters
+        ----------
+        who : name of the process with that of its job, and alone
+        at : tick of the submission
+        key : key of its random draws
+        """
+        made = graph.submission(None, None)
+        draw_key = submission_key(job.name, key)
+        self.runs.append(PreparedRun(made, handle.first, job.number, at, who[1], draw_key))
+        self.held.note_submitted(who[0], handle.count)
+        if is_over:
+            job.note_over(handle)
+        else:
+            job.note_submitted(handle)
 
     def with_ranks_and_draws(
         self,
