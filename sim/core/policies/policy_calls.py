@@ -174,7 +174,8 @@ def go_on_with_call(desk: Desk, world: Array) -> Int:
         head[rows.COUNT] = 0
         now[CODE] = call_adapter(of[ADAPTER], desk.calls, p)
         now[CALLED] = 1
-        if now[CODE] == rows.GROW or head[rows.COUNT] > head[rows.MOST]:
+        is_known = now[CODE] == rows.GO_ON or now[CODE] == rows.DONE
+        if not is_known or head[rows.COUNT] > head[rows.MOST]:
             return SLOW
     actions = table_at(now, of[ACTIONS], head[rows.MOST] + 1, np.int64(rows.ACTION_COLUMNS))
     values = array_at(desk.values, of[VALUES], head[rows.MOST] + 1)
