@@ -466,14 +466,13 @@ def group_graphs_by_shape(
     groups: dict[int, list[int]] = {}
     for k in own:
         groups.setdefault(id(_representative_run(runs[k])), []).append(k)
-    first = np.array([g.first for g in held.graphs], np.int64)
-    counts = np.array([given is None or g.index == given for g in held.graphs], np.bool_)
+    counts = np.full(len(held.index), given is None) | (held.index == given)
     for members in groups.values():
         run = _representative_run(runs[members[0]])
         at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
         fresh = held.fresh[at]
         yield SameShapeGraphs(
-            run, first[members], counts[members],
+            run, held.first[members], counts[members],
             _work_of_ended_ops(run, [runs[k] for k in members], fresh),
             held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
             held.over[members], *_claim_ticks(held, members, run, runs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -91,9 +91,35 @@ class DrivenPolicy(Protocol):
         """Note that a submission has ended, and that the kernel was called for its end."""
 
     def add_submission(
-        self, handle: Submitted, graph: int, tag: int, at: int, key: int, is_over: bool
+        self,
+        handle: Submitted,
+        graph: int,
+        tag: int,
+        at: int,
+        key: int,
+        is_over: bool,
+        is_freed: bool,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
+
+    def representative(self, graph: int) -> Any:
+        """Record of a submission that stands for all of one of its graphs."""
+
+    def free_ended_graphs(self, more: Sequence[Any]) -> Ints | None:
+        """Let the run sum up and free the graphs that are over, if it is time.
+
+        Parameters
+        ----------
+        more : representative of each graph in memory that Python does not know
+
+        Returns
+        -------
+        array or None
+            Positions in ``more`` of the graphs that are not over; None if nothing was freed.
+        """
+
+    def note_freed(self, graphs: int, ops: int) -> None:
+        """Count submissions of its kernel that ended and were freed."""
 
     def record_samples(
         self, metrics: Sequence[tuple[int, str]], which: Ints, ticks: Ints, values: NDArray[Any]

@@ -460,32 +460,28 @@ class Session:
         """Size of the graphs in memory, in ops, up to which graphs need no check."""
         return self.held.most_held(largest)
 
-    def note_driven(
-        self,
-        graph: Prepared,
-        job: JobState,
-        who: tuple[str, str],
-        handle: Submitted,
-        at: int,
-        key: int,
-        is_over: bool,
-    ) -> None:
-        """Record a submission of a prepared graph that the engine made for a process.
+    def driven_run(
+        self, graph: Prepared, first: int, job: JobState, by: str, at: int, key: int
+    ) -> PreparedRun:
+        """Record of a submission of a prepared graph that the engine makes for a process.
 
         Parameters
         ----------
-        who : name of the process with that of its job, and alone
+        first : id of its first op
+        by : name of the process
         at : tick of the submission
         key : key of its random draws
         """
-        made = graph.submission(None, None)
         draw_key = submission_key(job.name, key)
-        self.runs.append(PreparedRun(made, handle.first, job.number, at, who[1], draw_key))
-        self.held.note_submitted(who[0], handle.count)
-        if is_over:
-            job.note_over(handle)
-        else:
-            job.note_submitted(handle)
+        return PreparedRun(graph.unchanged, first, job.number, at, by, draw_key)
+
+    def note_driven_graphs(self, who: str, graphs: int, ops: int) -> None:
+        """Count graphs and ops that the engine submitted for a process."""
+        self.held.note_submitted(who, graphs, ops)
+
+    def free_driven(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Free graphs that are over; see ``DrivenPolicy.free_ended_graphs``."""
+        return None if self.relocations.moved else self.held.free_if_due(more)
 
     def with_ranks_and_draws(
         self,

@@ -24,7 +24,7 @@ LATE = 2**63 - 1
     CALLED,  # 1 if its kernel has returned, and its actions are being noted
     CODE,  # that its kernel returned
     ROW,  # next action of the call to note
-    WAKE,  # next graph of `Desk.wakes`, and their number
+    WAKE,  # next submission of `Desk.wakes`, and their number
     WAKES,
     TIMERS,  # number of timers
     NUMBER,  # that SimPy's next event would have
@@ -95,8 +95,8 @@ CHANGED_AT, CHANGED, CHANGE_BY, CHANGE = range(4)
 NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
 
 # Row of a submission: policy, tag, number among the policy's graphs, shape; number and id of its
-# first op; tick, key; first rows in memory; rows reserved in tables of flows and amounts; number of
-# its last wait if Python has it, else NONE; 1 if it is over.
+# first op; tick, key; first rows in memory; rows reserved in tables of flows and amounts; 1 if the
+# kernel was called for its end; cancelled ops; 1 if its memory was freed.
 (
     SUB_BY,
     SUB_TAG,
@@ -113,8 +113,10 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
     SUB_HOLDER,
     SUB_CLAIM,
     SUB_OVER,
+    SUB_CANCELLED,
+    SUB_FREED,
     SUB,
-) = range(16)
+) = range(18)
 
 # Row of a prepared graph: addresses and sizes of its block (GraphBlock), of its numbers, and the
 # row of the number of its name's submissions.
@@ -152,7 +154,7 @@ PAUSE = 1 << 12  # calls between two looks of Python
 ROUND = 1 << 16  # calls before what is waited for goes back to SimPy
 
 # Return codes of the loop, next to those of `run_instants`.
-OVER, SLOW, CROWDED, FULL = range(10, 14)
+OVER, SLOW, CROWDED, FULL, FOLD = range(10, 15)
 
 
 class Desk(NamedTuple):
@@ -168,7 +170,7 @@ class Desk(NamedTuple):
     used, own, changes : parts of policies, what is held of them, changes of that
     noted : actions for the next turn
     submissions : open ones of Python, then those of the loop
-    wakes : graphs that ended in this turn, as rows of the table of graphs in memory
+    wakes : submissions that ended in this turn
     owner : row of the submission, for each graph in memory; NONE for others
     shapes : prepared graphs
     reserved : rows of flows, uses, holders and claims for further submissions

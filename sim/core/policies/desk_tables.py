@@ -13,7 +13,7 @@ from ...engine_api.driven_policy import DrivenPolicy, FixedShape
 from ...engine_api.engine_control import EngineControl
 from ..memory.block import GraphBlock
 from ..memory.state_layout import NONE
-from .desk_layout import OP_COUNT, SHAPE, Array
+from .desk_layout import SHAPE, Array
 
 Key = tuple[int, int, str]  # component, owner, name of the process
 
@@ -53,7 +53,6 @@ def shape_row(shape: FixedShape | None, name: int, may_flow: bool) -> list[int]:
         row += [_address(one), len(one)]
     columns = numbers.fixed, numbers.work_hi, numbers.work_lo, numbers.limit, numbers.amount
     row += [_address(block.owners), *map(_address, columns)]
-    assert len(row) == OP_COUNT
     return [*row, block.ops, name, 0, 0]
 
 

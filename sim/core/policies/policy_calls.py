@@ -271,10 +271,10 @@ def note_amount(desk: Desk, p: Int, verb: Int, part: Int, amount: Int) -> Int:
 def note_change(desk: Desk, component: Int, amount: Int) -> None:
     """Note a change of what processes hold; changes of one tick in a row are one."""
     now, k = desk.now, desk.now[CHANGES]
-    if k and desk.changes[k - 1, CHANGED] == component:
-        if desk.changes[k - 1, CHANGED_AT] == now[TICK]:
-            desk.changes[k - 1, CHANGE_BY] += amount
-            return
+    last = desk.changes[k - 1 if k else 0]
+    if k and last[CHANGED] == component and last[CHANGED_AT] == now[TICK]:
+        last[CHANGE_BY] += amount
+        return
     change = desk.changes[k]
     change[CHANGED_AT], change[CHANGED], change[CHANGE_BY] = now[TICK], component, amount
     now[CHANGES] += 1

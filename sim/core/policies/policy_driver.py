@@ -18,10 +18,11 @@ import simpy
 from simpy.events import NORMAL
 
 from ...engine_api.driven_policy import DrivenPolicy, FixedShape
-from ...engine_api.interface import FIRST, LATER, MAX_TICK
+from ...engine_api.interface import FIRST, LATER, MAX_TICK, State
 from ...engine_api.simpy_clock import Turn
 from ...kernel import policy_rows as rows
 from ...kernel.jit import compiled_for_arrays
+from ..flat_graphs import FlatGraphs
 from ..memory import state_layout as lay
 from ..memory.block import GraphBlock
 from ..memory.run_memory import GraphOffsets
@@ -31,6 +32,7 @@ from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_layout import Array, Desk
 from .desk_tables import PartTables, shape_row, table
+from .submissions import GRAPH_AS_OPS
 
 SAMPLES_AT_ONCE, NOTES_AT_ONCE = 1 << 14, 1 << 8
 RESERVED_AT_ONCE, MOST_RESERVED = 16, 1 << 10
@@ -93,7 +95,7 @@ class PolicyDriver:
         due = engine.planned[0] if engine.planned else MAX_TICK
         if due <= waits.ended_at < MAX_TICK:
             return None
-        first = min(due, waits.ended_at, min((timer[dl.AT] for timer in waits.timers), default=MAX_TICK))
+        first = min([due, waits.ended_at, *(timer[dl.AT] for timer in waits.timers)])
         if first >= waits.limit:
             return None
         return self._run(driven, waits)
@@ -169,6 +171,8 @@ class PolicyLoop:
         self.given: list[FixedShape | None] = []
         self.handed: list[SubmittedGraph] = []
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
+        self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
+        self.records: dict[int, object] = {}
         self._leave_simpy(waits)
         self.desk = self._desk(addresses, arrivals, waits, owner)
         self.now = self.desk.now
@@ -198,8 +202,8 @@ class PolicyLoop:
         now[dl.TICK], now[dl.LIMIT] = int(engine.env.now), waits.limit
         now[dl.NUMBER], now[dl.TIMERS] = next(engine.env._eid), len(waits.timers)
         now[dl.SUBMISSIONS], now[dl.OPS] = engine.submissions, engine.count
-        now[dl.HELD] = engine.held_ops + 30 * engine.held_graphs
-        now[dl.MOST_HELD] = min([MAX_TICK, *(int(min(p.most_held(), 2.0**62)) for p in self.driven)])
+        now[dl.HELD] = engine.held_ops + GRAPH_AS_OPS * engine.held_graphs
+        now[dl.MOST_HELD] = self._most_held()
         now[dl.CANCELS], now[dl.CELLS] = int(engine.cancels > 0), engine.store.cells
         now[dl.EDGES], now[dl.COLLECTIVES] = engine.store.edges, engine.store.collectives
         calls, policies, shapes = [], [], list[list[int]]()
@@ -243,12 +247,12 @@ class PolicyLoop:
 
     def _hand_in_submissions(self, waits: Waits) -> None:
         """Move the open submissions of policies to the desk, and those whose ends wake now."""
-        engine, found, at = self.engine, [], dict[int, int]()
+        engine, found, ended = self.engine, [], list[int]()
         for handle, *who in waits.open.values():
             one = [0] * dl.SUB
             one[: dl.SUB_SHAPE] = who
-            at[handle.index] = bisect_right(engine.bases, handle.base) - 1
-            self.desk.owner[at[handle.index]] = len(found)
+            at = bisect_right(engine.bases, handle.base) - 1
+            self.desk.owner[at] = len(found)
             found.append(one)
             self.handed.append(handle)
         if len(found) > len(self.desk.submissions) // 2:
@@ -259,9 +263,14 @@ class PolicyLoop:
         self.desk.submissions[: len(found)] = table(found, dl.SUB)
         self.now[dl.SUBMITTED] = len(found)
         if waits.ended:
-            ended = [at[handle.index] for handle in waits.ended]
+            row_of = {id(handle): row for row, handle in enumerate(self.handed)}
+            ended = [row_of[id(handle)] for handle in waits.ended]
             self.desk.wakes[: len(ended)], self.now[dl.WAKES] = ended, len(ended)
             self.now[dl.TICK] = waits.ended_at
+        for row, handle in zip(ended, waits.ended, strict=True) if engine.cancels else ():
+            ops = range(handle.first, handle.first + handle.count)
+            gone = sum(engine.state(op) != State.ENDED for op in ops)
+            self.desk.submissions[row, dl.SUB_CANCELLED] = gone
 
     # The loop.
 
@@ -284,7 +293,7 @@ class PolicyLoop:
             if code == lay.PAUSES and self.now[dl.EVENTS] < dl.ROUND:
                 self._give_samples()
                 self._give_changes()
-            elif code == dl.FULL:
+            elif code == dl.FULL or (code == dl.FOLD and self._free_ended_graphs()):
                 self._make_room()
             else:
                 break
@@ -350,7 +359,8 @@ class PolicyLoop:
             first, left = shape[dl.RESERVED], shape[dl.RESERVES]
             mine = [tuple(row) for row in self.desk.reserved[first : first + left].tolist()]
             used = self.reserved.get(k, [])
-            if not left:
+            mine += self.returned.pop(k, [])
+            if not mine:
                 more = min(max(RESERVED_AT_ONCE, len(used)), MOST_RESERVED)
                 for _ in range(more):
                     one = store.reserve_rows(flows, uses, holders, claims)
@@ -367,6 +377,118 @@ class PolicyLoop:
         store.cells, store.edges = now.item(dl.CELLS), now.item(dl.EDGES)
         store.collectives = now.item(dl.COLLECTIVES)
         store.graphs = store.world.item(lay.GRAPH_COUNT)
+
+    def _free_ended_graphs(self) -> bool:
+        """Sum up the graphs that are over, and free their memory; True if there is room then."""
+        engine, now, policy = self.engine, self.now, self.driven[0]
+        engine.env._now = now.item(dl.TICK)
+        self._note_sizes()
+        new = len(self.handed) + np.flatnonzero(
+            self.desk.submissions[len(self.handed) : now[dl.SUBMITTED], dl.SUB_FREED] == 0
+        )
+        engine.flat = flat = self._flat_graphs(self.desk.submissions[new])
+        engine.held_ops += int(flat.ops.sum())
+        stays = policy.free_ended_graphs([self._representative(k) for k in new.tolist()])
+        if stays is not None:
+            self._note_freed(flat, new, stays)
+        ops = int(flat.ops.sum() if stays is None else flat.ops[stays].sum())
+        engine.held_ops -= ops
+        engine.flat = FlatGraphs.none()
+        graphs = len(engine.graphs) + (len(new) if stays is None else len(stays))
+        now[dl.HELD] = engine.held_ops + ops + GRAPH_AS_OPS * graphs
+        now[dl.MOST_HELD] = self._most_held()
+        return bool(now[dl.HELD] < now[dl.MOST_HELD])
+
+    def _flat_graphs(self, subs: Array) -> FlatGraphs:
+        """Columns of submissions of the loop."""
+        shapes = self.desk.shapes[subs[:, dl.SUB_SHAPE]]
+        offsets = np.stack(
+            [
+                subs[:, dl.SUB_CELL], shapes[:, dl.CELL_COUNT], subs[:, dl.SUB_COLLECTIVE],
+                shapes[:, dl.COLLECTIVE_COUNT], subs[:, dl.SUB_FLOW], subs[:, dl.SUB_USE],
+                subs[:, dl.SUB_HOLDER], shapes[:, dl.HOLDER_COUNT], subs[:, dl.SUB_CLAIM],
+                shapes[:, dl.CLAIM_COUNT],
+            ],
+            axis=1,
+        )  # fmt: skip
+        return FlatGraphs(
+            subs[:, dl.SUB_FIRST], subs[:, dl.SUB_INDEX], shapes[:, dl.OP_COUNT],
+            shapes[:, dl.CELL_COUNT], offsets, shapes[:, dl.FLOW_COUNT],
+        )  # fmt: skip
+
+    def _representative(self, row: int) -> object:
+        """Record of the submissions of the same prepared graph, in place of one of its own."""
+        by, _, graph, shape = self.desk.submissions[row, : dl.SUB_INDEX].tolist()
+        if shape not in self.records:
+            self.records[shape] = self.driven[by].representative(graph)
+        return self.records[shape]
+
+    def _note_freed(self, flat: FlatGraphs, new: Array, stays: Array) -> None:
+        """Update the desk after graphs were freed; those whose kernels know it are forgotten."""
+        desk, now, store = self.desk, self.now, self.engine.store
+        now[dl.CELLS], now[dl.EDGES] = store.cells, store.edges
+        now[dl.COLLECTIVES] = store.collectives
+        subs, kept = desk.submissions, np.zeros(len(new), np.bool_)
+        kept[stays] = True
+        subs[new, dl.SUB_CELL] = flat.offsets[:, 0]
+        subs[new, dl.SUB_COLLECTIVE] = flat.offsets[:, 2]
+        freed = new[~kept]
+        subs[freed, dl.SUB_FREED] = 1
+        for row in subs[freed].tolist() if self.reserved else ():
+            self._reuse_rows(row)
+        end = now.item(dl.SUBMITTED)
+        gone = (subs[:end, dl.SUB_FREED] & subs[:end, dl.SUB_OVER]).astype(np.bool_)
+        for p, count in zip(*np.unique(subs[:end][gone, dl.SUB_BY], return_counts=True)):
+            rows_of = subs[:end][gone & (subs[:end, dl.SUB_BY] == p)]
+            ops = int(desk.shapes[rows_of[:, dl.SUB_SHAPE], dl.OP_COUNT].sum())
+            self.driven[int(p)].note_freed(int(count), ops)
+        to = np.cumsum(~gone) - 1
+        left = subs[:end][~gone]
+        subs[: len(left)] = left
+        now[dl.SUBMITTED] = len(left)
+        waking = slice(now.item(dl.WAKE), now.item(dl.WAKES))
+        desk.wakes[waking] = to[desk.wakes[waking]]
+        self._renumber_noted(to)
+        self._find_owners()
+
+    def _renumber_noted(self, to: Array) -> None:
+        """Replace numbers of submissions in the noted actions."""
+        noted = self.desk.noted[: self.now[dl.NOTED]]
+        which = noted[:, dl.NOTED_VERB] == rows.SUBMIT
+        noted[which, dl.NOTED_WHAT] = to[noted[which, dl.NOTED_WHAT]]
+
+    def _find_owners(self) -> None:
+        """Find the submission of each graph in memory that has not ended."""
+        engine, owner = self.engine, self.desk.owner
+        owner[:] = NONE
+        table_of = engine.store.graph_table
+        if not len(table_of):
+            return
+        subs = self.desk.submissions[: self.now[dl.SUBMITTED]]
+        cells = subs[:, dl.SUB_CELL].copy()
+        cells[: len(self.handed)] = [
+            NONE if self._is_freed(handle) else handle.base for handle in self.handed
+        ]
+        at = np.searchsorted(table_of[:, lay.FIRST_CELL], cells)
+        here = (cells != NONE) & (subs[:, dl.SUB_FREED] == 0)
+        at[~here] = 0
+        here &= table_of[at, lay.OPEN_OPS] > 0
+        owner[at[here]] = np.flatnonzero(here)
+
+    def _is_freed(self, handle: SubmittedGraph) -> bool:
+        k = bisect_right(self.engine.firsts, handle.first) - 1
+        return k < 0 or self.engine.graphs[k] is not handle
+
+    def _reuse_rows(self, row: list[int]) -> None:
+        """Reserve the rows of a freed submission for the next one of its shape."""
+        shape = row[dl.SUB_SHAPE]
+        if shape in self.reserved:
+            self.returned.setdefault(shape, []).append(
+                (row[dl.SUB_FLOW], row[dl.SUB_USE], row[dl.SUB_HOLDER], row[dl.SUB_CLAIM])
+            )
+
+    def _most_held(self) -> int:
+        return min(MAX_TICK, *(int(min(p.most_held(), 2.0**62)) for p in self.driven))
 
     # From the desk to SimPy.
 
@@ -391,13 +513,13 @@ class PolicyLoop:
             raise engine.excess_weight_error()
         if code == lay.TELLS:
             engine._wake_processes(env._now, env._now)
-        self._return_wakes()
+        self._return_wakes(handles)
         due = world.item(lay.DUE)
         if engine.todo:
             engine._plan_turn(env._now, LATER)
         elif due != NONE:
             engine._plan_turn(due, FIRST)
-        self.desk.owner[: world.item(lay.GRAPH_COUNT)] = NONE
+        self.desk.owner[:] = NONE
         if now[dl.CALLING] != NONE:
             called = bool(now[dl.CALLED])
             policy = self.driven[now.item(dl.CALLING)]
@@ -436,10 +558,14 @@ class PolicyLoop:
             engine.env, one[dl.SUB_INDEX], one[dl.SUB_FIRST], block, one[dl.SUB_AT], None,
             shape.numbers,
         )  # fmt: skip
-        engine.graphs.append(made)
-        engine.firsts.append(made.first)
-        engine.held_ops += made.count
-        if one[dl.SUB_CELL] == NONE:
+        is_freed = bool(one[dl.SUB_FREED])
+        if not is_freed:
+            engine.graphs.append(made)
+            engine.firsts.append(made.first)
+            engine.held_ops += made.count
+        if is_freed:
+            pass  # only its end is still to be told
+        elif one[dl.SUB_CELL] == NONE:
             engine.to_join.append(made)
         else:
             made.move(
@@ -455,8 +581,9 @@ class PolicyLoop:
             made.done._ok, made.done._value, made.done.callbacks = True, None, cast(Any, None)
         policy = self.driven[one[dl.SUB_BY]]
         policy.add_submission(
-            made, one[dl.SUB_GRAPH], one[dl.SUB_TAG], one[dl.SUB_AT], one[dl.SUB_KEY], is_over
-        )
+            made, one[dl.SUB_GRAPH], one[dl.SUB_TAG], one[dl.SUB_AT], one[dl.SUB_KEY], is_over,
+            is_freed,
+        )  # fmt: skip
         return made
 
     def _free_reserved(self, subs: list[list[int]]) -> None:
@@ -465,7 +592,7 @@ class PolicyLoop:
         joined = {
             (one[dl.SUB_SHAPE], one[dl.SUB_FLOW], one[dl.SUB_CLAIM])
             for one in subs[len(self.handed) :]
-            if one[dl.SUB_CELL] != NONE
+            if one[dl.SUB_CELL] != NONE and not one[dl.SUB_FREED]
         }
         for k, taken in self.reserved.items():
             for flow, use, holder, claim in taken:
@@ -495,11 +622,10 @@ class PolicyLoop:
             return lambda: engine._note_taken(what, amount)
         return lambda: engine._return_capacity(what, -amount)
 
-    def _return_wakes(self) -> None:
+    def _return_wakes(self, handles: list[SubmittedGraph]) -> None:
         """Schedule the ends of this turn for which no kernel was called yet."""
-        wakes = self.desk.wakes[self.now[dl.WAKE] : self.now[dl.WAKES]].tolist()
-        for graph in wakes:
-            self.engine._wake_in(0, self.engine.joined[graph].done, None)
+        for row in self.desk.wakes[self.now[dl.WAKE] : self.now[dl.WAKES]].tolist():
+            self.engine._wake_in(0, handles[row].done, None)
 
     def _return_amounts(self) -> None:
         """Record what processes hold now."""

@@ -20,15 +20,16 @@ from .desk_layout import (
     CALLING,
     CANCELS,
     CELLS,
+    CROWDED,
     EVENTS,
     EVENTS_AT_TICK,
     LATE,
     LIMIT,
-    CROWDED,
     NOTED,
     OVER,
     PAUSE,
     SUB_BY,
+    SUB_CANCELLED,
     SUB_GRAPH,
     SUB_OVER,
     SUB_TAG,
@@ -59,7 +60,7 @@ def run_policies(machine: tuple, desk: Desk) -> Int:  # type: ignore[type-arg]
         if now[CALLING] != NONE:
             code = go_on_with_call(desk, world)
         elif now[WAKE] < now[WAKES]:
-            begin_call_of_end(machine[0], world, desk)
+            begin_call_of_end(desk)
         elif now[TIMERS] and desk.timers[0, AT] == now[TICK]:
             if now[EVENTS_AT_TICK] > BUSY:
                 return CROWDED
@@ -130,24 +131,30 @@ def begin_wakes(cells: Rows, world: Array, desk: Desk) -> Int:
         graph = graph_row(world, c)
         if cells[c]["flags"] & lay.WATCHED or desk.owner[graph] == NONE:
             return lay.TELLS
-        desk.wakes[count] = graph
+        desk.wakes[count] = desk.owner[graph]
         count += 1
         c = np.int64(cells[c]["next"])
     now[WAKE], now[WAKES] = 0, count
+    c = world[lay.NEWS]
     world[lay.NEWS] = NONE
+    while c != NONE:
+        graph = graph_row(world, c)
+        if now[CANCELS]:
+            one = desk.submissions[desk.owner[graph]]
+            one[SUB_CANCELLED] = count_cancelled(cells, world, graph, now[CELLS])
+        desk.owner[graph] = NONE
+        c = np.int64(cells[c]["next"])
     return 0
 
 
 @jit_without_refcounts
-def begin_call_of_end(cells: Rows, world: Array, desk: Desk) -> None:
+def begin_call_of_end(desk: Desk) -> None:
     """Begin to call a kernel for the end of the next graph that ended in this turn."""
     now = desk.now
-    graph = desk.wakes[now[WAKE]]
+    one = desk.submissions[desk.wakes[now[WAKE]]]
     now[WAKE] += 1
-    one = desk.submissions[desk.owner[graph]]
     one[SUB_OVER] = 1
-    desk.owner[graph] = NONE
-    cancelled = count_cancelled(cells, world, graph, now[CELLS]) if now[CANCELS] else 0
+    cancelled = one[SUB_CANCELLED]
     begin_call(
         desk, one[SUB_BY], np.int64(rows.ENDED), one[SUB_TAG], cancelled, one[SUB_GRAPH], 0
     )

@@ -26,6 +26,7 @@ from .desk_layout import (
     FIXED_AT,
     FLOW_COUNT,
     FLOWS_AT,
+    FOLD,
     FREE_CELLS,
     FREE_COLLECTIVES,
     FREE_EDGES,
@@ -57,11 +58,13 @@ from .desk_layout import (
     SLOW,
     SUB_AT,
     SUB_BY,
+    SUB_CANCELLED,
     SUB_CELL,
     SUB_CLAIM,
     SUB_COLLECTIVE,
     SUB_FIRST,
     SUB_FLOW,
+    SUB_FREED,
     SUB_GRAPH,
     SUB_HOLDER,
     SUB_INDEX,
@@ -95,8 +98,10 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     shape = desk.shapes[of[GRAPHS] + graph]
     has_key = row + 1 < count and actions[row + 1, rows.VERB] == rows.KEY
     after = row + 2 if has_key else row + 1
-    if shape[OP_COUNT] == 0 or now[HELD] >= now[MOST_HELD] or is_number(actions, after, count):
+    if shape[OP_COUNT] == 0 or is_number(actions, after, count):
         return SLOW
+    if now[HELD] >= now[MOST_HELD]:
+        return FOLD
     if not has_room(desk, shape):
         return FULL
     k = now[SUBMITTED]
@@ -104,7 +109,7 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     one[SUB_BY], one[SUB_TAG], one[SUB_GRAPH] = p, actions[row, rows.TAG], graph
     one[SUB_SHAPE], one[SUB_INDEX], one[SUB_FIRST] = of[GRAPHS] + graph, now[SUBMISSIONS], now[OPS]
     one[SUB_AT], one[SUB_KEY] = now[TICK], desk.names[shape[NAME]]
-    one[SUB_CELL], one[SUB_OVER] = NONE, 0
+    one[SUB_CELL], one[SUB_OVER], one[SUB_FREED], one[SUB_CANCELLED] = NONE, 0, 0, 0
     desk.names[shape[NAME]] += 1
     if has_key:
         one[SUB_KEY] = actions[row + 1, rows.A]

@@ -22,6 +22,7 @@ from ...errors import SimulationError
 from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
 from ...record.prepared_grid import PreparedGrid
+from ...record.schedule import SubmittedRun
 from ...units import seconds
 from ..losses import Lost
 from ..process import Running
@@ -309,14 +310,40 @@ class PolicyRun(simpy.Process):
                 callback(done)
 
     def add_submission(
-        self, handle: Submitted, graph: int, tag: int, at: int, key: int, is_over: bool
+        self,
+        handle: Submitted,
+        graph: int,
+        tag: int,
+        at: int,
+        key: int,
+        is_over: bool,
+        is_freed: bool,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
-        prepared = self._graphs[graph]
-        who = self._sim.who, self.name
-        self._run.note_driven(prepared, self._sim.own, who, handle, at, key, is_over)
+        own, who = self._sim.own, (self._sim.who, self.name)
+        if not is_freed:
+            run = self._run.driven_run(self._graphs[graph], handle.first, own, self.name, at, key)
+            self._run.runs.append(run)
+        self._run.note_driven_graphs(who[0], 1, handle.count)
+        if is_over:
+            own.note_over(handle.count)
+        else:
+            own.note_submitted(handle)
         if not is_over:
             self._wait(handle.done, rows.ENDED, tag, (handle, graph))
+
+    def representative(self, graph: int) -> SubmittedRun:
+        """Record of a submission that stands for all of one of its graphs."""
+        return self._run.driven_run(self._graphs[graph], -1, self._sim.own, self.name, 0, 0)
+
+    def free_ended_graphs(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Let the run sum up and free the graphs that are over; see `DrivenPolicy`."""
+        return self._run.free_driven(more)
+
+    def note_freed(self, graphs: int, ops: int) -> None:
+        """Count submissions of its kernel that ended and were freed."""
+        self._run.note_driven_graphs(self._sim.who, graphs, ops)
+        self._sim.own.note_over(ops)
 
     def submission_counts(self) -> dict[str, int]:
         """Number of submissions of its job so far, by name of the graph."""
