@@ -483,7 +483,11 @@ def _claim_ticks(
     held: HeldOpTimes, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """Amount of each claim of each graph, and the ticks of its request, grant and release."""
-    at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
+    claims = len(shape.lowered.claims)
+    at = held.claim[members][:, None] + np.arange(claims)
+    if not claims:
+        nothing = np.empty(at.shape, np.int64)
+        return nothing, nothing, nothing, nothing
     amount = np.array([_claimed_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
     return amount, held.asked[at], held.granted[at], held.returned[at]
 

@@ -172,7 +172,7 @@ class PolicyLoop:
         self.handed: list[SubmittedGraph] = []
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
         self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
-        self.records: dict[int, object] = {}
+        self.records: dict[int, Any] = {}
         self._leave_simpy(waits)
         self.desk = self._desk(addresses, arrivals, waits, owner)
         self.now = self.desk.now
@@ -388,7 +388,7 @@ class PolicyLoop:
         )
         engine.flat = flat = self._flat_graphs(self.desk.submissions[new])
         engine.held_ops += int(flat.ops.sum())
-        stays = policy.free_ended_graphs([self._representative(k) for k in new.tolist()])
+        stays = policy.free_ended_graphs(self._representatives(new))
         if stays is not None:
             self._note_freed(flat, new, stays)
         ops = int(flat.ops.sum() if stays is None else flat.ops[stays].sum())
@@ -416,12 +416,15 @@ class PolicyLoop:
             shapes[:, dl.CELL_COUNT], offsets, shapes[:, dl.FLOW_COUNT],
         )  # fmt: skip
 
-    def _representative(self, row: int) -> object:
-        """Record of the submissions of the same prepared graph, in place of one of its own."""
-        by, _, graph, shape = self.desk.submissions[row, : dl.SUB_INDEX].tolist()
-        if shape not in self.records:
-            self.records[shape] = self.driven[by].representative(graph)
-        return self.records[shape]
+    def _representatives(self, new: Array) -> list[Any]:
+        """For each submission, a record of one of the same prepared graph."""
+        subs = self.desk.submissions
+        shapes, at = np.unique(subs[new, dl.SUB_SHAPE], return_index=True)
+        for shape, row in zip(shapes.tolist(), new[at].tolist(), strict=True):
+            if shape not in self.records:
+                policy = self.driven[subs.item(row, dl.SUB_BY)]
+                self.records[shape] = policy.representative(subs.item(row, dl.SUB_GRAPH))
+        return [self.records[shape] for shape in subs[new, dl.SUB_SHAPE].tolist()]
 
     def _note_freed(self, flat: FlatGraphs, new: Array, stays: Array) -> None:
         """Update the desk after graphs were freed; those whose kernels know it are forgotten."""
