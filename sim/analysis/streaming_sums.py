@@ -464,8 +464,12 @@ def group_graphs_by_shape(
 ) -> Iterator[SameShapeGraphs]:
     """Group the graphs in memory by shape (equal ops and structure)."""
     groups: dict[int, list[int]] = {}
+    last, members = None, list[int]()
     for k in own:
-        groups.setdefault(id(_representative_run(runs[k])), []).append(k)
+        if runs[k] is not last:  # graphs without a record of their own share one
+            last = runs[k]
+            members = groups.setdefault(id(_representative_run(last)), [])
+        members.append(k)
     counts = np.full(len(held.index), given is None) | (held.index == given)
     for members in groups.values():
         run = _representative_run(runs[members[0]])

@@ -36,20 +36,26 @@ class DrivenPolicy(Protocol):
     kernel, state, event, turn : kernel and the arrays of its arguments
     part_numbers : components that it observes or changes
     metrics : names of its metrics
-    arrival_ticks, arrival_columns : (n,) and (n, 3) table of its arrivals
-    owner, job : number of the owner of what it takes, and of its job
+    arrival_columns : (n, 3) integers of its arrivals
+    job : number of its job
     """
 
     kernel: Any
     state: Any
     event: Ints
     turn: Any
-    part_numbers: Sequence[int]
-    metrics: Sequence[str]
-    arrival_ticks: Ints
+    part_numbers: list[int]
+    metrics: tuple[str, ...]
     arrival_columns: Ints
-    owner: int
     job: int
+
+    @property
+    def arrival_ticks(self) -> Ints:
+        """Tick of each arrival."""
+
+    @property
+    def owner(self) -> int:
+        """Number of the owner of what it takes."""
 
     @property
     def name(self) -> str:

@@ -8,6 +8,8 @@ calling convention, so that an error that the kernel raises passes through to Py
 This module uses numba's private API; import it only where kernels are linked (``jit.LINKED``).
 """
 
+# mypy: disable-error-code="no-untyped-call"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,8 +47,7 @@ def _build_array(context: Any, builder: Any, kind: Any, address: Any, shape: Seq
     return array._getvalue()
 
 
-@intrinsic
-def array_at(typingctx: Any, like: Any, address: Any, length: Any) -> Any:
+def _array_at(typingctx: Any, like: Any, address: Any, length: Any) -> Any:
     """Array of one dimension at an address; ``like`` is an array of its type."""
     kind = types.Array(like.dtype, 1, "C")
 
@@ -57,8 +58,7 @@ def array_at(typingctx: Any, like: Any, address: Any, length: Any) -> Any:
     return kind(like, _INT, _INT), lower
 
 
-@intrinsic
-def table_at(typingctx: Any, like: Any, address: Any, rows: Any, columns: Any) -> Any:
+def _table_at(typingctx: Any, like: Any, address: Any, rows: Any, columns: Any) -> Any:
     """Array of two dimensions at an address; ``like`` is an array with its type of numbers."""
     kind = types.Array(like.dtype, 2, "C")
 
@@ -80,9 +80,8 @@ def _call(context: Any, builder: Any, result: Any, kinds: Any, address: Any, arg
     return found
 
 
-@intrinsic
-def call_adapter(typingctx: Any, address: Any, table: Any, row: Any) -> Any:
-    """Call the adapter at an address with a row of the table of calls; returns the kernel's code."""
+def _call_adapter(typingctx: Any, address: Any, table: Any, row: Any) -> Any:
+    """Call the adapter at an address with a row of the table; returns the kernel's code."""
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _call(context, builder, _INT, (_TABLE, _INT), args[0], args[1:])
@@ -90,11 +89,15 @@ def call_adapter(typingctx: Any, address: Any, table: Any, row: Any) -> Any:
     return _INT(_INT, _TABLE, _INT), lower
 
 
+array_at: Any = intrinsic(_array_at)
+table_at: Any = intrinsic(_table_at)
+call_adapter: Any = intrinsic(_call_adapter)
+
+
 def _adapter(result: Any, kinds: tuple[Any, ...]) -> Any:
     """Compiled function that calls a kernel with arguments of some types."""
 
-    @intrinsic
-    def call_kernel(typingctx: Any, table: Any, row: Any) -> Any:
+    def calling(typingctx: Any, table: Any, row: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             numbers = make_array(_TABLE)(context, builder, args[0])
             first = builder.mul(args[1], cgutils.unpack_tuple(builder, numbers.shape)[1])
@@ -118,6 +121,8 @@ def _adapter(result: Any, kinds: tuple[Any, ...]) -> Any:
             return context.cast(builder, found, result, _INT)
 
         return _INT(_TABLE, _INT), lower
+
+    call_kernel: Any = intrinsic(calling)
 
     def call(table: Any, row: Any) -> Any:
         return call_kernel(table, row)

@@ -149,6 +149,7 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
     SHAPE,
 ) = range(26)
 
+GRAPH_AS_OPS = 30  # size of a graph in memory, in ops; as in ``run/held_graphs.py``
 BUSY = 10_000  # calls or turns at one tick, from which on Python looks for endless loops
 PAUSE = 1 << 12  # calls between two looks of Python
 ROUND = 1 << 16  # calls before what is waited for goes back to SimPy

@@ -155,9 +155,7 @@ def begin_call_of_end(desk: Desk) -> None:
     now[WAKE] += 1
     one[SUB_OVER] = 1
     cancelled = one[SUB_CANCELLED]
-    begin_call(
-        desk, one[SUB_BY], np.int64(rows.ENDED), one[SUB_TAG], cancelled, one[SUB_GRAPH], 0
-    )
+    begin_call(desk, one[SUB_BY], np.int64(rows.ENDED), one[SUB_TAG], cancelled, one[SUB_GRAPH], 0)
 
 
 @jit_without_refcounts

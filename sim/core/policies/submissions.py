@@ -32,6 +32,7 @@ from .desk_layout import (
     FREE_EDGES,
     FREE_GRAPHS,
     FULL,
+    GRAPH_AS_OPS,
     GRAPH_COUNT,
     GRAPHS,
     HELD,
@@ -84,8 +85,6 @@ from .desk_layout import (
     Array,
     Desk,
 )
-
-GRAPH_AS_OPS = 30  # size of a graph in memory, in ops; as in ``run/held_graphs.py``
 
 
 @jit_without_refcounts
@@ -192,9 +191,7 @@ def join_submission(machine: tuple, desk: Desk, k: Int) -> None:  # type: ignore
         array_at(cells, shape[CELLS_AT], n),
         table_at(times, shape[TIMES_AT], n, times.shape[1]),
         array_at(links, shape[LINKS_AT], shape[LINK_COUNT]),
-        table_at(
-            numbers, shape[COLLECTIVES_AT], shape[COLLECTIVE_COUNT], lay.COLLECTIVE
-        ),
+        table_at(numbers, shape[COLLECTIVES_AT], shape[COLLECTIVE_COUNT], lay.COLLECTIVE),
         table_at(numbers, shape[FLOWS_AT], flows, s[1].shape[1]),
         table_at(numbers, shape[USES_AT], shape[USE_COUNT], s[2].shape[1]),
     )

@@ -214,9 +214,7 @@ def ticks_for_ever(state, event, turn):
     return policy.GO_ON
 
 
-@pytest.mark.parametrize(
-    ("wait", "kind"), [(1, "endless process"), (0, "zero-time loop")]
-)
+@pytest.mark.parametrize(("wait", "kind"), [(1, "endless process"), (0, "zero-time loop")])
 def test_a_policy_without_an_end_is_refused(wait, kind, codes, monkeypatch):
     monkeypatch.setattr("foretrace.sim.engine_api.interface.MAX_IDLE", 2**17)
     monkeypatch.setattr("foretrace.sim.engine_api.interface.MAX_EVENTS", 10**5)
@@ -232,4 +230,3 @@ def test_until_ends_the_loop(codes):
     endless = CompiledProcess(ticks_for_ever, Calls(np.array([1], np.int64)))
     run(None, endless, until=1e-5)
     assert sum(calls for _, calls in codes) == 9_999
-
