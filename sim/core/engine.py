@@ -131,9 +131,9 @@ class CoreEngine(SimpyLoop):
         if LINKED:
             if self.driver is None:
                 self.driver = PolicyDriver(proxy(self))
-            self.driver.add(policy)
+            self.drives |= self.driver.add(policy)
 
-    def run_policies(self) -> tuple[int, int] | None:
+    def run_policies(self) -> tuple[int, int, int] | None:
         """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
         return None if self.driver is None else self.driver.run()
 

@@ -31,11 +31,12 @@ class DrivenEngine(Protocol):
 
     env: simpy.Environment
     watchers: set[simpy.Process]
+    drives: bool
 
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the next planned turn; None if none is planned."""
 
-    def run_policies(self) -> tuple[int, int] | None:
+    def run_policies(self) -> tuple[int, int, int] | None:
         """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
 
     @property
@@ -73,7 +74,7 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     steps = _TickSteps(engine)
     if until is None:
         while engine.due() is not None or is_acting_process_due(engine):
-            if not steps.run_policies():
+            if not (engine.drives and steps.run_policies()):
                 steps.step()
             if steps.stuck:
                 return
@@ -86,7 +87,7 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     reached._ok, reached._value = True, None
     engine.env.schedule(reached, engine_api.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
     while not reached.processed:
-        if not steps.run_policies():
+        if not (engine.drives and steps.run_policies()):
             steps.step()
     while engine.due() == (until, engine_api.FIRST):
         steps.step()
@@ -101,6 +102,7 @@ class _TickSteps:
         self.steps, self.idle = 0, 0
         self.submissions, self.turns = engine.submissions, engine.turns
         self.stuck = False
+        self.rest = 0  # events until compiled processes may run without SimPy again
 
     def step(self) -> None:
         env = self.env
@@ -119,11 +121,14 @@ class _TickSteps:
 
     def run_policies(self) -> bool:
         """Let the engine run compiled processes without SimPy; True if it did."""
+        if self.rest:
+            self.rest -= 1
+            return False
         ran = self.engine.run_policies()
         if ran is None:
             return False
-        events, self.count = ran
-        self.tick, before = self.env.now, self.steps
+        events, count, self.rest = ran
+        self.tick, self.count, before = self.env.now, count, self.steps
         self.steps += events
         if self.steps // LOOK > before // LOOK:
             self._check_can_end()

@@ -23,12 +23,14 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
+from .jit import layout_of
 from .numba_linking import LinkedKernel
 
 ADDRESS = 0  # column of a table of calls: kernel; then address and shape of each array
 _INT = types.int64
 _TABLE = types.Array(_INT, 2, "C")
 _ADAPTERS: dict[Any, Any] = {}
+_KNOWN: dict[Any, tuple[int, int] | None] = {}
 
 
 def _build_array(context: Any, builder: Any, kind: Any, address: Any, shape: Sequence[Any]) -> Any:
@@ -144,7 +146,13 @@ def call_addresses(kernel: Any, *arguments: Any) -> tuple[int, int] | None:
 
     Arguments are examples: arrays, and tuples of these.
     """
-    kinds = tuple(map(typeof, arguments))
+    key = kernel, tuple(map(type, arguments)), layout_of(arguments)
+    if key not in _KNOWN:
+        _KNOWN[key] = _call_addresses(kernel, tuple(map(typeof, arguments)))
+    return _KNOWN[key]
+
+
+def _call_addresses(kernel: Any, kinds: tuple[Any, ...]) -> tuple[int, int] | None:
     kernel.compile(kinds)
     result = kernel.overloads[kinds].signature.return_type
     if not isinstance(result, types.Integer):

@@ -25,7 +25,7 @@ from .desk_filling import QueuedWaits
 from .desk_layout import Array
 from .desk_return import ReturnedDesk
 
-DULL, LONGEST_WAIT = 16, 1 << 10  # calls in a loop that are too few; events until the next try
+DULL, LONGEST_REST = 16, 1 << 10  # calls in a loop that are too few; events until the next try
 
 
 class PolicyDriver:
@@ -41,26 +41,24 @@ class PolicyDriver:
         self.policies: list[DrivenPolicy] = []
         self.addresses: dict[DrivenPolicy, tuple[int, int]] = {}
         self._arrivals: dict[DrivenPolicy, Array] = {}
-        self._wait, self._idle = 0, 0  # events until the next try; and after the one that follows
+        self._rest = 0  # events until the next try
         self._owner = np.full(1, NONE, np.int64)
 
-    def add(self, policy: DrivenPolicy) -> None:
-        """Drive a compiled process, if its kernel is compiled and returns integers."""
+    def add(self, policy: DrivenPolicy) -> bool:
+        """Drive a compiled process, if its kernel is compiled and returns integers: then True."""
         from ...kernel.native_calls import call_addresses
 
         if not hasattr(policy.kernel, "overloads"):
-            return
+            return False
         found = call_addresses(policy.kernel, policy.state, policy.event, policy.turn)
         if found is not None:
             self.policies.append(policy)
             self.addresses[policy] = found
             self._arrivals[policy] = policy.arrival_ticks
+        return found is not None
 
-    def run(self) -> tuple[int, int] | None:
-        """Run the loop if nothing prevents it; returns calls so far, and at the current tick."""
-        if self._wait:
-            self._wait -= 1
-            return None
+    def run(self) -> tuple[int, int, int] | None:
+        """Run the loop if nothing prevents it; see ``SimpyAdapter.run_policies``."""
         engine = self.engine
         if engine.todo or engine.env.peek() <= engine.env.now or not self._may_run():
             return None
@@ -117,17 +115,16 @@ class PolicyDriver:
         at = ended[0][2] if ended else MAX_TICK
         return QueuedWaits(timers, events, opened, handles, at, others, limit)
 
-    def _run(self, driven: list[DrivenPolicy], waits: QueuedWaits) -> tuple[int, int]:
-        made = PolicyLoop(self.engine, driven, self.addresses, self._arrivals, waits, self._owner)
-        self._owner = made.run()
-        events = made.now.item(dl.EVENTS)
-        moved = len(waits.timers) + made.now.item(dl.TIMERS)
+    def _run(self, driven: list[DrivenPolicy], waits: QueuedWaits) -> tuple[int, int, int]:
+        loop = PolicyLoop(self.engine, driven, self.addresses, self._arrivals, waits, self._owner)
+        self._owner = loop.run()
+        events, moved = loop.now.item(dl.EVENTS), len(waits.timers) + loop.now.item(dl.TIMERS)
         if events < DULL + moved // 16:
-            self._idle = min(2 * self._idle + 1, LONGEST_WAIT)
-            self._wait = self._idle + moved // 16
+            self._rest = min(2 * self._rest + 1, LONGEST_REST)
         else:
-            self._idle = 0
-        return events, made.now.item(dl.EVENTS_AT_TICK)
+            self._rest = 0
+        rest = self._rest + moved // 16 if self._rest else 0
+        return events, loop.now.item(dl.EVENTS_AT_TICK), rest
 
 
 class PolicyLoop(ReturnedDesk):
