@@ -80,11 +80,11 @@ class HeldGraphs:
 
     def most_held(self, largest: int) -> float:
         """Size in ops up to which `make_room` needs to do nothing for graphs of up to a size."""
-        if self.window is not None:
-            return 0.0
         most = float("inf")
-        if self.keep != "ops":
-            most = self._fold_at if self.keep else max(self._fold_at, MOST_OPS + 1)
+        if self.window is not None or self.keep in ("none", "ranks"):
+            most = self._fold_at
+        elif self.keep is None:
+            most = max(self._fold_at, MOST_OPS + 1)
         if self._memory is not None:
             given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
             most = min(most, self._memory / BYTES_PER_OP + given - largest - GRAPH_AS_OPS - 1)

@@ -17,7 +17,8 @@ from .desk_filling import FilledDesk
 from .desk_layout import GRAPH_AS_OPS, Array
 from .desk_tables import table
 
-RESERVED_AT_ONCE, MOST_RESERVED = 16, 1 << 10
+RESERVED_AT_ONCE, MOST_RESERVED = 16, 1 << 10  # submissions for which rows are reserved
+CELLS_AT_ONCE = 1 << 16  # places for which memory is reserved, except for one large graph
 
 
 class DeskMemory(FilledDesk):
@@ -49,7 +50,7 @@ class DeskMemory(FilledDesk):
         self._note_sizes()
         ahead = self._noted_sizes()
         most = shapes[:, [dl.CELL_COUNT, dl.LINK_COUNT, dl.COLLECTIVE_COUNT]].max(axis=0)
-        few = max(64, min(now.item(dl.SUBMITTED), 4096))
+        few = min(max(64, now.item(dl.SUBMITTED)), 1 + CELLS_AT_ONCE // int(most[0]))
         wanted = ahead[1:] + most * few
         store.reserve(int(ahead[0]) + few, *wanted.tolist())
         self._reserve_rows()
@@ -84,7 +85,8 @@ class DeskMemory(FilledDesk):
             used = self.reserved.get(k, [])
             mine += self.returned.pop(k, [])
             if not mine:
-                more = min(max(RESERVED_AT_ONCE, len(used)), MOST_RESERVED)
+                most = 1 + CELLS_AT_ONCE // (flows + uses + holders + claims)
+                more = min(max(RESERVED_AT_ONCE, len(used)), most, MOST_RESERVED)
                 for _ in range(more):
                     one = store.reserve_rows(flows, uses, holders, claims)
                     mine.append(one)
