@@ -1,5 +1,6 @@
 """Compiled processes in the compiled loop leave exactly what they leave through SimPy."""
 
+import tracemalloc
 from dataclasses import fields
 from typing import NamedTuple
 
@@ -230,3 +231,22 @@ def test_until_ends_the_loop(codes):
     endless = CompiledProcess(ticks_for_ever, Calls(np.array([1], np.int64)))
     run(None, endless, until=1e-5)
     assert sum(calls for _, calls in codes) == 9_999
+
+
+def peak_of(count):
+    """Peak of the traced memory of a run, in bytes."""
+    run = Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run
+    made = process(count)
+    tracemalloc.start()
+    try:
+        run(None, made, keep="ranks")
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_samples_and_changes_of_amounts():
+    peak_of(2_000)
+    few, many = 5_000, 40_000
+    more = (peak_of(many) - peak_of(few)) / (many - few)
+    assert more < 2.5 * (28 + 24)  # a growing array and its copy; a graph alone has 3,900 B
