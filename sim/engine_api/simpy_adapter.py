@@ -81,7 +81,7 @@ class SimpyAdapter(ABC):
         -------
         tuple or None
             Number of their events, of those at the current tick, and of SimPy's events until it is
-            worth to try again; None if nothing ran.
+            worth to try again. `NOTHING_RAN` instead of the first, or None, if nothing ran.
         """
         return None
 

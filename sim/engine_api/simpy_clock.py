@@ -12,6 +12,7 @@ from ..errors import SimulationError
 from . import interface as engine_api
 
 LOOK = 2**16  # events between two checks for open ops
+NOTHING_RAN = -1  # instead of a number of events
 
 
 class Turn(simpy.Event):
@@ -128,6 +129,8 @@ class _TickSteps:
         if ran is None:
             return False
         events, count, self.rest = ran
+        if events == NOTHING_RAN:
+            return False
         self.tick, self.count, before = self.env.now, count, self.steps
         self.steps += events
         if self.steps // LOOK > before // LOOK:

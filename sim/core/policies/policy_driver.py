@@ -15,7 +15,7 @@ import simpy
 
 from ...engine_api.driven_policy import DrivenPolicy
 from ...engine_api.interface import MAX_TICK
-from ...engine_api.simpy_clock import Turn
+from ...engine_api.simpy_clock import NOTHING_RAN, Turn
 from ...kernel.jit import compiled_for_arrays
 from ..memory import state_layout as lay
 from ..memory.state_layout import NONE
@@ -62,6 +62,8 @@ class PolicyDriver:
         engine = self.engine
         if engine.todo or engine.env.peek() <= engine.env.now or not self._may_run():
             return None
+        if not self._concerns_policies(engine.env._queue[0][3]):
+            return None
         self.policies = [one for one in self.policies if one.is_alive]
         driven = [one for one in self.policies if cast(Any, one) not in engine.watchers]
         if not driven:
@@ -72,8 +74,15 @@ class PolicyDriver:
             return None
         first = min([due, waits.ended_at, *(timer[dl.AT] for timer in waits.timers)])
         if first >= waits.limit:
-            return None
+            return NOTHING_RAN, 0, self._rest_after(0, len(engine.env._queue))
         return self._run(driven, waits)
+
+    def _concerns_policies(self, event: simpy.Event) -> bool:
+        """False if an event, the next one, certainly wakes somebody else."""
+        if isinstance(event, Turn):
+            return True
+        last = getattr(event.callbacks[-1], "__self__", None) if event.callbacks else None
+        return last in self.addresses if isinstance(last, simpy.Event) else False
 
     def _may_run(self) -> bool:
         engine = self.engine
@@ -118,13 +127,17 @@ class PolicyDriver:
     def _run(self, driven: list[DrivenPolicy], waits: QueuedWaits) -> tuple[int, int, int]:
         loop = PolicyLoop(self.engine, driven, self.addresses, self._arrivals, waits, self._owner)
         self._owner = loop.run()
-        events, moved = loop.now.item(dl.EVENTS), len(waits.timers) + loop.now.item(dl.TIMERS)
-        if events < DULL + moved // 16:
-            self._rest = min(2 * self._rest + 1, LONGEST_REST)
-        else:
-            self._rest = 0
-        rest = self._rest + moved // 16 if self._rest else 0
+        events, timers = loop.now.item(dl.EVENTS), loop.now.item(dl.TIMERS)
+        rest = self._rest_after(events, len(waits.timers) + len(waits.others) + timers)
         return events, loop.now.item(dl.EVENTS_AT_TICK), rest
+
+    def _rest_after(self, events: int, moved: int) -> int:
+        """Number of SimPy's events until the next try, after a loop that moved some events."""
+        if events >= DULL + moved // 16:
+            self._rest = 0
+            return 0
+        self._rest = min(2 * self._rest + 1, LONGEST_REST)
+        return self._rest + moved // 16
 
 
 class PolicyLoop(ReturnedDesk):
