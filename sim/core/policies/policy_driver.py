@@ -81,8 +81,8 @@ class PolicyDriver:
         """False if an event, the next one, certainly wakes somebody else."""
         if isinstance(event, Turn):
             return True
-        last = getattr(event.callbacks[-1], "__self__", None) if event.callbacks else None
-        return last in self.addresses if isinstance(last, simpy.Event) else False
+        last: Any = getattr(event.callbacks[-1], "__self__", None) if event.callbacks else None
+        return isinstance(last, simpy.Process) and cast(DrivenPolicy, last) in self.addresses
 
     def _may_run(self) -> bool:
         engine = self.engine

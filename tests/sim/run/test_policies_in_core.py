@@ -84,6 +84,19 @@ def steps(state, event, turn):
     return policy.GO_ON
 
 
+@policy.policy_kernel
+def pairs(state, event, turn):
+    """Two chains of the same op, which end in the same turns."""
+    state.left[0] -= 1
+    if state.left[0] < 0:
+        return policy.DONE if state.left[0] == -2 else policy.GO_ON
+    policy.submit(turn, 0, 0)
+    if event[policy.KIND] == policy.START:
+        policy.submit(turn, 0, 1)
+    policy.emit(turn, 0, event[policy.TAG])
+    return policy.GO_ON
+
+
 def graphs():
     one, two, holding, wide = (Builder(name) for name in ("one", "two", "holding", "wide"))
     one.op(Kind.COMPUTE, flop=3.0, bytes=0.0)
@@ -96,15 +109,15 @@ def graphs():
     return {g.name: g for g in (b.graph() for b in (one, two, holding, wide))}
 
 
-def process(count):
+def process(count, kernel=steps):
     return CompiledProcess(
-        steps,
+        kernel,
         Calls(np.array([count], np.int64)),
         graphs=graphs(),
         parts=[KV],
         metrics=["end", "free"],
         counters=["ticks"],
-        name="steps",
+        name=kernel.__name__,
     )
 
 
@@ -150,15 +163,16 @@ def other(sim):
         sim.emit("other", sim.now)
 
 
+@pytest.mark.parametrize("kernel", [steps, pairs])
 @pytest.mark.parametrize("beside", [(), (other,)])
 @pytest.mark.parametrize("keep", ["none", "ranks", "ops", None])
-def test_a_run_leaves_what_it_leaves_through_simpy(keep, beside, codes, monkeypatch):
+def test_a_run_leaves_what_it_leaves_through_simpy(keep, beside, kernel, codes, monkeypatch):
     run = Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run
-    fast = left(run(None, process(6_000), *beside, keep=keep))
+    fast = left(run(None, process(6_000, kernel), *beside, keep=keep))
     assert sum(calls for _, calls in codes) > 5_900
     codes.clear()
     monkeypatch.setattr(CoreEngine, "drive", lambda engine, policy: None)
-    slow = left(run(None, process(6_000), *beside, keep=keep))
+    slow = left(run(None, process(6_000, kernel), *beside, keep=keep))
     assert not codes
     assert fast == slow
 
