@@ -69,7 +69,7 @@ lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CX
 	$(BIN)/python -m foretrace.calibration.judge.lab_gloo
 
 BENCHMARKS := engine.wdag engine.handover engine.spmd network.spmd_network network.incast network.flows \
-	engine.growth engine.memory network.topologies network.collectives_at_scale \
+	engine.growth engine.memory items network.topologies network.collectives_at_scale \
 	network.ring_messages commands.import_kineto commands.sweep commands.search commands.startup \
 	commands.first_run
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .sim.facts.doubt import Doubt
     from .sim.facts.eviction.store import Store
     from .sim.facts.graph import Builder, Graph, Label, Member
+    from .sim.facts.items.pool import ItemPool
     from .sim.facts.kind import Kind, Role
     from .sim.facts.metric import Metric
     from .sim.facts.ops import Ops, require
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from .sim.facts.system import Component, Location, System
     from .sim.facts.waiting_room import Queue
     from .sim.facts.way import Way
+    from .sim.items.item_policy import item_kernel
+    from .sim.items.item_stream import ItemStream
     from .sim.kernel.policy import policy_kernel
     from .sim.record.step_grid import StepGrid
     from .sim.run.allocator import Allocator
@@ -83,6 +86,8 @@ __all__ = [
     "GraphError",
     "HardwareUnavailable",
     "Holds",
+    "ItemPool",
+    "ItemStream",
     "Job",
     "Kind",
     "Label",
@@ -116,6 +121,7 @@ __all__ = [
     "Workload",
     "backend",
     "compare",
+    "item_kernel",
     "load",
     "place",
     "policy_kernel",
@@ -144,6 +150,8 @@ _HOME = {
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
     "Holds": "sim.facts.backend",
+    "ItemPool": "sim.facts.items.pool",
+    "ItemStream": "sim.items.item_stream",
     "Job": "sim.run.job",
     "Kind": "sim.facts.kind",
     "Label": "sim.facts.graph",
@@ -176,6 +184,7 @@ _HOME = {
     "Workload": "sim.run.workload",
     "backend": "sim.facts.backend",
     "compare": "scenarios.studies.explaining.comparison",
+    "item_kernel": "sim.items.item_policy",
     "load": "scenarios.config.loader",
     "place": "sim.facts.place",
     "policy_kernel": "sim.kernel.policy",

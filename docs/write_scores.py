@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAGES = (HERE / "accuracy.md", HERE / "training/accuracy.md")
+PAGES = tuple(HERE / f"{name}.md" for name in ("accuracy", "accuracy-h100", "training/accuracy"))
 PLACE = re.compile(r"(<!-- scores: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WIDTH = 100  # columns of a line
 NUMBER = re.compile(r"\*{0,2}[-+]?[\d,.]+\*{0,2}( %)?")

@@ -115,8 +115,8 @@ def _load_sections() -> None:
     """Import the modules of all pages, which registers their sections."""
     for page in PAGES:
         package = importlib.import_module(f".{page}", __package__)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f".{page}.{module.name}", __package__)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 def sections(page: str) -> list[PageSection]:

@@ -83,8 +83,8 @@ def check_same_run(
 ) -> None:
     """Check that two policies give the same run, each on both engines: a kernel and its twin.
 
-    Equal are all emitted values with their times and order, the start and end of all ops, the
-    amounts of capacities that processes held, and the kind of an error.
+    Equal are all emitted values with their times and order, the time series, the start and end of
+    all ops, the amounts of capacities that processes held, and the kind of an error.
 
     Raises
     ------
@@ -123,7 +123,9 @@ def _observations(simulation: Simulation, process: Workload | Process) -> list[A
     except ForetraceError as error:
         return [(type(error).__name__, getattr(error, "kind", ""))]
     times = zip(found.start.tolist(), found.end.tolist(), strict=True)
-    return [*found.emitted, *map(str, times), found.acquired.changes.tolist()]
+    series = sorted(found.series.items(), key=lambda one: one[0])
+    held = found.acquired.changes.tolist()
+    return [*found.emitted, found.emitted.reduced, *map(str, times), held, *series]
 
 
 def _require_that(kept: bool, otherwise: str) -> None:

@@ -15,9 +15,9 @@ class Steps(TorchDriver):
 
     ops = (*TorchDriver.ops, STEP)
 
-    def _made(self, signature: str) -> Callable[[], object]:
+    def _build(self, signature: str) -> Callable[[], object]:
         if not signature.startswith(f"{STEP} "):
-            return super()._made(signature)
+            return super()._build(signature)
         return step(parse_signature(signature).name.partition(" ")[2])
 
 

@@ -23,7 +23,7 @@ from ..blocks import (
 from ..figures import schedule
 from ..html import page_html as html
 from ..numbers import format_change, format_quantity, is_overall
-from ..section import section, shown_sections
+from ..section import Failed, section, shown_sections
 from ..texts.answer import variant_verdict
 from ..texts.headline import Answer, better_sign, metric_header, timed_span, value_sentence
 
@@ -58,13 +58,21 @@ class ComparisonShown:
         return metric
 
 
-def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """HTML of the comparison page."""
+def comparison_page(
+    rows: Sequence[Row], facts: Mapping[str, Any], failed: Failed | None = None
+) -> str:
+    """HTML of the comparison page.
+
+    Parameters
+    ----------
+    failed : list to which sections that cannot be made are added; None to raise their error
+    """
     return html(
-        shown_sections("comparison", ComparisonShown(rows, facts)),
+        shown_sections("comparison", ComparisonShown(rows, facts), failed=failed),
         {"rows": rows, "no_effect": facts["no_effect"]},
         title=facts["title"],
         question="What differs, by how much, and why?",
+        failed=failed,
     )
 
 

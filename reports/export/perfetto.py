@@ -36,7 +36,8 @@ def write_perfetto_timeline(path: Path, results: Mapping[str, Result]) -> int:
     names: dict[str, int] = {}
     parts: list[Bytes] = []
     left_out, uuid = 0, 1
-    for variant, result in results.items():
+    drawn = {variant: result for variant, result in results.items() if result.count}
+    for variant, result in drawn.items():
         timeline = _Timeline(result.detail, share)
         parts += timeline.tracks(variant, uuid)
         parts.append(timeline.slices(uuid, names))

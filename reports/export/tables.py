@@ -102,6 +102,39 @@ def write_places(path: Path, result: Result) -> None:
     _write(path, table, words)
 
 
+def write_series(path: Path, result: Result) -> None:
+    """Write a Parquet table with one row per point of each time series that processes recorded.
+
+    Columns: ``series, unit, start, end, values, min, max, mean, last``, and ``job`` if there are
+    several jobs. ``start`` and ``end`` are the ticks of the first and last value of the point.
+    """
+    series = list(result.recorded.items())
+    size = [len(one) for _, one in series]
+    number, job = (np.repeat(np.array(column, np.int32), size) for column in
+                   (np.arange(len(series)), [of for (of, _), _ in series]))  # fmt: skip
+    columns: dict[str, list[NDArray[Any]]] = {
+        "start": [one.first for _, one in series],
+        "end": [one.last for _, one in series],
+        "values": [one.count for _, one in series],
+        "min": [one.minimum for _, one in series],
+        "max": [one.maximum for _, one in series],
+        "mean": [one.mean for _, one in series],
+        "last": [one.final for _, one in series],
+    }
+    table = {
+        "series": number,
+        "unit": number,
+        **({"job": job} if len(result.jobs) > 1 else {}),
+        **{name: np.concatenate(parts) for name, parts in columns.items()},
+    }
+    words = {
+        "series": [name for (_, name), _ in series],
+        "unit": [one.unit for _, one in series],
+        **({"job": list(result.jobs)} if len(result.jobs) > 1 else {}),
+    }
+    _write(path, table, words)
+
+
 def _write(path: Path, table: Mapping[str, Any], words: Mapping[str, list[str]]) -> None:
     """Write columns as Parquet; those in ``words`` are indices into texts, -1 for null."""
     import duckdb

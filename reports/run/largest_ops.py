@@ -18,7 +18,9 @@ MOST_ROWS = 30
 @section("ops", title="Ops", order=22)
 def largest_ops_section(study: StudyShown) -> Iterable[Block]:
     """Section on the time of ops by job, kind, phase, module and name, for every variant."""
-    totals = {name: op_totals(result.detail) for name, result in study.results.items()}
+    totals = {
+        name: op_totals(result.detail) for name, result in study.results.items() if result.count
+    }
     if not any(totals.values()):
         return
     period = study.answer.get("period")

@@ -24,6 +24,8 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     """Section with the timeline of every variant, and where the full timeline is stored."""
     base = study.base
     first = next(iter(study.points))
+    if not all(result.count for result in study.results.values()):
+        return
     chart, note = timeline_chart(study.rows_of(first), base.get("window"), base.get("late"))
     text: list[Inline] = [
         "All variants over one time axis. They are also in ",

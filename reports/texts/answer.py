@@ -9,7 +9,9 @@ from ..numbers import format_change, format_half_width, format_quantity, format_
 from .ablation_rows import ablation_sentences
 from .chain_shares import chain_sentences
 from .changed_ops import changed_ops_sentences
+from .distributions import distribution_sentences
 from .error_sources import error_source_sentences
+from .grids import grid_sentences
 from .headline import (
     Answer,
     better_sign,
@@ -118,10 +120,10 @@ def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def limit_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Sentence on what limits the base scenario; an empty list if that is unknown."""
+    """Sentence on what limits the base scenario; an empty list if that is unknown, or no op ran."""
     base = next(iter(summary["points"].values()))
-    unknown = not base["blame"] and is_unexplained(summary, "blame")
-    return [] if unknown else [limit_sentence(summary)]
+    unknown = is_unexplained(summary, "blame") or not base["facts"]["ranks"]
+    return [] if unknown and not base["blame"] else [limit_sentence(summary)]
 
 
 def limit_sentence(summary: Mapping[str, Any]) -> str:
@@ -154,6 +156,7 @@ def caveat_sentences(summary: Mapping[str, Any]) -> list[str]:
             f"{base['facts']['ranks']:,} ranks is too short (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
+    unsure += [*distribution_sentences(base), *grid_sentences(base.get("grids", {}))]
     shared = list(
         dict.fromkeys(t for p in summary["points"].values() for t in tensor_parallel_sentences(p))
     )
@@ -234,12 +237,17 @@ def _base_sentence(point: Point, answer: Answer) -> str:
     sure = format_half_width(value["value"], value["interval"])
     if sure and "jitter" not in value.get("interval_of", ["jitter"]):
         sure += ", jitter left out"
-    ranks = point["facts"]["ranks"]
     return (
         f"As described, {value_sentence(answer, value['value'])}"
-        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
+        f"{f' ({sure})' if sure else ''}{_ranks_sentence(point)}{_idle_sentence(point)}"
         f"{_cost_sentence(point, answer)}."
     )
+
+
+def _ranks_sentence(point: Point) -> str:
+    """Text on the number of ranks; "" without any, as for a stream of items."""
+    ranks = point["facts"]["ranks"]
+    return f" on {ranks} rank{'s' * (ranks != 1)}" if ranks else ""
 
 
 def _idle_sentence(point: Point) -> str:

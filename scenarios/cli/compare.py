@@ -13,6 +13,7 @@ from ...sim.errors import ScenarioError
 from ..studies.folders.writing import writing
 from .app import MISSED, app
 from .terminal.common import Json, Out, answer_console, command_line, print_json
+from .terminal.faults import exit_if_any_fault
 
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
@@ -60,8 +61,9 @@ def compare(
     given = [_quick_scenario(run, out) if quick else run for run in runs]
     found = compared(*given, out=str(out), beside=beside, simulate=_simulated)
     failed = found.missed(conditions)
+    faults: list[dict[str, Any]] = []
     if output is not None:
-        _write_comparison_page(output, found, runs)
+        faults = _write_comparison_page(output, found, runs)
     if json:
         print_json({"rows": [_row_to_dict(r) for r in found.rows], "failed": failed,
                     "no_effect": list(found.no_effect)})  # fmt: skip
@@ -72,6 +74,7 @@ def compare(
             _print_comparison(found)
         for line in failed:
             typer.echo(f"FAIL  {line}", err=True)
+    exit_if_any_fault(faults)
     if failed:
         raise typer.Exit(MISSED)
 
@@ -93,9 +96,13 @@ def _simulated(scenario: Scenario) -> Study:
         return study(scenario, progress.tell, counted=progress.count)
 
 
-def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) -> None:
-    """Write the comparison as an HTML page."""
+def _write_comparison_page(
+    path: Path, comparison: Comparison, runs: list[str]
+) -> list[dict[str, Any]]:
+    """Write the comparison as an HTML page; returns what failed in it."""
     from ...reports.comparison.comparison_page import comparison_page
+    from ...reports.section import FailedSection
+    from ..studies.summaries.attempts import faults_of_page
 
     rows = [
         {
@@ -112,8 +119,11 @@ def _write_comparison_page(path: Path, comparison: Comparison, runs: list[str]) 
     units = {metric: _unit_of_metric(metric) for r in comparison.rows for metric in r.values}
     told = {"title": title, "command": command_line(), "no_effect": list(comparison.no_effect),
             "units": units, "answer": comparison.answer}  # fmt: skip
+    failed: list[FailedSection] = []
+    page = comparison_page(rows, told, failed)
     with writing(path, "-o"):
-        path.write_text(comparison_page(rows, told), encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
+    return faults_of_page(failed)
 
 
 def _command_that_shows_run(row: ComparisonRow, runs: list[str]) -> str:

@@ -40,7 +40,8 @@ def plan(
     made = planned(scenario)
     if json:
         facts = [p.facts() for p in (*warnings, *too_much)]
-        print_json({"name": scenario.name, **asdict(made), "warnings": facts})
+        told = {key: fact for key, fact in asdict(made).items() if fact or key != "grids"}
+        print_json({"name": scenario.name, **told, "warnings": facts})
     else:
         _print_plan(made)
         for problem in (*warnings, *too_much):
@@ -60,6 +61,7 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.numbers import format_quantity
     from ...reports.texts.chain_shares import chain_sentences
     from ...reports.texts.changed_ops import rule_text
+    from ...reports.texts.grids import grid_sentences
     from ...reports.texts.untraced_steps import untraced_sentence
 
     for name, ops in plan_facts.ops.items():
@@ -110,6 +112,10 @@ def _plan_lines(plan_facts: Plan) -> Iterator[tuple[str, str]]:
         whose = f" ({name})" * (len(plan_facts.ops) > 1)
         for sentence in chain_sentences(chains):
             yield f"answers{whose}", sentence
+    for name, grids in plan_facts.grids.items():
+        whose = f" ({name})" * (len(plan_facts.ops) > 1)
+        for sentence in grid_sentences(grids):
+            yield f"grids{whose}", sentence
     for name, media in plan_facts.media.items():
         whose = f" ({name})" * (len(plan_facts.ops) > 1)
         for medium, parts in media.items():

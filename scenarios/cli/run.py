@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .app import BUG, MISSED, UNFINISHED, WRONG, app
+from .app import MISSED, UNFINISHED, app
 from .terminal.common import (
     Catalogs,
     File,
@@ -24,17 +24,12 @@ from .terminal.common import (
     print_error,
     print_json,
 )
+from .terminal.faults import exit_if_any_fault
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
     from ..config.scenario import Scenario
     from ..studies.folders.partial_answers import PartialAnswers
-
-FAILED = {
-    "bug": "error a part of the explanation failed: this is a bug in foretrace; the answer is "
-    "saved; please report the log above, or run again with --no-cache to see it",
-    "plug-in": "error a part of the explanation failed in a plug-in; the answer is saved",
-}
 
 
 @app.command()
@@ -123,10 +118,7 @@ def run(
         names = ", ".join(left) or "the explanation"
         typer.echo(f"error {late}; not finished: {names}", err=True)
         raise typer.Exit(UNFINISHED)
-    for kind, code in (("bug", BUG), ("plug-in", WRONG)):
-        if kind in kinds:
-            typer.echo(FAILED[kind], err=True)
-            raise typer.Exit(code)
+    exit_if_any_fault(summary.get("unexplained", ()))
     if any_expectation_failed(summary):
         raise typer.Exit(MISSED)
 

@@ -23,6 +23,7 @@ from .terminal.common import (
     print_json,
     progress_printer,
 )
+from .terminal.faults import exit_if_any_fault
 
 if TYPE_CHECKING:
     from ..studies.sweep.sweep_summary import Swept
@@ -96,7 +97,7 @@ def sweep(
     else:
         facts = {"command": command_line(), "workers": crew.name}
         folder = save_sweep(swept, kept, out, facts, started)
-        _print_answer(folder, json, quiet)
+        exit_if_any_fault(_print_answer(folder, json, quiet).get("unexplained", ()))
     if swept.failed:
         raise typer.Exit(UNFINISHED)
     if part.count == 1 and scenario.expect and not _any_point_meets_conditions(swept):
@@ -152,14 +153,16 @@ def _any_point_meets_conditions(swept: Swept) -> bool:
     )
 
 
-def _print_answer(folder: Path, json: bool, quiet: bool) -> None:
+def _print_answer(folder: Path, json: bool, quiet: bool) -> dict[str, Any]:
+    """Print the answer of a sweep; returns its summary."""
     from json import loads
 
-    summary = loads((folder / "summary.json").read_text())
+    summary: dict[str, Any] = loads((folder / "summary.json").read_text())
     if json:
         print_json({**summary, "folder": str(folder)})
-        return
+        return summary
     from .terminal.show_sweep import print_sweep_answer
 
     print_sweep_answer(summary, quiet)
     typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")
+    return summary

@@ -12,6 +12,7 @@ from pydantic import Field
 from ...sim.errors import ScenarioError
 from ...sim.facts.graph import Graph
 from ...sim.facts.metric import Metric
+from ...sim.record.distribution import sample_array
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Needs, Samples, Size, workload
 from ...sim.units import Ratio
@@ -163,7 +164,7 @@ class TraceWorkload(Periodic):
         samples = dict(super().measure(result))
         if self.tokens is not None:
             samples["tokens_per_second"] = (
-                self.tokens * self._replica_growth / samples["iteration_time"]
+                self.tokens * self._replica_growth / sample_array(samples["iteration_time"])
             )
         return samples
 

@@ -45,6 +45,7 @@ from ...sim.errors import PlanError, ScenarioError
 from ...sim.facts.graph import Graph
 from ...sim.facts.metric import Metric
 from ...sim.facts.signature import WIDTH
+from ...sim.record.distribution import sample_array
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Samples, Size, workload
 from ...sim.units import Bytes, FlopRate
@@ -600,7 +601,7 @@ class TrainingWorkload(Periodic):
         """Time of each counted iteration, and the metrics derived from it."""
         samples = dict(super().measure(result))
         plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
-        time = samples["iteration_time"]
+        time = sample_array(samples["iteration_time"])
         samples["samples_per_second"] = plan.batch / time
         if isinstance(self.model, Transformer) and self.model.tokens.patches is None:
             samples["tokens_per_second"] = plan.batch * plan.sequence / time

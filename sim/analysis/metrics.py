@@ -17,6 +17,7 @@ from ..engine_api.interface import NEVER
 from ..facts.graph import Graph
 from ..facts.roles import NETWORK
 from ..facts.system import UNCOUNTED
+from ..record.distribution import Distribution
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
 from ..units import seconds
@@ -32,7 +33,9 @@ LEAST = 1e-9
 Samples = NDArray[np.float64]
 
 
-def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> dict[str, Samples]:
+def measure(
+    result: RunRecord, warm_up: int = 0, count: int | None = None
+) -> dict[str, Samples | Distribution]:
     """Samples of all metrics of a run by name: built-in metrics, and those emitted by processes.
 
     Times have one sample per counted period, or a single sample of the complete run if there are no
@@ -50,7 +53,7 @@ def measure(result: RunRecord, warm_up: int = 0, count: int | None = None) -> di
     ValueError
         No iteration is left to count.
     """
-    found = built_in_samples(result, warm_up, count)
+    found: dict[str, Samples | Distribution] = {**built_in_samples(result, warm_up, count)}
     if period_edges(result) is not None:
         found["iteration_time"] = seconds(
             np.diff(counted_edges(result, warm_up, count)), result.tick
@@ -101,6 +104,8 @@ def _dropped_ops(result: RunRecord) -> dict[str, Samples]:
 
 def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
     """Communication and waiting time in each period as means over ranks, if they were kept."""
+    if not result.ranks:
+        return {}
     if result.keep == "none":
         steps = exposed_communication_seconds(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}
@@ -254,9 +259,10 @@ def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     """(components, windows) fraction of each component's slots in use; needs op rows."""
     edges = _window_edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
+    rates = result.system.components.column(lambda c: c.rate or np.inf, float)
     for run in result.runs:
         _add_slot_time(result, run, edges, busy)
-        _add_rate_time(result, run, edges, busy)
+        _add_rate_time(result, run, rates, edges, busy)
     for held in (amounts_held_by_ops(result), amounts_held_by_processes(result)):
         _spread_over_periods(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
@@ -276,7 +282,11 @@ def _add_slot_time(
 
 
 def _add_rate_time(
-    result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
+    result: RunRecord,
+    run: SubmittedRun,
+    rates: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    busy: NDArray[np.float64],
 ) -> None:
     usage, work = run.answers.timing.usage, run.answers.timing.work
     if usage is None or work is None or not len(usage.component):
@@ -284,8 +294,7 @@ def _add_rate_time(
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
     end = result.columns.end[run.first + row]
-    rate = result.system.components.column(lambda c: c.rate or np.inf, float)[usage.component]
-    moved = work[row] * usage.weight / rate
+    moved = work[row] * usage.weight / rates[usage.component]
     done = (end != NEVER) & (end > begin) & (moved > 0)
     length = seconds(end - begin, result.tick)
     share = moved[done] / length[done]
@@ -300,9 +309,13 @@ def _spread_over_periods(
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
 ) -> None:
-    """Add to ``busy`` the part of each window that the intervals of each component cover."""
-    busy += np.diff(_covered_up_to_edges(component, start, share, edges, len(busy)))
-    busy -= np.diff(_covered_up_to_edges(component, end, share, edges, len(busy)))
+    """Add to ``busy`` the part of each window that the intervals of each component cover.
+
+    Only rows of these components are computed: a run of many small graphs calls this for each.
+    """
+    there, row = np.unique(component, return_inverse=True)
+    for at, sign in ((start, 1), (end, -1)):
+        busy[there] += sign * np.diff(_covered_up_to_edges(row, at, share, edges, len(there)))
 
 
 def _covered_up_to_edges(

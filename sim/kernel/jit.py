@@ -61,12 +61,15 @@ else:
     from .numba_linking import KernelArgument, LinkedKernel
 
     _SIM = Path(__file__).parents[1]
-    _ROOMS = ("kernel", "core", "media")  # all sources of kernels, and the modules that they read
+    # All sources of kernels, and the modules that they read
+    _ROOMS = ("kernel", "core", "media", "items")
     _READ = (
         "engine_api/interface.py",
         "engine_api/store_interface.py",
         "facts/sampling.py",
         "facts/spmd/program_encoding.py",
+        "facts/items/layout.py",
+        "facts/items/arrival_process.py",
     )
     _SOURCES = [f for room in _ROOMS for f in (_SIM / room).rglob("*.py")]
     _SOURCES += [_SIM / name for name in _READ]

@@ -41,6 +41,7 @@ from .policy_rows import (
     MOST,
     NOW,
     PER_SECOND,
+    RECORD,
     RELEASE,
     SEND,
     SET_RATE,
@@ -91,6 +92,7 @@ __all__ = [
     "grow",
     "held",
     "policy_kernel",
+    "record",
     "release",
     "send",
     "set_rate",
@@ -228,6 +230,12 @@ def set_rate(turn: TurnArrays, part: Int, rate: _Real) -> Int:
 def emit(turn: TurnArrays, metric: Int, value: _Real) -> Int:
     """Record a value of a metric, by its number in ``metrics``."""
     return _write(turn, EMIT, 0, metric, 0, 0, value)
+
+
+@jit_without_refcounts
+def record(turn: TurnArrays, series: Int, value: _Real) -> Int:
+    """Append a value to a time series, by its number in ``series``."""
+    return _write(turn, RECORD, 0, series, 0, 0, value)
 
 
 @jit_without_refcounts

@@ -32,6 +32,7 @@ from ..kernel.interpolation import (
     new_answers,
     new_cell,
 )
+from .grid_placement import placed_axes, spread
 from .prepared import (
     MOST_KNOWN,
     MOST_STRUCTURES,
@@ -91,6 +92,20 @@ class GridAnswers:
     sources: list[str]
 
 
+class GridError(NamedTuple):
+    """Error of the interpolation on a grid.
+
+    Parameters
+    ----------
+    axes : number of points on each axis
+    median, most : median and largest relative error of op times at random points; None if unknown
+    """
+
+    axes: dict[str, int]
+    median: float | None
+    most: float | None
+
+
 class PointAnswer(NamedTuple):
     """Timing of all ops at one point: its structure, integers, and (n, 5) real numbers."""
 
@@ -107,10 +122,11 @@ class PreparedGrid(Prepared):
     grid : StepGrid
     asks : GridCallbacks
         Functions of the run that time the ops at points.
-    others : as of :class:`Prepared`, for the graph of the first point
 
     Attributes
     ----------
+    placed : StepGrid
+        Grid with the numbers at which backends were asked.
     doubt : Doubt or None
         Error of the interpolation at random points; None for a grid of one point.
     asked : int
@@ -176,12 +192,32 @@ class PreparedGrid(Prepared):
         self._made: dict[int, PreparedVariant] = {}
         self._beside: dict[Point, PointAnswer] = {}
         self.grid.check_size(len(self))
+        self.placed = self._place()
         self._grid = self._ask_all()
         self.doubt = self._measure()
 
-    def _ask_all(self) -> GridAnswers:
-        count, n = len(self.grid), len(self)
+    def _place(self) -> StepGrid:
+        """Grid with the numbers at which backends are asked."""
+        if self.grid.points is None:
+            return self.grid
         axes = list(self.grid.axes.values())
+        return self.grid.with_axes(placed_axes(axes, self.grid.points, self._seconds_at))
+
+    def _seconds_at(self, points: Sequence[Point]) -> tuple[Floats, NDArray[np.int64]]:
+        """Times of all ops in s, and the timing structure, at some points."""
+        n, step = len(self), max(ROWS_PER_CALL // max(len(self), 1), 1)
+        seconds, structure = [], []
+        for first in range(0, len(points), step):
+            asked = self._asks.times(points[first : first + step])
+            seconds.append(self._asks.seconds(asked, asked.timing).reshape(-1, n))
+            structure += [
+                self._structure_of(asked.rows[k : k + n]) for k in range(0, len(asked.rows), n)
+            ]
+        return np.concatenate(seconds), np.array(structure, np.int64)
+
+    def _ask_all(self) -> GridAnswers:
+        count, n = len(self.placed), len(self)
+        axes = list(self.placed.axes.values())
         structure, reals = np.zeros(count, np.int64), np.zeros((count, n, 5))
         fixed, hi, limit = (np.zeros((count, n), np.int64) for _ in range(3))
         lo = np.zeros((count, n), np.uint64)
@@ -209,7 +245,7 @@ class PreparedGrid(Prepared):
         return GridAnswers(arrays, reals, [_joined(list(one)) for one in texts])
 
     def _points(self) -> Iterator[Point]:
-        return product(*(axis.tolist() for axis in self.grid.axes.values()))
+        return product(*(axis.tolist() for axis in self.placed.axes.values()))
 
     def _structure_of(self, rows: Sequence[RowTiming]) -> int:
         """Number of the structure of a graph with these op timings."""
@@ -221,7 +257,7 @@ class PreparedGrid(Prepared):
         return found
 
     def _measure(self) -> Doubt | None:
-        """Error of the interpolation at random points: each in a random cell, evenly."""
+        """Error of the interpolation at random points, evenly spread over cells."""
         points = self._random_points()
         if not points:
             return None
@@ -243,15 +279,17 @@ class PreparedGrid(Prepared):
         return Doubt.of(f"grid {self.grid.name}", "between points", guessed[known], told[known])
 
     def _random_points(self) -> list[Point]:
-        columns = []
-        for k, axis in enumerate(self.grid.axes.values()):
+        axes, columns = list(self.placed.axes.values()), []
+        if self.grid.points is not None:  # whose cells may be few, and of any size
+            axes = [spread(int(axis[0]), int(axis[-1]), axis[:1]) for axis in axes]
+        for k, axis in enumerate(axes):
             bits = random_bits(np.arange(SAMPLES), k, 0) >> np.uint64(1)
             more = random_bits(np.arange(SAMPLES), k, 1) >> np.uint64(1)
             low = bits.astype(np.int64) % max(len(axis) - 1, 1)
             high = np.minimum(low + 1, len(axis) - 1)
             width = np.maximum(axis[high] - axis[low], 1)
             columns.append((axis[low] + more.astype(np.int64) % width).tolist())
-        asked = set(self._points()) if len(self.grid) <= ROWS_PER_CALL else set()
+        asked = set(self._points()) if len(self.placed) <= ROWS_PER_CALL else set()
         return [p for p in dict.fromkeys(zip(*columns, strict=True)) if p not in asked]
 
     # During the run.
@@ -312,15 +350,21 @@ class PreparedGrid(Prepared):
             answers = replace(answers, doubt=codes, doubts=(*answers.doubts, self.doubt))
         return self._callbacks.variant(graph, answers, self._callbacks.lower(graph, answers))
 
-    def _interpolation_text(self) -> str:
-        sizes = " x ".join(f"{len(axis)} {name}" for name, axis in self.grid.axes.items())
+    @property
+    def error(self) -> GridError:
+        """Size of the grid, and its error between points."""
+        axes = {name: len(axis) for name, axis in self.placed.axes.items()}
         if self.doubt is None:
-            return f"on a grid of {sizes}"
+            return GridError(axes, None, None)
         errors = np.abs(np.expm1(np.array(self.doubt.quantiles)))
-        return (
-            f"on a grid of {sizes} (error between points: median {np.median(errors):.2%}, most "
-            f"{errors.max():.2%})"
-        )
+        return GridError(axes, float(np.median(errors)), float(errors.max()))
+
+    def _interpolation_text(self) -> str:
+        axes, median, most = self.error
+        sizes = " x ".join(f"{count} {name}" for name, count in axes.items())
+        if median is None:
+            return f"on a grid of {sizes}"
+        return f"on a grid of {sizes} (error between points: median {median:.2%}, most {most:.2%})"
 
 
 def _structure_key(row: RowTiming) -> object:

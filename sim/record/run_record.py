@@ -21,7 +21,10 @@ from ..facts.system import System
 from ..units import Seconds, seconds
 from .aggregates import RunAggregates
 from .emitted_values import EmittedValues
+from .item_table import ItemTable
+from .prepared_grid import GridError
 from .schedule import Schedule, SubmittedRun
+from .time_series import SeriesName, TimeSeries, series_of_job
 
 UNKNOWN = "no way to repeat it is known"
 
@@ -62,6 +65,10 @@ class RunRecord:
         Names of its jobs, in the order in which they were given and launched.
     emitted : EmittedValues
         Metric values that processes emitted.
+    recorded : mapping
+        Time series that processes recorded, by job number and name.
+    grid_errors : mapping
+        Size of each grid that was prepared, and the error of its op times, by name.
     rate_log : tuple of (tick, component, rate)
         Rate changes by processes.
     acquired : ProcessHoldHistory
@@ -70,6 +77,8 @@ class RunRecord:
         History of each store that was used, by component.
     found_full : (components,) or (0,) array
         Number of ops that found the queue of each component full; empty without bounded queues.
+    items : tuple of ItemTable
+        Results of the streams of items, in the order in which they ended.
     by_job : tuple of RunRecord
         Record of each job, if there are several and rows were not kept.
     whole : RunRecord or None
@@ -92,10 +101,13 @@ class RunRecord:
     replica: int | None = None
     jobs: tuple[str, ...] = (MAIN,)
     emitted: EmittedValues = field(default_factory=EmittedValues)
+    recorded: Mapping[SeriesName, TimeSeries] = field(default_factory=dict, repr=False)
+    grid_errors: Mapping[str, GridError] = field(default_factory=dict, repr=False)
     rate_log: tuple[tuple[int, int, int], ...] = ()
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     stored: Mapping[int, StoreHistory] = field(default_factory=dict, repr=False)
     found_full: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64), repr=False)
+    items: tuple[ItemTable, ...] = field(default=(), repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
     copies: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -124,18 +136,27 @@ class RunRecord:
     @cached_property
     def _records_by_job(self) -> dict[str, Self]:
         if self.written is None:
-            return {r.jobs[0]: replace(r, whole=self) for r in self.by_job}
+            return {
+                r.jobs[0]: replace(r, whole=self, items=self._items_of(r.jobs[0]))
+                for r in self.by_job
+            }
         written = self.written
         return {
             name: replace(
                 self,
                 written=written.of(k),
                 emitted=self.emitted.of_job(k),
+                recorded=series_of_job(self.recorded, k),
+                items=self._items_of(name),
                 jobs=(name,),
                 whole=self,
             )
             for k, name in enumerate(self.jobs)
         }
+
+    def _items_of(self, job: str) -> tuple[ItemTable, ...]:
+        """Tables of the streams of one job."""
+        return tuple(table for table in self.items if table.job == job)
 
     @property
     def keep(self) -> str:

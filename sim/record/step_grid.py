@@ -27,6 +27,9 @@ class StepGrid:
         and signatures may depend on the numbers.
     axes : mapping from name to ascending integers, 0 or above
         Numbers at which backends are asked; each combination is a point.
+    points : int or None
+        Largest number of points. If it is given, further numbers are added to the axes, where the
+        times bend or jump.
 
     Examples
     --------
@@ -40,14 +43,29 @@ class StepGrid:
     <StepGrid step: 3 tokens x 2 context>
     """
 
-    def __init__(self, build: Callable[..., Graph], axes: Mapping[str, ArrayLike]):
+    def __init__(
+        self,
+        build: Callable[..., Graph],
+        axes: Mapping[str, ArrayLike],
+        points: int | None = None,
+    ):
         if not callable(build):
             raise TypeError(f"a grid: build is a {type(build).__name__}; give a function")
         self.build, self.name = build, str(getattr(build, "__name__", "graph"))
         if not 1 <= len(axes) <= MOST_AXES:
             raise self._error(f"has {len(axes)} axes; give 1 to {MOST_AXES}")
         self.axes = {name: self._coordinates(name, axis) for name, axis in axes.items()}
+        self.points = points
+        if points is not None and not len(self) <= points <= MOST_ROWS:
+            raise self._error(
+                f"points is {points}; give {len(self):,}, as many as the axes have, up to "
+                f"{MOST_ROWS:,}"
+            )
         self.check_size(1)
+
+    def with_axes(self, axes: Sequence[NDArray[np.int64]]) -> StepGrid:
+        """The same graph over other numbers of each axis."""
+        return StepGrid(self.build, dict(zip(self.axes, axes, strict=True)))
 
     def __repr__(self) -> str:
         sizes = " x ".join(f"{len(axis)} {name}" for name, axis in self.axes.items())
@@ -68,9 +86,10 @@ class StepGrid:
         GraphError
             Points times ``ops`` is above the limit.
         """
-        if len(self) * ops > MOST_ROWS:
+        count = self.points or len(self)
+        if count * ops > MOST_ROWS:
             raise self._error(
-                f"has {len(self):,} points of {ops:,} ops, but at most {MOST_ROWS:,} op times fit "
+                f"has {count:,} points of {ops:,} ops, but at most {MOST_ROWS:,} op times fit "
                 "into memory; give fewer points"
             )
 

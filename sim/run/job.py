@@ -124,9 +124,12 @@ class Job:
 
         Each call starts the same sequence again.
         """
+        return np.random.default_rng(self.random_key(name))
+
+    def random_key(self, name: str) -> tuple[int, int, int, int]:
+        """Keys of random draws: the run's seed, replica, job and a purpose name, as integers."""
         seed, replica = self._under_way.seed
-        key = zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
-        return np.random.default_rng([seed, replica, *key])
+        return seed, replica, zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
 
     @property
     def _under_way(self) -> JobProgress:

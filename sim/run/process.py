@@ -10,13 +10,16 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from ..engine_api.interface import Submitted
 from ..engine_api.mailbox import Mailbox
 from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.way import Way
+from ..record.item_table import ItemTable
 from ..record.prepared import Prepared, Values
 from ..record.prepared_grid import At
 from ..record.step_grid import StepGrid
@@ -286,7 +289,65 @@ class Running(ProcessActions):
         unit : str
             Unit of the metric, if its workload does not declare one.
         """
-        self._run.emissions.add(self._job.number, metric, self.now, float(value), unit)
+        self._run.emissions.add(self._job.number, metric, int(self.env.now), float(value), unit)
+
+    def record(self, series: str, value: float, unit: str = "") -> None:
+        """Append a value to a time series of this job, such as the length of a queue.
+
+        A series keeps up to 1,024 points. With more values, neighbours are merged; each point then
+        has their number, mean, extremes and last value. See ``result.series``.
+
+        Parameters
+        ----------
+        unit : str
+            Unit of the series, if its workload declares no metric of this name.
+
+        Examples
+        --------
+        >>> from foretrace.sim.facts.system import System
+        >>> from foretrace.sim.run.simulation import Simulation
+        >>> def fills(sim):
+        ...     for length in (3, 8, 5):
+        ...         sim.record("queue", length)
+        ...         yield sim.wait(1.0)
+        >>> run = Simulation(System((), ()), {}, engine="reference").run(None, fills)
+        >>> run.series["queue"].time.tolist(), run.series["queue"].final.tolist()
+        ([0.0, 1.0, 2.0], [3.0, 8.0, 5.0])
+        """
+        self._run.series.record(self._job.number, series, int(self.env.now), float(value), unit)
+
+    def emit_many(self, metric: str, values: NDArray[np.float64], unit: str = "") -> None:
+        """Record many values of a metric of this job at the current time."""
+        if not len(values):  # a metric without values does not exist
+            return
+        emissions, job = self._run.emissions, self._job.number
+        if unit:
+            emissions.declare(job, metric, unit)
+        stream = np.full(len(values), emissions.stream(job, metric), np.int32)
+        emissions.extend(stream, np.full(len(values), int(self.env.now)), values)
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Call a function when the run ends, before its results are collected."""
+        self._run.closing.append(call)
+
+    def add_items(self, table: ItemTable) -> None:
+        """Add the table of a stream of items to the results of the run."""
+        self._run.items.append(table)
+
+    @property
+    def stopped(self) -> bool:
+        """True if the job of this process was stopped."""
+        return self._job.stopped
+
+    @property
+    def tick(self) -> Seconds:
+        """Length of a tick of the run."""
+        return self._run.tick
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine of the run: ``core`` or ``reference``."""
+        return self._run.engine
 
     def count(self, counter: str, by: int = 1) -> None:
         """Add to a counter of this job; its total is emitted as a metric when the run ends."""

@@ -25,6 +25,7 @@ from ..facts.ops import Kind
 from ..facts.system import UNCOUNTED
 from ..record.aggregates import RunAggregates
 from ..record.run_record import RunRecord
+from ..record.time_series import TimeSeries
 from ..units import Seconds, seconds, ticks_per_second
 from .row_window import require_same_run
 
@@ -156,8 +157,21 @@ class Result(RunRecord):
 
     @property
     def metrics(self) -> tuple[tuple[str, float, float], ...]:
-        """Metric values that processes emitted: (name, time in s, value), in order of time."""
+        """Metric values that processes emitted: (name, time in s, value), in order of time.
+
+        A run keeps 1,048,576 values. With more, the metric with most values has only its
+        distribution, in ``emitted.samples``.
+        """
         return tuple(self.emitted)
+
+    @property
+    def series(self) -> dict[str, TimeSeries]:
+        """Time series that processes recorded, by name; of several jobs by ``job.name``."""
+        several = len(self.jobs) > 1
+        return {
+            f"{self.jobs[job]}.{name}" if several else name: one
+            for (job, name), one in self.recorded.items()
+        }
 
     @cached_property
     def periods(self) -> NDArray[np.float64]:

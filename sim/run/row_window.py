@@ -14,11 +14,11 @@ from itertools import accumulate
 import numpy as np
 
 from ..errors import NotKeptError
-from ..record.emitted_values import EmittedValues
+from ..record.emitted_values import same_values_before
 from ..record.prepared import PreparedRun
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
-from ..units import Seconds, ticks_per_second
+from ..units import ticks_per_second
 
 MOST_ROWS = 500_000  # size in ops of the graphs of a window, about 65 MB
 REPEATED = (
@@ -67,14 +67,7 @@ def require_same_run(result: RunRecord, repeated: RunRecord) -> None:
     if len(sizes) > 1:
         raise NotKeptError(f"result: {REPEATED.format('its number of ops or makespan differ')}")
     until = np.inf
-    if repeated.span is not None:  # as emitted values have it, so that none at its end counts
-        until = repeated.span[1] / ticks_per_second(result.tick)
-    if _values_before(result.emitted, until) != _values_before(repeated.emitted, until):
+    if repeated.span is not None:  # none at its end counts, nor the totals at the run's end
+        until = min(repeated.span[1] / ticks_per_second(result.tick), result.emitted.last)
+    if not same_values_before(result.emitted, repeated.emitted, until):
         raise NotKeptError(f"result: {REPEATED.format('its emitted values differ')}")
-
-
-def _values_before(emitted: EmittedValues, until: Seconds) -> list[tuple[str, int, float, float]]:
-    own = emitted.time < until
-    names = [emitted.names[k] for k in emitted.name[own].tolist()]
-    columns = (emitted.job[own], emitted.time[own], emitted.value[own])
-    return list(zip(names, *(column.tolist() for column in columns), strict=True))

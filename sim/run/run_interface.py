@@ -19,10 +19,12 @@ from ..facts.system import System
 from ..facts.way import Way
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
+from ..record.item_table import ItemTable
 from ..record.prepared import Prepared, Values
 from ..record.prepared_grid import At
 from ..record.schedule import SubmittedRun
 from ..record.step_grid import StepGrid
+from ..record.time_series import SeriesRecorder
 from ..units import Seconds
 from .ranks import Ranks
 
@@ -102,9 +104,13 @@ class RunInterface(Protocol):
     tick: Seconds
     runs: list[SubmittedRun]
     emissions: EmissionRecorder
+    series: SeriesRecorder
     counters: Counters
     allocators: list[AllocatorInterface]
     rate_log: list[tuple[int, int, int]]
+    engine: str
+    closing: list[Callable[[], None]]
+    items: list[ItemTable]
 
     @property
     def machine(self) -> EngineControl:

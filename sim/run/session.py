@@ -33,10 +33,12 @@ from ..record.binding import OpTimings, communication_endpoints
 from ..record.bound_system import BoundSystem
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
+from ..record.item_table import ItemTable
 from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
-from ..record.prepared_grid import At, GridCallbacks, PreparedGrid
+from ..record.prepared_grid import At, GridCallbacks, GridError, PreparedGrid
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..record.step_grid import StepGrid
+from ..record.time_series import SeriesRecorder, series_of_job
 from ..units import Seconds, ticks_per_second
 from .duration_draws import DurationDraws
 from .graph_timing import GraphTiming, TimedGraph
@@ -81,9 +83,15 @@ class Session:
             backend.open(self.system)
         self.runs: list[SubmittedRun] = []
         self.jobs: list[RunningJob] = []
-        self.emissions, self.counters = EmissionRecorder(), Counters()
+        self.emissions = EmissionRecorder(ticks_per_second(self.tick))
+        self.series = SeriesRecorder(ticks_per_second(self.tick))
+        self._grids: list[PreparedGrid] = []
+        self.counters = Counters()
         self.allocators: list[AllocatorInterface] = []
         self.rate_log: list[tuple[int, int, int]] = []
+        self.engine = simulation.engine
+        self.closing: list[Callable[[], None]] = []  # called at the end of the run
+        self.items: list[ItemTable] = []
         self.timing = GraphTiming(simulation)
         self.draws = DurationDraws(simulation.engine, simulation.seed, replica)
         self.relocations = Relocations(self, self.timing, self.draws)
@@ -126,6 +134,7 @@ class Session:
         entered = RunningJob(self, len(self.jobs), job, parent)
         for metric in job.workload.metrics:
             self.emissions.declare(entered.number, metric.name, metric.unit)
+            self.series.declare(entered.number, metric.name, metric.unit)
         self.jobs.append(entered)
         return entered
 
@@ -150,6 +159,8 @@ class Session:
         It drops the engine and the graphs, since jobs and session refer to each other and would
         otherwise stay in memory until Python collects cycles.
         """
+        for close in self.closing:
+            close()
         self._emit_totals()
         result = self.result(keep, repeat_run)
         self._drop_engine()
@@ -237,8 +248,7 @@ class Session:
     def _emit_totals(self) -> None:
         """Emit the totals of all counters, at the end of the run."""
         for job, name, total in self.counters.totals():
-            end = int(self.machine.env.now) / ticks_per_second(self.tick)
-            self.emissions.add(job, name, end, float(total))
+            self.emissions.add(job, name, int(self.machine.env.now), float(total))
 
     def time_graph(
         self, graph: Graph, job: JobState | None = None, pins: Pins | None = None
@@ -343,10 +353,18 @@ class Session:
             return Prepared(job, made, callbacks, self.timing.routed, ways)
         edit = partial(_graph_edited_by_job, job=job)
         asks = GridTimer(self.timing, grid, edit, first, graph, timings.component, members, pins)
-        return PreparedGrid(
+        prepared = PreparedGrid(
             job, made, callbacks, self.timing.routed, ways, grid,
             GridCallbacks(asks.times, asks.seconds),
         )  # fmt: skip
+        self._grids.append(prepared)
+        return prepared
+
+    @property
+    def grid_errors(self) -> dict[str, GridError]:
+        """Error of each grid that was prepared, by name; of several of a name the largest."""
+        order = sorted(self._grids, key=lambda one: one.error.most or 0.0)
+        return {one.grid.name: one.error for one in order}
 
     def submit(
         self,
@@ -540,7 +558,13 @@ class Session:
         if len(kept) == 1:
             return replace(found, summary=kept[0])
         by_job = tuple(
-            replace(found, summary=one, jobs=(found.jobs[k],), emitted=found.emitted.of_job(k))
+            replace(
+                found,
+                summary=one,
+                jobs=(found.jobs[k],),
+                emitted=found.emitted.of_job(k),
+                recorded=series_of_job(found.recorded, k),
+            )
             for k, one in enumerate(kept)
         )
         return replace(found, summary=merge_job_aggregates(sums, kept), by_job=by_job)
@@ -557,10 +581,13 @@ class Session:
             replica=self.replica,
             jobs=tuple(job.name for job in self.jobs),
             emitted=self.emissions.emitted(),
+            recorded=self.series.recorded(),
+            grid_errors=self.grid_errors,
             rate_log=tuple(self.rate_log),
             acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
             stored=self.machine.stores.history() if holds else {},
             found_full=self._found_full(),
+            items=tuple(self.items),
         )
 
     def _found_full(self) -> NDArray[np.int64]:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ScenarioError
 from ..facts.graph import Graph
 from ..facts.metric import Metric
+from ..record.distribution import Distribution
 from ..registry import register
 from ..units import Seconds
 
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from .process import Process
     from .result import Result
 
-Samples = NDArray[np.float64]
+Samples = NDArray[np.float64] | Distribution
+"""Values of a metric, or their distribution if there were too many to keep."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,22 @@ def workload(name: str) -> Callable[[W], W]:
         The name is taken.
     """
     return register(WORKLOADS, "workloads", name, "registered_name")
+
+
+def check_methods(made: Workload) -> None:
+    """Raise an error if an attribute of a workload hides a method of the base class.
+
+    Raises
+    ------
+    ScenarioError
+        It names the attribute.
+    """
+    for name in ("start", "size", "holds", "plans", "measure"):
+        if not callable(getattr(made, name)):
+            raise ScenarioError(
+                f"workload: {type(made).__name__} sets self.{name}, which hides its method "
+                f"{name}(); store the value under another name"
+            )
 
 
 def check_start_result(found: Any, who: str) -> Graph | Process:

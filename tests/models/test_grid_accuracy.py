@@ -135,8 +135,23 @@ MOST_AT_99 = {"kernel families": 0.09}
 def test_between_the_points_of_a_grid_errors_are_small(name, count):
     backend, grid = CASES[name]
     assert len(grid) <= MOST_POINTS
+    check_errors(backend, grid, count, MOST_AT_99.get(name, 0.02))
+
+
+@pytest.mark.parametrize("count", only([BY_DAY], [BY_DAY, BY_NIGHT]))
+@pytest.mark.parametrize("name", CASES)
+def test_errors_are_smaller_where_points_are_placed(name, count):
+    backend, given = CASES[name]
+    ends = {axis: [int(numbers[0]), int(numbers[-1])] for axis, numbers in given.axes.items()}
+    grid = StepGrid(given.build, ends, points=MOST_POINTS)
+    prepared = check_errors(backend, grid, count, 0.01)
+    assert len(prepared.placed) <= MOST_POINTS
+
+
+def check_errors(backend, grid, count, most):
     prepared, errors = relative_errors(backend, grid, count)
     assert np.median(errors) <= 0.005
-    assert np.quantile(errors, 0.99) <= MOST_AT_99.get(name, 0.02)
+    assert np.quantile(errors, 0.99) <= most
     told = np.abs(np.expm1(prepared.doubt.quantiles))
     assert abs(np.median(told) - np.median(errors)) < 0.005
+    return prepared

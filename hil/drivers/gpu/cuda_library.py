@@ -1,6 +1,6 @@
 """NVIDIA's CUDA driver library (``libcuda``): GPU attributes, and GPU memory exported as a dma-buf.
 
-Attribute numbers are those of ``cuda.h`` (CUdevice_attribute). Not verified on a GPU; tested with a
+Attribute numbers are those of ``cuda.h`` (CUdevice_attribute). Tried on an H100; tested with a
 stand-in for the library.
 """
 

@@ -1,6 +1,6 @@
 """GPU memory for a NIC: allocate it, export it as a dma-buf, and register it with the NIC.
 
-Not verified on a GPU; tested with stand-ins for the CUDA library and pyverbs.
+Exporting was tried on an H100, registering never; tested with stand-ins for CUDA and pyverbs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """State of an NVIDIA GPU from NVML: clocks, power, temperature, throttling, processes.
 
-Values that a GPU does not report are omitted. Not verified on a GPU; tested with a stand-in.
+Values that a GPU does not report are omitted. Tried on an H100; tested with a stand-in.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,9 @@ SETTINGS: dict[str, Any] = {
     "graphs": {},
     "memory": False,
     "sharing": "solo",
+    "values": "near one",
 }
+VALUES = ("near one", "normal")
 
 
 @driver("torch")
@@ -58,7 +60,9 @@ class TorchDriver(Driver):
     convolutions, by signature, if the signature does not contain the stride), ``graphs`` (lists of
     signatures by name; op ``compute:graph NAME`` executes such a list in order), ``memory`` (True
     to measure the peak memory of each op) and ``sharing`` (``concurrent`` on a GPU: each op in
-    flight has its own stream).
+    flight has its own stream) and ``values`` (``near one``: floats of 0.5 to 1.5, with which ops in
+    place can be repeated; ``normal``: of a standard normal distribution, with which GEMMs take more
+    power).
 
     On a GPU, fp32 ops do not use TF32; ops with ``tf32`` operands do. Fact ``ahead`` is 0 if a
     sample includes host time (see ``torch_events.py``).
@@ -114,6 +118,10 @@ class TorchDriver(Driver):
         self.device = torch.device(self.name_of_device)
         self.clock = "cpu" if self.device.type == "cpu" else "device"
         self._set_sharing()
+        if self.settings["values"] not in VALUES:
+            raise DriverFault(
+                "unsupported", f"values is {self.settings['values']!r}; use {' or '.join(VALUES)}"
+            )
         if self.clock == "device":
             torch.cuda.set_device(self.device)  # events are of the current device
         self._pin_to_core()
@@ -225,15 +233,30 @@ class TorchDriver(Driver):
             return self._graph(signature)
         parts = parse_within_cap(signature, self.settings["cap"])
         stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
+        op = TorchOp(self.torch, self.device, parts, stride, self.settings["values"] == "normal")
         try:
-            call = BUILDERS[signature_head(signature)](
-                TorchOp(self.torch, self.device, parts, stride)
-            )
-            call = self._with_tf32(call) if parts.dtype == "tf32" else call
-            call()  # torch looks at shapes only now
+            return self._built_in_memory(op)
         except (RuntimeError, ValueError, IndexError) as error:
             raise DriverFault("unsupported", f"{signature}: torch says {error}") from error
+
+    def _built_in_memory(self, op: TorchOp) -> Call:
+        """Call of an op; if the device's memory is full, all other ops are released first."""
+        with suppress(self.torch.OutOfMemoryError):
+            return self._first_call(op)
+        self._release_ops()
+        return self._first_call(op)
+
+    def _first_call(self, op: TorchOp) -> Call:
+        call = BUILDERS[signature_head(str(op.parts))](op)
+        call = self._with_tf32(call) if op.parts.dtype == "tf32" else call
+        call()  # torch looks at shapes only now
         return call
+
+    def _release_ops(self) -> None:
+        """Release the tensors of all ops; each op is built again when it is requested."""
+        self.calls.clear()
+        if self.clock == "device":
+            self.torch.cuda.empty_cache()
 
     def _with_tf32(self, call: Call) -> Call:
         """Wrap a call so that TF32 is enabled only while it runs."""
@@ -273,7 +296,7 @@ class TorchDriver(Driver):
     def _peak_bytes(self, signature: str) -> float:
         """Peak memory that the op allocates in B, measured once."""
         if signature not in self.peaks:
-            self.peaks[signature] = self._measured_peak(self.calls[signature])
+            self.peaks[signature] = self._measured_peak(self._call(signature))
         return self.peaks[signature]
 
     def _measured_peak(self, call: Call) -> float:

@@ -24,7 +24,7 @@ def build_rms_norm(op: TorchOp) -> Call:
     def rms_norm(x: Any, weight: Any) -> Any:
         return norm(x, (x.shape[-1],), weight)
 
-    return _compiled(op, rms_norm, x, weight)
+    return compiled(op, rms_norm, x, weight)
 
 
 def build_silu_and_mul(op: TorchOp) -> Call:
@@ -36,7 +36,7 @@ def build_silu_and_mul(op: TorchOp) -> Call:
         gate, value = x.chunk(2, dim=-1)
         return silu(gate) * value
 
-    return _compiled(op, silu_and_mul, x)
+    return compiled(op, silu_and_mul, x)
 
 
 def build_rotary_embedding(op: TorchOp) -> Call:
@@ -58,7 +58,7 @@ def build_rotary_embedding(op: TorchOp) -> Call:
             turned.append(cat(two, dim=-1))
         return turned
 
-    return _compiled(op, rotary_embedding, query, key)
+    return compiled(op, rotary_embedding, query, key)
 
 
 def build_fused_experts(op: TorchOp) -> Call:
@@ -90,7 +90,7 @@ def build_fused_experts(op: TorchOp) -> Call:
     return fused_experts
 
 
-def _compiled(op: TorchOp, function: Callable[..., Any], *operands: Any) -> Call:
+def compiled(op: TorchOp, function: Callable[..., Any], *operands: Any) -> Call:
     """Call of a function that torch compiles for these shapes only.
 
     Each op gets its own compiled code, because torch silently stops recompiling a function after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .torch_tensors import Call, TorchOp
 
 
@@ -10,7 +12,11 @@ def build_attention(op: TorchOp) -> Call:
 
     It is causal unless ``causal=0`` is given or a single query attends to the keys of a cache.
     """
-    q, k, v = op.operands(3)[:3]
+    return attention_call(op, *op.operands(3)[:3])
+
+
+def attention_call(op: TorchOp, q: Any, k: Any, v: Any) -> Call:
+    """Call of the attention program that torch chooses."""
     does = op.torch.nn.functional.scaled_dot_product_attention
     wanted: dict[str, bool] = {"is_causal": _is_causal(op)}
     if q.shape[-3] != k.shape[-3]:
@@ -31,8 +37,9 @@ def build_attention_backward(op: TorchOp) -> Call:
         aten._scaled_dot_product_flash_attention_for_cpu,
         aten._scaled_dot_product_flash_attention_for_cpu_backward,
     )
-    out, stats = forward(q, k, v, 0.0, True)
-    return lambda: backward(gradient, q, k, v, out, stats, 0.0, True)
+    causal = op.parts.attributes.get("causal", "1") != "0"
+    out, stats = forward(q, k, v, 0.0, causal)
+    return lambda: backward(gradient, q, k, v, out, stats, 0.0, causal)
 
 
 def build_flash_attention(op: TorchOp) -> Call:
@@ -46,11 +53,12 @@ def build_flash_attention_backward(op: TorchOp) -> Call:
     """Gradients of flash attention on a GPU; the forward pass runs once while building."""
     gradient, q, k, v = op.operands(4)[:4]
     aten = op.torch.ops.aten
+    causal = op.parts.attributes.get("causal", "1") != "0"
     out, sums, *lengths, seed, offset, _ = aten._scaled_dot_product_flash_attention(
-        q, k, v, 0.0, True
+        q, k, v, 0.0, causal
     )
     does = aten._scaled_dot_product_flash_attention_backward
-    return lambda: does(gradient, q, k, v, out, sums, *lengths, 0.0, True, seed, offset)
+    return lambda: does(gradient, q, k, v, out, sums, *lengths, 0.0, causal, seed, offset)
 
 
 def build_convolution(op: TorchOp) -> Call:

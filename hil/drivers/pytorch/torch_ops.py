@@ -11,6 +11,7 @@ from typing import Any
 from . import torch_layers as layers
 from .torch_language import LANGUAGE_OPS
 from .torch_tensors import Builder, Call, TorchOp
+from .torch_training import TRAINING_OPS
 
 
 def _build_from_tensors(function: Callable[[Any], Callable[..., object]], count: int) -> Builder:
@@ -88,14 +89,6 @@ def _build_nll_loss(op: TorchOp) -> Call:
 def _build_addmm(op: TorchOp) -> Call:
     bias, x, y = op.operands(3)[:3]
     return lambda: op.torch.addmm(bias, x, y)
-
-
-def _build_scaled_mm(op: TorchOp) -> Call:
-    """Scaled fp8 GEMM with one scale per operand; the second operand is column-major."""
-    x, y = op.operands(2)[:2]
-    columns, one = y.t().contiguous().t(), op.torch.ones((), device=op.device)
-    does, result = op.torch._scaled_mm, op.torch.bfloat16
-    return lambda: does(x, columns, scale_a=one, scale_b=one, out_dtype=result)
 
 
 def _build_index_select(op: TorchOp) -> Call:
@@ -189,7 +182,6 @@ OTHERS: dict[str, Builder] = {
     "_scaled_dot_product_flash_attention_for_cpu_backward": layers.build_attention_backward,
     "_scaled_dot_product_flash_attention": layers.build_flash_attention,
     "_scaled_dot_product_flash_attention_backward": layers.build_flash_attention_backward,
-    "_scaled_mm": _build_scaled_mm,
     "convolution": layers.build_convolution,
     "mkldnn_convolution": layers.build_convolution,
     "cudnn_convolution": layers.build_convolution,
@@ -210,4 +202,5 @@ BUILDERS: dict[str, Builder] = {
     **{f"compute:aten::{name}": build for name, build in OTHERS.items()},
     **COPIES,
     **LANGUAGE_OPS,
+    **TRAINING_OPS,
 }

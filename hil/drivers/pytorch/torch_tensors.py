@@ -31,20 +31,22 @@ class TorchOp:
     device : device of its tensors
     parts : parsed signature
     stride : stride of a convolution; 0 if unknown
+    normal : True for floats that are normally distributed, in place of 0.5 to 1.5
     """
 
     torch: Any
     device: Any
     parts: Signature
     stride: int = 0
+    normal: bool = False
 
     @property
     def tensors(self) -> list[Any]:
-        """New tensor for each operand; floats are 0.5 to 1.5, integers 0."""
+        """New tensor for each operand; integers are 0."""
         return [self.tensor(o) for o in self.parts.operands]
 
     def tensor(self, operand: Operand, device: Any = None) -> Any:
-        """New tensor of one operand's shape and type; floats are 0.5 to 1.5, integers 0.
+        """New tensor of one operand's shape and type; integers are 0.
 
         Parameters
         ----------
@@ -62,6 +64,8 @@ class TorchOp:
         where = self.device if device is None else device
         if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
             return self.torch.zeros(operand.shape, dtype=dtype, device=where)
+        if self.normal:
+            return self.torch.randn(operand.shape, device=where, dtype=self.torch.float32).to(dtype)
         made = self.torch.rand(operand.shape, device=where, dtype=self.torch.float32) + 0.5
         return made.to(dtype)
 

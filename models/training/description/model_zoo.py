@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,33 @@ def model(name: str | Mapping[str, Any]) -> Model:
     """
     if not isinstance(name, str):
         return read_description(name)
-    if not name.endswith(".json") and name not in known_models():
+    if name.endswith(".json"):
+        return _read_model(Path(name))
+    file = ZOO / f"{name}.json"
+    if not file.is_file():
         near = get_close_matches(name, known_models(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known_models())}"
         raise ScenarioError(
             f"workload.model: no model '{name}'; {hint} Or name a Hugging Face config.json, or "
             "write its sizes"
         )
-    file = Path(name) if name.endswith(".json") else ZOO / f"{name}.json"
+    return _read_bundled_model(file)
+
+
+@cache
+def _read_bundled_model(file: Path) -> Model:
+    """Model description of the zoo; read once."""
+    return _read_model(file)
+
+
+def _read_model(file: Path) -> Model:
+    """Model description from a config.
+
+    Raises
+    ------
+    ScenarioError
+        The file is not a config.
+    """
     try:
         data = json.loads(file.read_text())
         if not isinstance(data, Mapping):

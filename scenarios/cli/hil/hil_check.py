@@ -24,6 +24,7 @@ from ..terminal.common import (
     progress_printer,
     terminal_table,
 )
+from ..terminal.faults import exit_if_any_fault
 from .hil import hil
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def check(
     else:
         print_check(found.results, quiet)
         typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
+    exit_if_any_fault(found.results.get("unexplained", ()))
     if found.outcome != "pass":
         raise typer.Exit(MISSED)
 

@@ -13,7 +13,7 @@ from ....sim.facts.kind import GPU
 from ....sim.facts.system import System
 from ....sim.run.job import Job
 from ....sim.run.process import Process
-from ....sim.run.workload import Needs, Workload, check_start_result
+from ....sim.run.workload import Needs, Workload, check_methods, check_start_result
 from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.sections.placement import PlacementSection
@@ -35,7 +35,10 @@ def workloads_of(scenario: Scenario) -> dict[str, Workload]:
     """
     gpu, host = scenario.cluster.gpu(), scenario.cluster.host_resources()
     try:
-        return {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
+        found = {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
+        for made in found.values():
+            check_methods(made)
+        return found
     except InvalidScenarioError:
         raise
     except ScenarioError as error:

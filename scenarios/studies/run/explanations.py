@@ -180,7 +180,11 @@ def _breakdown(of: VariantResults, map_runs: MapFunction) -> dict[str, dict[str,
     answer = of.point.answer
     headline = headline_of(of) if answer.period else 0.0
     boxes = headline_time_breakdown(of, headline, map_runs)
-    return {box: {"mean": float(t.mean()), "worst": float(t.max())} for box, t in boxes.items()}
+    return {
+        box: {"mean": float(t.mean()), "worst": float(t.max())}
+        for box, t in boxes.items()
+        if t.size
+    }
 
 
 def headline_of(of: VariantResults) -> float:

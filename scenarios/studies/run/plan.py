@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ....models.compute.families import Families
 from ....models.compute.recorded import Recorded
@@ -26,6 +27,7 @@ from ..building.media import components_by_medium
 from ..building.op_rules import changed_ops_by_rule
 from ..confidence.defence import runs_that_defend
 from ..confidence.uncertainty import ErrorSources, component_kind_of_setting, error_sources
+from ..summaries.grids import grids_of_policies
 from ..summaries.provenance import is_pure_replay, provenance
 from ..summaries.summary import FEWEST
 from ..sweep.plan_points import wanted_points
@@ -77,6 +79,7 @@ class Plan:
     assumed : dotted paths of settings whose values nobody measured
     chains : fraction of time per backend of a chain, by variant: see ``chain_shares``
     media : components of each medium, by variant: see ``components_by_medium``
+    grids : size and error of the grids of compiled processes, by variant and name
     explaining_limit : text about the limit of the simulations that explain the answer, if processes
         submit ops; "" for no limit
     too_quick : True if recorded times vary but no replicas are drawn, so that the predicted time
@@ -101,6 +104,7 @@ class Plan:
     assumed: list[str] = field(default_factory=list)
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
     media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    grids: dict[str, dict[str, Any]] = field(default_factory=dict)
     defending: int = 0
     explaining_limit: str = ""
     too_quick: bool = False
@@ -154,7 +158,14 @@ def plan(scenario: Scenario) -> Plan:
         ops = {name: size.ops for name, size in sizes.items() if size is not None}
         made = _with_time(made, scenario, ops, each, built)
     media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
-    return replace(made, chains=_chain_shares_by_variant(asking), media=media)
+    grids = {} if devices_drive_run(scenario) else _grids_by_variant(built)
+    return replace(made, chains=_chain_shares_by_variant(asking), media=media, grids=grids)
+
+
+def _grids_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Any]]:
+    """Size and error of the grids of compiled processes, by variant and name."""
+    steered = (p for p in built if None in p.built.graphs.values())
+    return {p.name: grids for p in steered if (grids := grids_of_policies(p))}
 
 
 def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:

@@ -27,9 +27,11 @@ from ..confidence.uncertainty import (
 )
 from ..summaries.ablations import judged_ablations
 from ..summaries.attempts import EVERYTHING, STOPPED, UNDER_WAY, Attempts, Unexplained
+from ..summaries.distributions import metrics_kept_as_distribution
 from ..summaries.fabric_facts import fabric_facts
 from ..summaries.full_queues import full_queues
 from ..summaries.gpu_roofs import gpu_roofs
+from ..summaries.grids import errors_of_grids
 from ..summaries.peak_check import require_flops_below_peak
 from ..summaries.provenance import REPLAY, is_pure_replay, provenance
 from ..summaries.summary import (
@@ -363,6 +365,8 @@ def _summarise_variant(
         "sources": _sources_of_op_times(of),
         **({"roofs": roofs} if roofs else {}),
         **({"fabric": fabric} if fabric else {}),
+        **({"grids": grids} if (grids := errors_of_grids(of.result.grid_errors)) else {}),
+        **({"distributions": kept} if (kept := metrics_kept_as_distribution(of.samples)) else {}),
         **({"queues": queues} if (queues := full_queues(of.result)) else {}),
         "facts": {
             "ops": of.result.count,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....reports.export.perfetto import write_perfetto_timeline
-from ....reports.export.tables import write_ops, write_places
+from ....reports.export.tables import write_ops, write_places, write_series
 from ....reports.run.run_page import plain_page, run_page
 from ....reports.section import FailedSection
 from ....sim.engine_api.lowering import scale_exponents_by_unit
@@ -179,15 +179,14 @@ def _write_page(
     except Exception as error:
         failed.note_error("", "the page", error)
         page = plain_page(summary)
-    for one in sections:
-        failed.note_error("", f"section {one.name} of the page", one.error)
+    failed.note_sections(sections)
     (folder / "report.html").write_text(page, encoding="utf-8")
 
 
 def _summary_with(study: Study, failed: Attempts) -> dict[str, Any]:
     """Summary, with those parts of the page and the timeline that failed by a bug."""
     summary, own = study.summary.to_dict(), study.summary.unexplained
-    faults = [one for one in failed.to_list() if one["kind"] != CANNOT]
+    faults = failed.faults()
     return {**summary, **({"unexplained": [*own, *faults]} if faults else {})}
 
 
@@ -205,7 +204,7 @@ def _write_journals(folder: Path, study: Study) -> None:
 
 
 def _write_tables(folder: Path, study: Study, answered: Path | None) -> list[str]:
-    """Write ``ops.parquet`` of every variant; returns notes about those that were left out.
+    """Write the tables of every variant; returns notes about those that were left out.
 
     Parameters
     ----------
@@ -214,8 +213,13 @@ def _write_tables(folder: Path, study: Study, answered: Path | None) -> list[str
     left_out = []
     for measured in study.measured:
         variant, result = measured.name, measured.result
+        if result.recorded:
+            write_series(folder / f"series.{variant}.parquet", result)
         if result.keep != "ops":
             left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
+            continue
+        if not result.count:
+            left_out.append(f"ops of {variant}: the run has none")
             continue
         if answered is not None:
             for table in ("ops", "places"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....sim.errors import ForetraceError
 from ...config.plugin_errors import message_naming_plugin
 from ..building.limits import TimeLimitExceeded
+
+if TYPE_CHECKING:
+    from ....reports.section import FailedSection
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -76,6 +79,22 @@ class Attempts:
         why = f"{type(error).__name__}: {error}; this is a bug in foretrace, please report the log"
         self.note(variant, what, why, BUG)
 
+    def note_sections(self, failed: Iterable[FailedSection]) -> None:
+        """Note the sections and figures of a page that could not be made."""
+        for one in failed:
+            self.note_error("", f"section {one.name} of the page", one.error)
+
+    def faults(self) -> list[dict[str, Any]]:
+        """What failed by a bug or in a plug-in, as plain data."""
+        return [one for one in self.to_list() if one["kind"] != CANNOT]
+
     def to_list(self) -> list[dict[str, Any]]:
         """Plain data, as in ``summary.json``."""
         return [asdict(one) for one in self.missing]
+
+
+def faults_of_page(failed: Iterable[FailedSection]) -> list[dict[str, Any]]:
+    """Sections and figures of a page that failed by a bug or in a plug-in, as plain data."""
+    attempts = Attempts()
+    attempts.note_sections(failed)
+    return attempts.faults()

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....sim.errors import BackendError, NotKeptError
 from ....sim.facts.ops import Kind
+from ....sim.record.distribution import sample_array
 from ....sim.units import seconds
 from ..building.op_rules import changed_ops_by_rule
 from ..variants.variants import VariantResults
@@ -21,7 +22,7 @@ def require_flops_below_peak(results: VariantResults) -> None:
     BackendError
         The message names the op with the highest rate, whose time is wrong.
     """
-    reached = float(np.median(results.samples.get(SHARE, 0.0)))
+    reached = float(np.median(sample_array(results.samples.get(SHARE, np.zeros(1)))))
     if reached <= 1 or changed_ops_by_rule(results.point.built.graphs):
         return
     head = f"{SHARE} of {results.name}: {reached:.3g} times the peak of all GPUs"

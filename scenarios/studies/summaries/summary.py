@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ....sim.analysis.metrics import Samples
+from ....sim.record.distribution import Distribution, sample_array
+from ....sim.run.workload import Samples
 from ...config.condition import Condition
 from ...config.metrics import Metric
 from ..variants.answers import StudyAnswer
@@ -76,9 +77,10 @@ def _statistics_of(metric: Metric, name: str) -> tuple[str, ...]:
 
 def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
     """Statistic of every replica; computed in one array if all have the same number of samples."""
-    if len({len(samples) for samples in replicas}) != 1:
+    arrays = [samples for samples in replicas if not isinstance(samples, Distribution)]
+    if len({len(samples) for samples in arrays}) != 1 or len(arrays) < len(replicas):
         return [statistic_of(samples, statistic) for samples in replicas]
-    numbers: list[float] = statistic_along_last_axis(np.stack(replicas), statistic).tolist()
+    numbers: list[float] = statistic_along_last_axis(np.stack(arrays), statistic).tolist()
     return numbers
 
 
@@ -92,9 +94,13 @@ def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
 
 def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
     first = replicas[0]
-    return any(
-        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
-    )
+    return any(not _same_samples(s, r.get(name)) for r in replicas for name, s in first.items())
+
+
+def _same_samples(one: Samples, other: Samples | None) -> bool:
+    if isinstance(one, Distribution):
+        return one == other
+    return np.array_equal(one, one[:0] if other is None else sample_array(other))
 
 
 def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:

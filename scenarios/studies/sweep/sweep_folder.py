@@ -17,6 +17,7 @@ from ..folders.output_folder import (
     write_json,
     write_scenario,
 )
+from ..summaries.attempts import faults_of_page
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept, sweep_summary
 from .task import digest_of, shared_task_part
@@ -63,12 +64,12 @@ def save_sweep(
 
 
 def _fill_folder(folder: Path, swept: Swept, store: OutcomeStore, facts: Mapping[str, Any]) -> None:
+    from ....reports.section import FailedSection
     from ....reports.sweep.sweep_page import sweep_page
 
     scenario = swept.scenario
     summary = sweep_summary(swept)
     resolved = write_scenario(folder, scenario)
-    write_json(folder / "summary.json", summary)
     write_table(folder / "points.parquet", swept, store)
     run = {
         "resolved": resolved,
@@ -77,8 +78,12 @@ def _fill_folder(folder: Path, swept: Swept, store: OutcomeStore, facts: Mapping
         "title": scenario.report.title,
         "file": scenario.file,
     }
-    page = sweep_page(summary, run, scenario.report.sections, [])
+    failed = list[FailedSection]()
+    page = sweep_page(summary, run, scenario.report.sections, failed)
     (folder / "report.html").write_text(page, encoding="utf-8")
+    if faults := faults_of_page(failed):
+        summary["unexplained"] = [*summary.get("unexplained", ()), *faults]
+    write_json(folder / "summary.json", summary)
     write_json(folder / "manifest.json", _manifest_of_sweep(swept, facts))
 
 

@@ -169,8 +169,8 @@ def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
     """Results without the metrics of single components, except wanted ones."""
     from dataclasses import replace
 
-    parts = {c.name for c in done.point.simulation.system.components}
-    kinds = {c.kind for c in done.point.simulation.system.components}
+    components = done.point.simulation.system.components
+    parts, kinds = components.by_name, {part.kind for part in components.parts}
     heads = tuple(f"{w}." for w in wanted)
 
     def kept(name: str) -> bool:

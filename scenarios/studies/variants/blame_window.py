@@ -1,7 +1,8 @@
 """Time window to which blame is limited, for a job without periods.
 
 It covers the worst percent of the samples of the headline, which has to be a time in s. A sample of
-2 s covers the 2 s before the moment at which it was emitted.
+2 s covers the 2 s before the moment at which it was emitted. If samples were too many to keep, it
+covers the worst one.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ....sim.analysis.blame import Blame
 from ....sim.analysis.periods import period_edges
+from ....sim.record.emitted_values import EmittedValues
 from ....sim.run.held_graphs import GRAPH_AS_OPS
 from ....sim.run.result import Result
 from ....sim.run.row_window import MOST_ROWS
@@ -64,8 +67,7 @@ def blame_window(point: Variant, result: Result) -> BlameWindow | None:
     emitted, name = result.of(answer.job).emitted, answer.sample
     if name not in emitted.names:
         return None
-    own = emitted.name == emitted.names.index(name)
-    time, value = emitted.time[own], emitted.value[own]
+    time, value = _times_and_values(emitted, name, answer.sign)
     late = answer.sign * value
     chosen = np.flatnonzero(late >= np.percentile(late, 100 - SLOWEST))
     before = value[chosen] if answer.unit == "s" else np.zeros(len(chosen))
@@ -76,6 +78,18 @@ def blame_window(point: Variant, result: Result) -> BlameWindow | None:
     at = ticks[int(np.argmax(late[chosen]))][0]
     worst = next((i for i, (a, b) in enumerate(spans) if a <= at <= b), 0)
     return BlameWindow(spans, len(chosen), worst) if any(b > a for a, b in spans) else None
+
+
+def _times_and_values(
+    emitted: EmittedValues, metric: str, sign: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Times and values of a metric; only the worst one if there were too many to keep."""
+    reduced = emitted.distribution(metric)
+    if reduced is None:
+        return emitted.kept(metric)
+    worst = (reduced.at_maximum, reduced.maximum), (reduced.at_minimum, reduced.minimum)
+    time, value = worst[0 if sign > 0 else 1]
+    return np.array([time]), np.array([value])
 
 
 def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -122,8 +136,7 @@ def _part_of_answer(
         return int(edges[k]), int(edges[k + 1]), f"the {answer.period} nearest to the answer"
     if name not in own.emitted.names:
         return None
-    of_name = own.emitted.name == own.emitted.names.index(name)
-    time, value = own.emitted.time[of_name], own.emitted.value[of_name]
+    time, value = _times_and_values(own.emitted, name, answer.sign)
     k = int(np.argmax(answer.sign * value))
     length = value[k] if answer.unit == "s" else 0.0
     return (

@@ -63,7 +63,8 @@ def build_blind_variant(
 def _job_holds_memory(scenario: Scenario, system: System) -> bool:
     """True if a job holds GPU memory, so that its graph alone is not enough to run it."""
     kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
-    counted = any(part.capacity is not None and part.role == "memory" for part in system.components)
+    parts = system.components.parts
+    counted = any(part.capacity is not None and part.role == "memory" for part in parts)
     return counted and any(kind.holds is not Workload.holds for kind in kinds)
 
 

@@ -11,6 +11,7 @@ from ....sim.analysis.metrics import built_in_samples
 from ....sim.errors import ScenarioError
 from ....sim.facts.metric import Metric
 from ....sim.facts.sampling import MAIN
+from ....sim.record.distribution import sample_array
 from ....sim.run.periodic import Periodic
 from ....sim.run.result import Result
 from ....sim.run.workload import Samples, Workload
@@ -113,9 +114,9 @@ def _with_job_name(samples: Mapping[str, Samples], job: str) -> dict[str, Sample
 def _common_samples(workload: Workload, result: Result) -> dict[str, Samples]:
     """Samples of the built-in metrics, over the counted periods if there are any."""
     if not isinstance(workload, Periodic):
-        return built_in_samples(result)
+        return {**built_in_samples(result)}
     try:
-        return built_in_samples(result, workload.warm_up, workload.counted)
+        return {**built_in_samples(result, workload.warm_up, workload.counted)}
     except ValueError as error:
         raise ScenarioError(f"workload.iterations: {error}; use fewer") from error
 
@@ -160,7 +161,7 @@ def _job_costs(point: Variant, job: str, own: Mapping[str, Samples]) -> dict[str
         return {}
     rate = point.price * _gpu_share(point, job)
     return {
-        "cost": own["makespan"] * rate,
+        "cost": sample_array(own["makespan"]) * rate,
         **dict(_token_costs(own, len(point.simulation.system.gpus) * _gpu_share(point, job), rate)),
     }
 
@@ -170,7 +171,7 @@ def _token_costs(
 ) -> Iterator[tuple[str, Samples]]:
     """GPU time and cost of a million tokens, if tokens are counted."""
     if "tokens_per_second" in own:
-        each = float((1 / own["tokens_per_second"]).mean())
+        each = float((1 / sample_array(own["tokens_per_second"])).mean())
         yield "gpu_time_per_million_tokens", np.array([gpus * each * 1e6])
         if rate is not None:
             yield "cost_per_million_tokens", np.array([cost_per_million_tokens(rate, each)])
@@ -186,7 +187,7 @@ def _machine_samples(point: Variant, samples: Mapping[str, Samples]) -> dict[str
     if (watts := _full_load_watts(point.scenario)) is not None:
         more["gpu.power.bound"] = np.array([watts])
         if "tokens_per_second" in samples:
-            each = float((1 / samples["tokens_per_second"]).mean())
+            each = float((1 / sample_array(samples["tokens_per_second"])).mean())
             more["gpu.energy_per_million_tokens.bound"] = np.array([watts * each * 1e6])
     return more
 

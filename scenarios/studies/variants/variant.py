@@ -280,6 +280,10 @@ class Variant:
             own.check()
         return found
 
+    def jobs(self) -> list[Job]:
+        """Jobs whose components are known before the run."""
+        return self._jobs_and_starter(False, {})[0]
+
     def _jobs_and_starter(
         self, typical: bool, rules: Mapping[str, SubmissionRules]
     ) -> tuple[list[Job], list[Process]]:

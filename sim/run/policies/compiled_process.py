@@ -52,6 +52,7 @@ class CompiledProcess:
     metrics : names of the metrics that it emits
     counters : names of the counters that it adds to
         Their totals are emitted when the run ends.
+    series : names of the time series that it records
     boxes : names of the mailboxes to which it sends
     inbox : name of the mailbox whose messages it receives; "" for none
     touches : globs of component names, or None
@@ -88,6 +89,7 @@ class CompiledProcess:
         parts: Sequence[str] = (),
         metrics: Sequence[str] = (),
         counters: Sequence[str] = (),
+        series: Sequence[str] = (),
         boxes: Sequence[str] = (),
         inbox: str = "",
         touches: Sequence[str] | None = None,
@@ -98,6 +100,7 @@ class CompiledProcess:
         self.state = () if state is None else state
         self.graphs, self.arrivals = dict(graphs or {}), self._table(arrivals)
         self.parts, self.metrics, self.counters = tuple(parts), tuple(metrics), tuple(counters)
+        self.series = tuple(series)
         self.boxes, self.inbox, self.touches = tuple(boxes), inbox, touches
         self.actions = actions
         self._check()
@@ -131,7 +134,7 @@ class CompiledProcess:
             self._check_array(field, getattr(self.state, field))
         if self.actions < 1:
             raise self._error(f"actions is {self.actions}; give 1 or more")
-        for column in ("parts", "metrics", "counters", "boxes"):
+        for column in ("parts", "metrics", "counters", "series", "boxes"):
             names = getattr(self, column)
             if len(set(names)) < len(names):
                 raise self._error(f"{column} names one twice: {', '.join(names)}; give each once")

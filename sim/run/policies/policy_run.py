@@ -23,7 +23,6 @@ from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
 from ...record.prepared_grid import PreparedGrid
 from ...record.schedule import SubmittedRun
-from ...units import seconds
 from ..losses import Lost
 from ..process import Running
 from ..run_interface import RunInterface
@@ -65,7 +64,7 @@ class PolicyRun(simpy.Process):
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
             self._emit, self._cancel, self._watch, self._settle, self._bad_part, self._bad_counter,
-            self._stray_number,
+            self._stray_number, self._record,
         )  # fmt: skip
         self._target: Any = Initialize(sim.env, self)
 
@@ -357,7 +356,12 @@ class PolicyRun(simpy.Process):
         values: NDArray[np.float64],
     ) -> None:
         """Record emitted samples: job and name of each metric; then its index, tick and value."""
-        self._run.emissions.add_many(metrics, which, seconds(ticks, self._run.tick), values)
+        emissions = self._run.emissions
+        used, first = np.unique(which, return_index=True)
+        stream = np.zeros(len(metrics), np.int32)
+        for k in used[np.argsort(first)].tolist():
+            stream[k] = emissions.stream(*metrics[k])
+        emissions.extend(stream[which], ticks, values)
 
     def go_on(self, row: int, code: int | None, error: Exception | None) -> None:
         """Go on with the call in progress: apply its actions from a row on, and its code."""
@@ -509,6 +513,10 @@ class PolicyRun(simpy.Process):
     def _emit(self, row: Row, number: float) -> None:
         metrics = self._described.metrics
         self._sim.emit(self._named(metrics, row[rows.A], "metric", "metrics"), number)
+
+    def _record(self, row: Row, number: float) -> None:
+        name = self._named(self._described.series, row[rows.A], "series", "series")
+        self._sim.record(name, number)
 
     def _cancel(self, row: Row, number: float) -> None:
         """Cancel all that is open under a tag."""

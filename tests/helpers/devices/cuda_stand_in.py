@@ -22,6 +22,7 @@ class Cuda:
         self.current = self.streams[0]
         self.slept = []
         self.allocated = self.peak = 0
+        self.emptied = 0
         self.pair = 0.0  # ns that an event takes of the device
 
     @property
@@ -61,6 +62,9 @@ class Cuda:
         before, self.current = self.current, stream
         yield
         self.current = before
+
+    def empty_cache(self):
+        self.emptied += 1
 
     def device_count(self):
         return 1
@@ -131,6 +135,10 @@ class Tensor:
         return self
 
 
+class MemoryFullError(RuntimeError):
+    """The device has no memory left."""
+
+
 def install(monkeypatch):
     """Put it where ``import torch`` finds it."""
     torch = SimpleNamespace(
@@ -138,7 +146,7 @@ def install(monkeypatch):
         backends=SimpleNamespace(
             cudnn=SimpleNamespace(allow_tf32=True, version=lambda: 90000),
         ),
-        precision="highest",
+        precision="highest", OutOfMemoryError=MemoryFullError,
         device=lambda name: SimpleNamespace(type=name.partition(":")[0], index=0),
         zeros=lambda shape, dtype=None, device=None: Tensor(device),
         rand=lambda shape, dtype=None, device=None: Tensor(device),

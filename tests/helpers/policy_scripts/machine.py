@@ -7,6 +7,7 @@ from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
+from foretrace.sim.record.step_grid import StepGrid
 
 KV, WIRE = 2, 4  # numbers of components
 SPREAD = Spread(np.empty(0), np.array([1.0, 2.0, 3.0]))  # so that the key of a draw matters
@@ -52,3 +53,15 @@ def graphs() -> dict[str, Graph]:
     holding = Builder("holding")
     holding.op(Kind.COMPUTE, rank=1, flop=2.0, bytes=0.0, signature="compute:holds")
     return {"one": one.graph(), "two": two.graph(), "holding": holding.graph()}
+
+
+def sized(size: int) -> Graph:
+    """A graph of a grid: its time is no linear function of its size."""
+    build = Builder("sized")
+    build.op(Kind.COMPUTE, flop=float(size * size), bytes=float(size))
+    return build.graph()
+
+
+def grid() -> StepGrid:
+    """The grid that policies submit, after the graphs."""
+    return StepGrid(sized, {"size": [0, 3, 7]})

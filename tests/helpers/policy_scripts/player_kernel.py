@@ -9,7 +9,7 @@ from foretrace.sim.kernel import policy
 from foretrace.sim.run.policies.compiled_process import CompiledProcess
 from numpy.typing import NDArray
 from policy_scripts import script as verbs
-from policy_scripts.machine import graphs
+from policy_scripts.machine import graphs, grid
 from policy_scripts.script import PolicyScript
 
 Ints = NDArray[np.int64]
@@ -54,7 +54,9 @@ def play(state, event, turn):
             policy.submit(turn, a, b)
             now[OPEN + b] += 1
             now[SUBMITTED + b] += 1
-            if c:
+            if a == verbs.GRID:
+                policy.at(turn, 0, c)
+            elif c:
                 policy.with_flop(turn, 0, c)
             if d:
                 policy.with_key(turn, d)
@@ -82,6 +84,8 @@ def play(state, event, turn):
             policy.emit(turn, a, b)
         elif verb == verbs.COUNT:
             policy.count(turn, a, b)
+        elif verb == verbs.RECORD:
+            policy.record(turn, a, b)
         elif verb == verbs.CANCEL:
             if d or now[OPEN + a]:
                 policy.cancel(turn, a)
@@ -114,11 +118,12 @@ def compiled(script: PolicyScript) -> CompiledProcess:
             np.array([step.rows for step in steps], np.int64),
             np.zeros(1, np.int64),
         ),
-        graphs={name: known[name] for name in verbs.GRAPHS},
+        graphs={**{name: known[name] for name in verbs.GRAPHS}, "sized": grid()},
         arrivals=(np.array(at, float) * 1e-9, np.array(columns, np.int64)),
         parts=verbs.PARTS,
         metrics=verbs.METRICS,
         counters=verbs.COUNTERS,
+        series=verbs.SERIES,
         boxes=verbs.BOXES,
         inbox=script.inbox,
         name=script.name,

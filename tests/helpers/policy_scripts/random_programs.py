@@ -87,7 +87,9 @@ class _Draw:
     def action(self) -> Action:
         r, odd = self.r, self.r.random() < self.odd
         tag, part = r.randrange(verbs.TAGS), r.randrange(verbs.CAPACITIES)
-        verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(13)
+        verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(14)
+        if verb == verbs.SUBMIT and r.random() < (0.02 if self.calm else 0.3):
+            return verb, verbs.GRID, tag, -1 if odd else r.randrange(10), r.choice([0, 7])
         if verb == verbs.SUBMIT:
             flop = 0 if self.calm and r.random() < 0.95 else r.choice([0, 0, 1, 4])
             return verb, 5 if odd else r.randrange(3), tag, flop, r.choice([0, 7])
@@ -113,6 +115,8 @@ class _Draw:
             return verb, 9 if odd else 2, r.randrange(99), 0, 0
         if verb == verbs.COUNT:
             return verb, 2 if odd else r.randrange(2), r.choice([1, -1, 5]), 0, 0
+        if verb == verbs.RECORD:
+            return verb, -1 if odd else r.randrange(2), r.randrange(99), 0, 0
         if verb == verbs.SETTLE:
             return verb, tag, 0, 0, 0
         if verb in (verbs.CANCEL, verbs.WATCH):
@@ -213,7 +217,11 @@ def outcome(program: Program, engine: str, how: str, replica: int | None = 0) ->
         times = columns, held.changes.tolist(), held.waits.tolist(), held.names
     except (SimulationError, GraphError) as e:
         error = type(e).__name__, e.kind, getattr(e, "ops", ()), getattr(e, "open_ops", ())
-    return list(session.emissions.emitted()), times, error
+    return list(session.emissions.emitted()), times, error, session.series.recorded()
+
+
+def _points(of: Any) -> Any:
+    return {key: (one.first.tolist(), one.final.tolist()) for key, one in of[3].items()}
 
 
 def first_difference(a: Any, b: Any) -> str:
@@ -225,6 +233,7 @@ def first_difference(a: Any, b: Any) -> str:
         ("length", len(a[0]), len(b[0])),
         ("error", a[2], b[2]),
         ("times", a[1], b[1]),
+        ("series", _points(a), _points(b)),
     ):
         if repr(x) != repr(y):
             return f"{what}: {x} and {y}"

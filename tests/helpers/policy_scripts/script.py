@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 GRAPHS = ("one", "two", "holding")
+GRID = len(GRAPHS)  # number of the grid, which comes after the graphs
 PARTS = ("node0.kv", "node0.pool", "wire", "node0.gpu1")
 CAPACITIES = 2  # parts with a capacity, which come first
 BOXES = ("b0", "b1", "b2")
 METRICS = ("event", "seen", "said")
 COUNTERS = ("hits", "drops")
+SERIES = ("level", "depth")
 TAGS = 4
 
 SUBMIT, AFTER, TAKE, ACQUIRE, RELEASE, SEND, RATE, SAY, COUNT, CANCEL = range(10)
-WATCH, LOOK, SETTLE = range(10, 13)
+WATCH, LOOK, SETTLE, RECORD = range(10, 14)
 """Verbs of an action; the kernel and the twin say below what the numbers mean."""
 
 Action = tuple[int, int, int, int, int]  # verb and four numbers

@@ -15,7 +15,7 @@ from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.kernel import policy_rows as rows
 from policy_scripts import script as verbs
-from policy_scripts.machine import graphs
+from policy_scripts.machine import graphs, grid
 from policy_scripts.script import PolicyScript
 
 Steps = Generator[simpy.Event, Any, None]
@@ -51,7 +51,7 @@ class _Playing:
     def begins(self) -> Steps:
         sim, script = self.sim, self.script
         known = graphs()
-        self.graphs = [sim.prepare(known[name]) for name in verbs.GRAPHS]
+        self.graphs = [*(sim.prepare(known[name]) for name in verbs.GRAPHS), sim.prepare(grid())]
         for counter in verbs.COUNTERS:
             sim.count(counter, 0)
         start = sim.env.now
@@ -154,8 +154,10 @@ class _Playing:
     def act(self, verb: int, a: int, b: int, c: int, d: int) -> None:
         sim = self.sim
         if verb == verbs.SUBMIT:
-            flop = {0: float(c)} if c else None
-            handle = sim.submit(self.of(self.graphs, a), flop=flop, key=d or None)
+            sized = a == verbs.GRID
+            flop = {0: float(c)} if c and not sized else None
+            at = {"size": c} if sized else None
+            handle = sim.submit(self.of(self.graphs, a), flop=flop, key=d or None, at=at)
             self.wait(handle.done, rows.ENDED, b, (handle, a))
         elif verb == verbs.AFTER:
             if a < 0:
@@ -181,6 +183,8 @@ class _Playing:
             sim.emit(self.of(verbs.METRICS, a), b)
         elif verb == verbs.COUNT:
             sim.count(self.of(verbs.COUNTERS, a), b)
+        elif verb == verbs.RECORD:
+            sim.record(self.of(verbs.SERIES, a), b)
         elif verb == verbs.CANCEL:
             self.cancel(a, d)
         elif verb == verbs.WATCH:

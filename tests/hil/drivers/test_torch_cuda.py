@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cuda_stand_in import install
 from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
+from foretrace.hil.drivers.pytorch.torch_ops import BUILDERS
 from foretrace.hil.sample import COLD, Request
 from foretrace.sim.errors import DriverFault
 
@@ -196,3 +197,93 @@ def test_the_provenance_names_libraries_and_what_an_empty_pair_of_events_takes(d
     assert told["device"] == "stand-in"
     assert (told["cuda"], told["cudnn"]) == ("0.0", "90000")
     assert float(told["event_pair_ns"]) == 0.0  # of the stand-in, whose device needs none
+
+
+def test_a_short_warm_op_is_called_several_times_between_two_events(driver, torch):
+    torch.cuda.pair = 1_500.0  # ns that each event takes of the device
+    driver._flush_caches = torch.cuda.launch(HOST, 100 * KERNEL)
+    alone = taken(driver, torch.cuda.launch(HOST, KERNEL), context=COLD)
+    many = taken(driver, torch.cuda.launch(HOST, KERNEL), n=10)
+    assert many.facts["inner"] == 29  # of 3.5 us: together 100 us
+    assert alone.median == pytest.approx(KERNEL + torch.cuda.pair)
+    assert many.median == pytest.approx(KERNEL + torch.cuda.pair / 29)
+
+
+def test_a_long_op_is_called_once_between_two_events(driver, torch):
+    assert "inner" not in taken(driver, torch.cuda.launch(HOST, 200_000), n=10).facts
+
+
+def test_where_memory_is_full_the_other_ops_are_released_once(driver, torch, monkeypatch):
+    tries = []
+
+    def build(op):
+        tries.append(op)
+        if driver.calls:
+            raise torch.OutOfMemoryError
+        return torch.cuda.launch(HOST, KERNEL)
+
+    monkeypatch.setitem(BUILDERS, "compute:aten::mm", build)
+    other = "compute:aten::mm bf16[16x16] bf16[16x16]"
+    driver.timing([Request(OP, 1)])
+    driver.timing([Request(other, 1)])
+    assert (len(tries), list(driver.calls), torch.cuda.emptied) == (3, [other], 1)
+    monkeypatch.setitem(BUILDERS, "compute:aten::mm", lambda op: torch.empty_more())
+    torch.empty_more = lambda: (_ for _ in ()).throw(torch.OutOfMemoryError("out of memory"))
+    with pytest.raises(DriverFault, match=r"unsupported: .*torch says out of memory"):
+        driver.timing([Request("compute:aten::mm bf16[4x4] bf16[4x4]", 1)])
+
+
+@pytest.mark.parametrize(("values", "made"), [("near one", "rand"), ("normal", "randn")])
+def test_values_of_operands_are_a_setting(torch, values, made):
+    asked = []
+    for name in ("rand", "randn"):
+        setattr(torch, name, lambda shape, name=name, **how: asked.append(name) or Shaped(shape))
+    torch.mm = lambda x, y: None
+    driver = TorchDriver()
+    driver.open({"device": "cuda:0", "values": values})
+    driver.timing([Request(OP, 1)])
+    driver.close()
+    assert set(asked) == {made}
+    with pytest.raises(DriverFault, match="values is 'odd'; use near one or normal"):
+        TorchDriver().open({"device": "cuda:0", "values": "odd"})
+
+
+class Scaled(Shaped):
+    """A tensor whose scaling is counted."""
+
+    dtype = "fp8"
+
+    def __init__(self, shape, seen):
+        super().__init__(shape)
+        self.seen = seen
+
+    def t(self):
+        return self
+
+    def contiguous(self):
+        return self
+
+    def __getattr__(self, name):
+        self.seen.append(name)
+        return lambda *told: self
+
+    def to(self, dtype):
+        return self
+
+    def __truediv__(self, other):
+        return self
+
+
+@pytest.mark.parametrize(("told", "scales"), [("", True), ("quantized=1 ", False)])
+def test_a_scaled_gemm_includes_the_scaling_unless_its_operand_is_quantized(
+    driver, torch, told, scales
+):
+    seen, fast = [], []
+    torch.rand = lambda shape, dtype=None, device=None: Scaled(shape, seen)
+    torch.ones = lambda shape, device=None: 1.0
+    torch.compile = lambda function, **how: function
+    torch._scaled_mm = lambda x, y, use_fast_accum, **how: fast.append(use_fast_accum)
+    for more in ("", "fast_accum=1 "):
+        driver._build(f"compute:aten::_scaled_mm {told}{more}fp8[16x16] fp8[16x16]")()
+    assert ("amax" in seen) == scales
+    assert fast == [False, False, True, True]

@@ -1,7 +1,7 @@
 """The table of full queues on a run's page, and its sentence in the answer."""
 
 from foretrace.reports.blocks import Heading, Paragraph, Table
-from foretrace.reports.run.full_queues import MOST_ROWS, full_queues
+from foretrace.reports.run.policies.full_queues import MOST_ROWS, full_queues
 from foretrace.reports.texts.study import StudyShown
 from foretrace.reports.texts.turned_away import full_queue_sentences
 

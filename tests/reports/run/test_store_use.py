@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from foretrace.reports.blocks import Table
-from foretrace.reports.run.store_use import store_use
+from foretrace.reports.run.policies.store_use import store_use
 from foretrace.sim.facts.eviction.store import Store
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation

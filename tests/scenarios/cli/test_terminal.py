@@ -16,7 +16,7 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import study
 from rich.console import Console
 
-GOLDENS = Path(__file__).parents[2] / "goldens" / "terminal"
+GOLDENS = Path(__file__).parents[2] / "golden" / "today" / "terminal"
 EXPECTED = """\
   - name: quick
     set: {cluster.override.node0.gpu0.slowdown: 0.5}

@@ -11,6 +11,7 @@ from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.reports.accuracy.verdict import verdict_sentences
+from foretrace.reports.section import SECTIONS, section
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.hil_settings import parse_swap_options
 from foretrace.scenarios.config.loader import loads
@@ -128,6 +129,24 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     with pytest.raises(ScenarioError, match="cannot be written"):  # in a folder that is not there
         save_check(scenario(nic, expect=expect), cut, tmp_path / "runs", "another test")
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before  # whole, or as it was
+
+
+def test_a_section_of_the_page_with_a_mistake_is_noted_in_the_results(nic, tmp_path):
+    """The command then ends with code 1; the numbers are written all the same."""
+
+    @section("check-faulty", page="accuracy", title="Faulty")
+    def faulty(checked):
+        raise KeyError("of a test")
+
+    try:
+        found = check_devices(scenario(nic))
+        folder = save_check(scenario(nic), found, tmp_path / "runs", "a test")
+    finally:
+        del SECTIONS["accuracy.check-faulty"]
+    (fault,) = json.loads((folder / "accuracy.json").read_text())["unexplained"]
+    assert (fault["what"], fault["kind"]) == ("section check-faulty of the page", "bug")
+    assert found.results["unexplained"] == [fault]
+    assert "Left out, since it failed" in (folder / "accuracy.html").read_text()
 
 
 def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):

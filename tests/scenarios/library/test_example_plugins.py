@@ -49,7 +49,10 @@ def variants(scenario, engine="reference"):
     return {s.variant: took(s, engine) for s in scenario.variants()}
 
 
-LONGER = {"serving.py", "fleet.py", "store_and_forward.py"}  # whole programs: tests/sim has them
+SKETCHES = {"paged_serving.py", "paged_serving_twin.py", "page_tiering.py", "spraying.py"}
+SKETCHES |= {"stateful_nf.py", "gang_scheduler.py"}  # test_sketches.py counts their lines
+ITEMS = {"packet_pipeline.py"}  # test_item_example.py does
+LONGER = {"serving.py", "fleet.py", "store_and_forward.py"} | SKETCHES | ITEMS  # complete programs
 PARTS = sorted(f for f in HERE.glob("*.py") if f.name not in LONGER)
 
 
@@ -258,3 +261,19 @@ def test_a_process_that_keeps_no_rows_is_repeated_for_them(cli, tmp_path, keep):
     assert "unexplained" not in found[keep]
     blamed = [told["points"]["base"]["blame"] for told in found.values()]
     assert blamed[0] == blamed[1]
+
+
+def test_a_setting_that_hides_a_method_of_a_workload_is_refused(cli, tmp_path):
+    (tmp_path / "hidden.py").write_text(
+        "import foretrace as ft\n@ft.workload('hidden')\nclass Hidden(ft.Workload):\n"
+        "    def __init__(self, *, size: int = 3):\n        self.size = size\n"
+        "    def start(self, job):\n        return ft.Builder('nothing').graph()\n"
+    )
+    (tmp_path / "s.yaml").write_text(
+        "foretrace: 1\nname: s\nplugins: [hidden.py]\nworkload: {type: hidden}\n"
+        "cluster: {nodes: 1, node: {gpu: {streams: 1}}}\n"
+    )
+    code, _, err = cli("run", tmp_path / "s.yaml")
+    unload_plugin_file(tmp_path / "hidden.py")
+    assert code == 2
+    assert "Hidden sets self.size, which hides its method size(); store the value under" in err

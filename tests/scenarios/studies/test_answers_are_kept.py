@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import foretrace
 import pytest
 from answer_server import FAULTY, PLUGIN, SERVER
 from foretrace.scenarios.config.loader import load
@@ -17,6 +19,7 @@ from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.run import held_graphs, session
 
 BY_DAY, NIGHTLY = 8, 200
+PLUGINS = Path(foretrace.__file__).resolve().parent / "docs/examples/plugins"
 
 
 @pytest.fixture
@@ -104,6 +107,49 @@ def test_a_section_with_a_mistake_ends_no_run_and_is_named(server, cli, tmp_path
         folder / "report.html"
     ).read_text().replace("&#39;", "'")
     assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_section_with_a_mistake_is_named_on_the_page_of_a_sweep(server, cli, tmp_path):
+    server.write_text(PLUGIN + FAULTY.replace('Faulty")', 'Faulty", page="sweep")'))
+    code, out, err = cli("sweep", "s.yaml", "--set", "sweep={vary: {workload.requests: [20, 30]}}")
+    assert code == 2, err
+    assert err.rstrip().endswith("failed in a plug-in; the answer is saved")
+    (folder,) = tmp_path.glob("runs/server/sweep-*")
+    (fault,) = json.loads((folder / "summary.json").read_text())["unexplained"]
+    assert fault["what"] == "section answer-faulty of the page"
+    assert "Left out, since it failed" in (folder / "report.html").read_text()
+    assert str(folder.relative_to(tmp_path)) in out
+
+
+def test_a_section_with_a_mistake_is_named_on_the_page_of_a_comparison(server, cli, tmp_path):
+    server.write_text(PLUGIN + FAULTY.replace('Faulty")', 'Faulty", page="comparison")'))
+    (tmp_path / "t.yaml").write_text(SERVER.replace("300", "200"))
+    code, out, err = cli("compare", "s.yaml", "t.yaml", "--quick", "-o", "page.html")
+    assert code == 2, err
+    assert err.rstrip().endswith("failed in a plug-in; the answer is saved")
+    assert "Left out, since it failed" in (tmp_path / "page.html").read_text()
+    assert "latency p99" in out
+
+
+def test_a_stream_of_items_is_answered_and_explained_without_an_op(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("packet_pipeline.py", "packet_pipeline.yaml"):
+        (tmp_path / name).write_text((PLUGINS / name).read_text())
+    file = tmp_path / "packet_pipeline.py"
+    before = file.read_text()
+    file.write_text(before.replace("            yield sim.submit(build.graph()).done\n", ""))
+    assert file.read_text() != before
+    try:
+        code, out, err = cli("run", "packet_pipeline.yaml", "--set", "workload.packets=2000")
+    finally:
+        unload_plugin_file(file)
+    assert code == 0, err
+    assert out.startswith("As described, latency p99 is ")
+    assert "rank" not in out
+    assert "critical path" not in out
+    told, folder = saved(tmp_path)
+    assert "unexplained" not in told
+    assert "slow-path" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("part", ["_blame", "_breakdown", "effect_of_faster_components"])
@@ -308,9 +354,7 @@ def test_two_hundred_random_programs_end_with_their_answer(server, few_rows, cli
 
 
 @pytest.mark.nightly
-def test_a_run_of_more_ops_than_are_kept_is_explained_in_at_most_twice_its_time(
-    server, cli, tmp_path
-):
+def test_a_run_of_more_ops_than_are_kept_is_explained_within_its_budget(server, cli, tmp_path):
     """170,000 graphs, by the limits as they are; the quick run takes 1.2 times the simulation."""
     many = ["--set", "workload.requests=170000"]
     scenario = load("s.yaml", set=[many[1], "run.quick=true"])
@@ -325,6 +369,6 @@ def test_a_run_of_more_ops_than_are_kept_is_explained_in_at_most_twice_its_time(
     began = time.process_time()
     assert cli("run", "s.yaml", "--out", "full", *many)[0] == 0
     logging.getLogger(__name__).info("full: %s s", time.process_time() - began)
-    assert time.process_time() - began < 2.2 * alone + 5.0
+    assert time.process_time() - began < (1 + scenario.run.explain) * alone + 5.0
     (file,) = tmp_path.glob("full/*/*/summary.json")
     assert "repeated" in json.loads(file.read_text())["points"]["base"]["window"]

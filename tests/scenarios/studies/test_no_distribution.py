@@ -87,9 +87,9 @@ def test_a_run_without_replicas_says_that_it_is_too_quick():
         answer_sentences(study(loads(text.replace("REPLICAS", n))).summary.to_dict())
         for n in ("1", "10")
     )
-    (said,) = [sentence for sentence in once if "without replicas" in sentence]
+    (said,) = [sentence for sentence in once if sentence.startswith("Without replicas")]
     assert said.endswith("ranks is too short (--replicas 10).")
-    assert not any("without replicas" in sentence for sentence in ten)
+    assert not any(sentence.startswith("Without replicas") for sentence in ten)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_programs_reach_every_event_and_error():
     events = set(range(8))
     errors = {None, "policy", "action", "deadlock", "starvation", "lost"}
     for seed in range(400):
-        log, _, error = outcome(random_program(seed), "reference", "twin")
+        log, _, error, _ = outcome(random_program(seed), "reference", "twin")
         said = [value for name, _, value in log if name == "event"]
         events -= set(said[::5])
         errors.discard(error and error[1])

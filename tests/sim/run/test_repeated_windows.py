@@ -117,6 +117,21 @@ def test_a_flow_in_flight_at_the_end_of_a_window_has_its_share(small_memory):
     assert found.end[0] == whole.end[first] == pytest.approx(9 * MS)
 
 
+def test_a_window_that_ends_after_the_run_is_the_run_although_it_counts(small_memory):
+    """Totals of counters come at the end of the run, which a repeated window does not reach."""
+
+    def counting(sim):
+        yield from requests(300)(sim)
+        sim.count("served", 300)
+
+    freed = simulation().run(None, counting, keep="none")
+    assert freed.metrics[-1][::2] == ("served", 300.0)
+    end = freed.metrics[-1][1]
+    found = [freed.window(0.9 * end, last) for last in (end, end + 1.0)]
+    assert found[0].frame().equals(found[1].frame())
+    assert found[0].count
+
+
 def test_a_small_steered_run_is_repeated_in_full():
     whole = simulation().run(None, requests(40), keep="ops")
     for keep in ("ranks", "none"):

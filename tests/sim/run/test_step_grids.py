@@ -211,6 +211,96 @@ def test_a_way_has_its_own_grid():
     assert [t for _, _, t in ends(process, ByGpu())] == [1e-6, 3e-6]
 
 
+class Steps(Affine):
+    """Its times jump every 10 bytes up to 100, and bend beyond."""
+
+    def timing(self, ops, now=0.0):
+        self.calls, self.rows = self.calls + 1, self.rows + len(ops)
+        stairs = np.ceil(np.minimum(ops.bytes, 100) / 10)
+        return Timing.of(1e-6 * (stairs + np.maximum(ops.bytes - 100, 0) ** 1.5 / 1e4))
+
+
+@ENGINES
+def test_points_are_placed_where_times_jump_and_bend(engine):
+    made, grid = [], StepGrid(one, {"size": [1, 137, 1000]}, points=64)
+    points = [(x,) for x in (*range(1, 110), 137, 999, 1000)]
+    found = ends(by_grid(points, made, grid), Steps(), engine)
+    exact = ends(one_by_one(points, one), Steps(), engine)
+    axis = made[0].placed.axes["size"].tolist()
+    assert len(axis) <= 64
+    assert {1, 137, 1000} <= set(axis)
+    assert {10, 11, 20, 21, 90, 91} <= set(axis)
+    took = [np.diff([0, *(t for _, _, t in run)]) for run in (found, exact)]
+    assert np.abs(took[0] / took[1] - 1).max() < 0.01
+    inside = [k for k, (x,) in enumerate(points) if x in axis]
+    assert np.allclose(took[0][inside], took[1][inside], rtol=1e-9)
+    assert made[0].asked == 0
+
+
+def test_fewer_points_make_a_larger_error_which_is_stated():
+    worst = []
+    for points in (8, 16, 32, 64):
+        made, grid = [], StepGrid(one, {"size": [1, 1000]}, points=points)
+        ends(by_grid([], made, grid), Steps())
+        assert len(made[0].placed) <= points
+        worst.append(made[0].error.most)
+    assert worst[0] > 0.05
+    assert worst[-1] < 0.01
+    assert sorted(worst, reverse=True) == worst
+
+
+def test_linear_times_need_only_the_given_points():
+    made = []
+    grid = StepGrid(step, {"tokens": [1, 512], "context": [0, 1024]}, 400)
+    ends(by_grid([], made, grid), Affine())
+    assert made[0].error.axes == {"tokens": 2, "context": 2}
+    assert made[0].error.most < 1e-9
+
+
+def test_a_change_of_structure_is_enclosed():
+    made, asked = [], Switching()
+    grid = StepGrid(one, {"size": [100, 4000]}, points=40)
+    points = [(x,) for x in range(990, 1011)]
+    found = ends(by_grid(points, made, grid), asked)
+    assert {1000, 1001} <= set(made[0].placed.axes["size"].tolist())
+    assert made[0].asked == 0
+    assert found == ends(one_by_one(points, one), Switching())
+
+
+def test_asks_of_the_placement_are_bounded():
+    asked, made = Steps(), []
+    ends(by_grid([], made, StepGrid(one, {"size": [0, 10**9]}, points=100)), asked)
+    assert asked.rows <= 3 * 100 + 2 * 64 + 35
+
+
+def test_both_engines_place_the_same_points():
+    found = []
+    for engine in ("reference", "core"):
+        made = []
+        ends(by_grid([], made, StepGrid(step, {"tokens": [1, 300], "context": [0, 900]}, 100)),
+             Affine(exponent=1.4), engine)  # fmt: skip
+        found.append({name: axis.tolist() for name, axis in made[0].placed.axes.items()})
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("points", [3, 2**22 + 1])
+def test_a_wrong_number_of_points_is_refused(points):
+    with pytest.raises(GraphError, match=f"points is {points}; give 4, as many as the axes have"):
+        StepGrid(step, {"tokens": [1, 2], "context": [1, 2]}, points=points)
+
+
+def test_points_of_many_ops_that_do_not_fit_are_refused_before_they_are_asked():
+    def wide(a):
+        build = Builder("wide")
+        for _ in range(5):
+            build.op(Kind.COMPUTE, flop=1.0)
+        return build.graph()
+
+    text = "grid wide: has 4,194,304 points of 5 ops, but at most 4,194,304 op times fit into memor"
+    with pytest.raises(GraphError, match=text):
+        ends(by_grid([], grid=StepGrid(wide, {"a": [1, 9]}, points=MOST_ROWS)), Affine())
+
+
 # Kernels.
 
 

@@ -17,6 +17,7 @@ from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.facts.way import Way
+from foretrace.sim.record.step_grid import StepGrid
 from foretrace.sim.run import held_graphs
 from foretrace.sim.run.simulation import Simulation
 
@@ -234,6 +235,31 @@ def test_new_numbers_use_the_routes_of_their_submission(engine):
     result = simulate(process, engine)
     assert [gone in used(result, k) for k in range(2)] == [False, True]
     assert used(result, 1) == both
+
+
+@ENGINES
+def test_a_grid_is_asked_again_when_routes_change(engine):
+    gone = next(name for name in names(routes()[0]) if name.startswith("leaf0"))
+    fabric, calls = FabricCounter(), []
+
+    def process(sim):
+        prepared = sim.prepare(StepGrid(chunk, {"size": [10**6, 10**7]}), [FIRST, LAST])
+        for turn in (lambda _: None, sim.route_around, sim.route_over_again):
+            turn([gone])
+            calls.append(fabric.calls)
+            for size in (2 * 10**6, 10**6):
+                yield sim.submit(prepared, at=[size]).done
+            calls.append(fabric.calls)
+
+    result = simulate(process, engine, fabric=fabric)
+    asked = np.diff(calls)
+    assert asked[0] == 0  # all of it was asked before
+    assert asked[2] >= 2  # all points, the random ones, and submissions while routes avoid a part
+    assert asked[4] == 2
+    assert [gone in used(result, k) for k in (1, 3, 5)] == [True, False, True]
+    assert [gone in used(result, k) for k in (0, 2, 4)] == [True, False, True]
+    took = np.diff([0.0, *result.end.tolist()])
+    assert took == pytest.approx([2e-3, 1e-3] * 3, rel=1e-3)
 
 
 def program(seed, keep_ways=True):

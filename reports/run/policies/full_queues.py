@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..blocks import Block, Column, Heading, Line, Paragraph, Table
-from ..section import section
-from ..texts.study import StudyShown
+from ...blocks import Block, Column, Heading, Line, Paragraph, Table
+from ...section import section
+from ...texts.study import StudyShown
 
 MOST_ROWS = 24
 Row = Mapping[str, Any]

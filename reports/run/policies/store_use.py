@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...sim.engine_api.store_control import StoreHistory
-from ...sim.run.result import Result
-from ..blocks import Block, Column, Line, Paragraph, Table
-from ..numbers import format_quantity
-from ..section import section
-from ..texts.study import StudyShown
+from ....sim.engine_api.store_control import StoreHistory
+from ....sim.run.result import Result
+from ...blocks import Block, Column, Line, Paragraph, Table
+from ...numbers import format_quantity
+from ...section import section
+from ...texts.study import StudyShown
 
 COLUMNS = ("variant", "store", "hits", "misses", "hit ratio", "refused", "evictions", "most used")
 MOST_ROWS = 40

@@ -1,16 +1,16 @@
 """Golden results: what a scenario answers now must equal what was recorded.
 
-``tests/goldens/NAME.json`` holds the results of one scenario, in up to four parts: the exit code,
-the summary, the blame in seconds of each variant, and for each variant the number of ops and the
-sha256 of the columns ready, start and end (ticks in order of ops, as little-endian int64, -1 for
-never). The many metrics of single components follow from the columns, so only a hash of them is
+``tests/golden/today/NAME.json`` holds the results of one scenario, in up to four parts: the exit
+code, the summary, the blame in seconds of each variant, and for each variant the number of ops and
+the sha256 of the columns ready, start and end (ticks in order of ops, as little-endian int64, -1
+for never). The many metrics of single components follow from the columns, so only a hash of them is
 stored. Texts of the catalog on the origin of a value are left out. Everything is compared exactly:
 the same inputs and seed give the same bytes.
 
-Inputs that are not bundled are in ``tests/goldens/inputs``. If a result has to change, rewrite the
-files, and name the changed numbers and the reason in the commit:
+Inputs that are not bundled are in ``tests/golden/today/inputs``. If a result has to change, rewrite
+the files, and name the changed numbers and the reason in the commit:
 
-    FORETRACE_WRITE_GOLDENS=1 pytest tests/test_goldens.py [-k NAME]
+    FORETRACE_WRITE_GOLDENS=1 pytest tests/golden/test_today.py [-k NAME]
 """
 
 import hashlib
@@ -38,9 +38,9 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 
-GOLDENS = Path(__file__).parent / "goldens"
+GOLDENS = Path(__file__).parent / "today"
 INPUTS = GOLDENS / "inputs"
-DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 MI300 = DATA / "kineto-traces" / "h100-mi300-pairs" / "bert-small.mi300.json.gz"
 OF_OPS = ("ready", "start", "end")
 NS = 1e-9

@@ -1,0 +1,1 @@
+"""Sections about what policies use and leave: stores, queues, pools of items, emitted values."""

@@ -1,0 +1,1 @@
+"""Streams of many small things (packets, queries, requests) through pools, by a compiled policy."""
