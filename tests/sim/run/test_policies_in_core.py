@@ -18,6 +18,7 @@ from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel import policy
 from foretrace.sim.kernel.jit import LINKED
 from foretrace.sim.run.policies.compiled_process import CompiledProcess
+from foretrace.sim.run.session import Repeat, Session
 from foretrace.sim.run.simulation import Simulation
 from policy_scripts.random_programs import calm_program, first_difference, outcome
 
@@ -264,3 +265,26 @@ def test_memory_is_samples_and_changes_of_amounts():
     few, many = 5_000, 40_000
     more = (peak_of(many) - peak_of(few)) / (many - few)
     assert more < 2.5 * (28 + 24)  # a growing array and its copy; a graph alone has 3,900 B
+
+
+def test_no_graph_is_open_after_graphs_were_freed_while_others_waited_to_wake(codes):
+    session = Session(Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9), None, "ranks")
+    session.run_jobs([process(6_000, pairs)], None, "ranks", Repeat(lambda: None, lambda _: None))
+    assert [one.count for one in session.jobs] == [6_001]
+    assert not any(one._graphs for one in session.jobs)
+
+
+@policy.policy_kernel
+def releases(state, event, turn):
+    state.left[0] -= 1
+    if state.left[0] == 0:
+        policy.release(turn, 0, 1)
+    policy.after(turn, 3, 0)
+    return policy.GO_ON
+
+
+def test_a_release_of_what_nobody_holds_is_refused(codes):
+    run = Simulation(SYSTEM, {"*": Ticks()}, "core", 1e-9).run
+    wrong = CompiledProcess(releases, Calls(np.array([9], np.int64)), parts=[KV])
+    with pytest.raises(SimulationError, match="1 released, but its owner holds 0"):
+        run(None, wrong)
