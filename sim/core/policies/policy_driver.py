@@ -145,7 +145,7 @@ class PolicyLoop(ReturnedDesk):
 
     def run(self) -> Array:
         """Run until Python must decide; returns the array of the owners of graphs."""
-        from .policy_loop import run_policies
+        from .kernel_loop import run_policies
 
         self._make_room()
         error, call = None, None
