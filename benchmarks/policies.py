@@ -1,17 +1,19 @@
-"""CPU time of a decision: a compiled process next to the generator that does the same.
+"""CPU time and memory of a decision of a compiled process, next to a generator that does the same.
 
-Usage: python benchmarks/policies.py [DECISIONS]
+Usage: python -m foretrace.benchmarks.policies [DECISIONS]
 """
 
 import sys
-import time
 from typing import NamedTuple
 
 import foretrace as ft
 import numpy as np
 from foretrace.sim.kernel import policy
 
-COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+from ._measure import peak_memory, report, side_by_side
+
+COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+BY_GENERATOR = 20_000  # decisions of a generator, which takes 20 times as long
 ROUNDS = 3
 KV = "node0.kv"
 
@@ -22,6 +24,8 @@ class Calls(NamedTuple):
 
 @ft.policy_kernel
 def timers(state, event, turn):
+    """Set a timer, and count."""
+    policy.count(turn, 0, 1)
     state.left[0] -= 1
     if state.left[0] < 0:
         return policy.DONE
@@ -30,16 +34,16 @@ def timers(state, event, turn):
 
 
 @ft.policy_kernel
-def submissions(state, event, turn):
+def arrivals(state, event, turn):
+    """Count what arrives."""
+    policy.count(turn, 0, 1)
     state.left[0] -= 1
-    if state.left[0] < 0:
-        return policy.DONE
-    policy.submit(turn, 0, 0)
-    return policy.GO_ON
+    return policy.GO_ON if state.left[0] else policy.DONE
 
 
 @ft.policy_kernel
 def steps(state, event, turn):
+    """Take, submit, emit and release."""
     if event[policy.KIND] == policy.ENDED:
         policy.release(turn, 0, 1)
     state.left[0] -= 1
@@ -51,6 +55,16 @@ def steps(state, event, turn):
     return policy.GO_ON
 
 
+@ft.policy_kernel
+def submissions(state, event, turn):
+    """Submit only, so that nothing has to stay in memory."""
+    state.left[0] -= 1
+    if state.left[0] < 0:
+        return policy.DONE
+    policy.submit(turn, 0, 0)
+    return policy.GO_ON
+
+
 class PerFlop(ft.Backend):
     source = "the benchmark"
 
@@ -58,31 +72,44 @@ class PerFlop(ft.Backend):
         return ft.Timing.of(ops.flop)
 
 
-def graph():
-    build = ft.Builder("op")
-    build.op(ft.Kind.COMPUTE, flop=1.0)
+def graph(ops):
+    """Ops in a chain, which are submitted together."""
+    build, last = ft.Builder("step"), []
+    for _ in range(ops):
+        last = [build.op(ft.Kind.COMPUTE, flop=1.0, after=last)]
     return build.graph()
 
 
+def compiled(kernel, ops, count):
+    at = [np.arange(count) * 1e-6] if kernel is arrivals else []
+    return ft.CompiledProcess(
+        kernel,
+        Calls(np.array([count], np.int64)),
+        graphs={"step": graph(ops)},
+        parts=[KV],
+        metrics=["sample"],
+        counters=["calls"],
+        arrivals=at,
+    )
+
+
 def timers_twin(sim):
-    for _ in range(COUNT):
+    for _ in range(BY_GENERATOR):
         yield sim.env.timeout(5)
+        sim.count("calls")
 
 
-def submissions_twin(sim):
-    op = sim.prepare(graph())
-    for _ in range(COUNT):
-        yield sim.submit(op).done
+def steps_twin(ops):
+    def twin(sim):
+        step = sim.prepare(graph(ops))
+        for _ in range(BY_GENERATOR):
+            sim.take(KV, 1)
+            done = sim.submit(step).done
+            sim.emit("sample", 1.0)
+            yield done
+            sim.release(KV, 1)
 
-
-def steps_twin(sim):
-    op = sim.prepare(graph())
-    for _ in range(COUNT):
-        sim.take(KV, 1)
-        done = sim.submit(op).done
-        sim.emit("sample", 1.0)
-        yield done
-        sim.release(KV, 1)
+    return twin
 
 
 def main():
@@ -91,21 +118,46 @@ def main():
         ft.Component(KV, "memory", capacity=40, unit="block"),
     )
     system = ft.System(parts, ("node0.gpu0",))
-    run = ft.Simulation(system, {"*": PerFlop()}, tick=1e-9).run
-    pairs = (timers, timers_twin), (submissions, submissions_twin), (steps, steps_twin)
-    for kernel, twin in pairs:
-        state = Calls(np.array([COUNT], np.int64))
-        policy_of = ft.CompiledProcess(
-            kernel, state, graphs={"op": graph()}, parts=[KV], metrics=["sample"]
-        )
-        run(None, policy_of, keep="ranks")  # compiles
-        for process in (policy_of, twin):
-            best = np.inf
-            for _ in range(ROUNDS):
-                begun = time.process_time()
-                run(None, process, keep="ranks")
-                best = min(best, time.process_time() - begun)
-            print(f"{process.__name__:18} {best / COUNT * 1e6:6.1f} us a decision")
+    simulate = ft.Simulation(system, {"*": PerFlop()}, tick=1e-9).run
+
+    def run(process):
+        return lambda: simulate(None, process, keep="ranks")
+
+    kernels = {
+        "timers": (timers, 1),
+        "arrivals": (arrivals, 1),
+        "one": (steps, 1),
+        "five": (steps, 5),
+    }
+    for kernel, ops in kernels.values():
+        run(compiled(kernel, ops, 3000))()  # compiles
+    run(compiled(submissions, 1, 3000))()
+    before = peak_memory()
+    run(compiled(submissions, 1, COUNT))()
+    flat = peak_memory() - before
+    run(compiled(steps, 1, COUNT))()
+    grown = peak_memory() - before - flat
+    works = {name: run(compiled(*of, COUNT)) for name, of in kernels.items()}
+    twins = {"timers": timers_twin, "one": steps_twin(1), "five": steps_twin(5)}
+    by_twin = {f"{name}_twin": run(twin) for name, twin in twins.items()}
+    spent = side_by_side(ROUNDS, **works, **by_twin)
+    us = {
+        name: seconds / (BY_GENERATOR if name in by_twin else COUNT) * 1e6
+        for name, seconds in spent.items()
+    }
+    report(
+        "policies",
+        {
+            "a timer and a count, us": (us["timers"], "<=", 0.5),
+            "an arrival and a count, us": (us["arrivals"], "<=", 0.5),
+            "take, submit, release, emit: one op, us": (us["one"], "<=", 2.0),
+            "take, submit, release, emit: five ops, us": (us["five"], "<=", 4.0),
+            "memory of submissions, MB": (flat / 1e6, "<=", 50.0),
+        },
+        decisions=COUNT,
+        samples_and_amounts_mb=grown / 1e6,
+        generators={name: us[name] for name in by_twin},
+    )
 
 
 if __name__ == "__main__":

@@ -464,16 +464,19 @@ def group_graphs_by_shape(
 ) -> Iterator[SameShapeGraphs]:
     """Group the graphs in memory by shape (equal ops and structure)."""
     groups: dict[int, list[int]] = {}
+    last, members = None, list[int]()
     for k in own:
-        groups.setdefault(id(_representative_run(runs[k])), []).append(k)
-    first = np.array([g.first for g in held.graphs], np.int64)
-    counts = np.array([given is None or g.index == given for g in held.graphs], np.bool_)
+        if runs[k] is not last:  # graphs without a record of their own share one
+            last = runs[k]
+            members = groups.setdefault(id(_representative_run(last)), [])
+        members.append(k)
+    counts = np.full(len(held.index), given is None) | (held.index == given)
     for members in groups.values():
         run = _representative_run(runs[members[0]])
         at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
         fresh = held.fresh[at]
         yield SameShapeGraphs(
-            run, first[members], counts[members],
+            run, held.first[members], counts[members],
             _work_of_ended_ops(run, [runs[k] for k in members], fresh),
             held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
             held.over[members], *_claim_ticks(held, members, run, runs),
@@ -484,7 +487,11 @@ def _claim_ticks(
     held: HeldOpTimes, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """Amount of each claim of each graph, and the ticks of its request, grant and release."""
-    at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
+    claims = len(shape.lowered.claims)
+    at = held.claim[members][:, None] + np.arange(claims)
+    if not claims:
+        nothing = np.empty(at.shape, np.int64)
+        return nothing, nothing, nothing, nothing
     amount = np.array([_claimed_amount(runs[k]) for k in members], np.int64).reshape(at.shape)
     return amount, held.asked[at], held.granted[at], held.returned[at]
 

@@ -7,11 +7,13 @@ process must be woken or an online backend must be asked.
 from __future__ import annotations
 
 from typing import cast
+from weakref import proxy
 
 import numpy as np
 import simpy
 
 from ..engine_api.deadlock import StuckState
+from ..engine_api.driven_policy import DrivenPolicy
 from ..engine_api.interface import (
     MAX_TICK,
     EngineColumns,
@@ -21,10 +23,12 @@ from ..engine_api.interface import (
     PreparedShape,
 )
 from ..engine_api.validation import check_graph
+from ..kernel.jit import LINKED
 from .cycles import refuse_cycle
 from .graph_release import read_and_free_graphs
 from .memory.block import GraphBlock
 from .memory.state_layout import NONE
+from .policies.policy_driver import PolicyDriver
 from .readout import read_op_columns, stuck_state
 from .simpy_loop import SimpyLoop
 from .static_schedule import find_static_schedule
@@ -51,6 +55,8 @@ class CoreEngine(SimpyLoop):
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()
     ([0, 5], [5, 10])
     """
+
+    driver: PolicyDriver | None = None
 
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Submit a graph; it starts at the next turn of the engine."""
@@ -119,6 +125,17 @@ class CoreEngine(SimpyLoop):
     def columns(self) -> EngineColumns:
         """Times and states so far of all ops, one row per op."""
         return read_op_columns(self)
+
+    def drive(self, policy: DrivenPolicy) -> None:
+        """Call the kernel of a compiled process in the compiled loop, where that is possible."""
+        if LINKED:
+            if self.driver is None:
+                self.driver = PolicyDriver(proxy(self))
+            self.drives |= self.driver.add(policy)
+
+    def run_policies(self) -> tuple[int, int, int] | None:
+        """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
+        return None if self.driver is None else self.driver.run()
 
     def _places(self, op: int) -> int | None:
         graph = self._graph_of_op(op)

@@ -88,11 +88,7 @@ class SimpyLoop(Actions):
                 if plugged is not None:
                     plugged = self._plugged(medium)
             elif code == lay.HEAVY:
-                usage = {op: self.usage(op) for op in self.rates()}
-                usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
-                raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
-                    "the kernels report too large weights in flight, but no component has them"
-                )
+                raise self.excess_weight_error()
             elif code != lay.PAUSES and (
                 code != lay.TELLS or self._wake_processes(world.item(lay.NOW), began)
             ):
@@ -104,6 +100,14 @@ class SimpyLoop(Actions):
             self._plan_turn(due, FIRST)
         elif now > began and self.until == MAX_TICK:
             self._advance_simpy_clock(now)
+
+    def excess_weight_error(self) -> Exception:
+        """Error that names the component whose weights in flight are too large."""
+        usage = {op: self.usage(op) for op in self.rates()}
+        usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
+        return excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
+            "the kernels report too large weights in flight, but no component has them"
+        )
 
     def _is_awaited(self) -> int:
         """1 if a process waits for the end of the current instant, else 0."""

@@ -13,6 +13,7 @@ from ..engine_api.interface import MAX_TICK, ONE, OVER, ComponentTable, State
 from ..engine_api.validation import check_op
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
+from .flat_graphs import FlatGraphs
 from .memory import state_layout as lay
 from .memory.run_memory import RunMemory
 from .memory.state_layout import NONE
@@ -42,6 +43,7 @@ class StateView(EngineControl):
         self.joined: list[SubmittedGraph] = []
         self.bases: list[int] = []  # first cell of each graph that joined
         self.runs_ahead = True  # where that is the same; False is for tests and measurements
+        self.flat = FlatGraphs.none()  # behind `joined`
         self.ends: dict[int, simpy.Event] = {}  # who waits for the end of an open op
         self.earlier: dict[int, int] = {}  # attempts that were broken off
         self.asked: dict[int, Grant] = {}  # who waits for a capacity, by claim
@@ -187,7 +189,7 @@ class StateView(EngineControl):
     @property
     def held_graphs(self) -> int:
         """Number of graphs in memory: submitted and not yet freed."""
-        return len(self.graphs)
+        return len(self.graphs) + len(self.flat)
 
     def has_open_ops(self) -> bool:
         """True if some op has neither ended nor been cancelled."""

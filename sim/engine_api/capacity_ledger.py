@@ -183,3 +183,9 @@ class CapacityLedger:
             last[-1] += change
         else:
             last.extend((tick, component, change))
+
+    def note_changes(self, changes: NDArray[np.int64]) -> None:
+        """Record (k, 3) ticks, components and changes; equal neighbours are merged already."""
+        if len(changes):
+            self.note_change(*changes[0].tolist())
+            self._changes.frombytes(np.ascontiguousarray(changes[1:], np.int64).tobytes())

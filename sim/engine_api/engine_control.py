@@ -16,6 +16,7 @@ import simpy
 from ..errors import SimulationError
 from .capacity_ledger import CapacityLedger, Grant
 from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
+from .driven_policy import DrivenPolicy
 from .final_states import FinalStates
 from .interface import (
     Answer,
@@ -239,6 +240,9 @@ class EngineControl(SimpyAdapter):
         return len(line(component))
 
     # The complete run.
+
+    def drive(self, policy: DrivenPolicy) -> None:
+        """Take note of a compiled process; an engine may call its kernel without SimPy."""
 
     def run(self, until: int | None = None) -> None:
         """Run until no event is left, or up to the engine's first turn at a tick.

@@ -365,7 +365,8 @@ class HeldOpTimes:
 
     Parameters
     ----------
-    graphs : graphs that are in memory
+    first : (g,) id of the op in row 0 of each graph that is in memory
+    index : (g,) number of earlier submissions of each
     base : (g,) first row of each graph; its first places come first, then its further places
     over : (g,) True if all ops of the graph have ended or were cancelled
     arrived, start, end : (p,) arrival, start and end tick, -1 if it did not happen; start and end
@@ -377,7 +378,8 @@ class HeldOpTimes:
         released
     """
 
-    graphs: Sequence[Submitted]
+    first: NDArray[np.int64]
+    index: NDArray[np.int64]
     base: NDArray[np.int64]
     over: NDArray[np.bool_]
     arrived: NDArray[np.int64]

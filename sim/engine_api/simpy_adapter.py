@@ -65,6 +65,7 @@ class SimpyAdapter(ABC):
         self.turns = 0  # turns so far
         self.actor = "nobody"
         self.tick, self.turn = -1, 0
+        self.drives = False  # compiled processes, see `run_policies`
         self.planned: tuple[int, int] | None = None
         self.next_turn: Turn | None = None
         self._plan_turn(self._now, FIRST)
@@ -72,6 +73,17 @@ class SimpyAdapter(ABC):
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the next planned turn; None if none is planned."""
         return self.planned
+
+    def run_policies(self) -> tuple[int, int, int] | None:
+        """Run what concerns only compiled processes, as far as the engine can without SimPy.
+
+        Returns
+        -------
+        tuple or None
+            Number of their events, of those at the current tick, and of SimPy's events until it is
+            worth to try again. `NOTHING_RAN` instead of the first, or None, if nothing ran.
+        """
+        return None
 
     @property
     def _now(self) -> int:

@@ -12,6 +12,7 @@ from ..errors import SimulationError
 from . import interface as engine_api
 
 LOOK = 2**16  # events between two checks for open ops
+NOTHING_RAN = -1  # instead of a number of events
 
 
 class Turn(simpy.Event):
@@ -31,9 +32,13 @@ class DrivenEngine(Protocol):
 
     env: simpy.Environment
     watchers: set[simpy.Process]
+    drives: bool
 
     def due(self) -> tuple[int, int] | None:
         """Tick and priority of the next planned turn; None if none is planned."""
+
+    def run_policies(self) -> tuple[int, int, int] | None:
+        """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
 
     @property
     def submissions(self) -> int:
@@ -70,7 +75,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     steps = _TickSteps(engine)
     if until is None:
         while engine.due() is not None or is_acting_process_due(engine):
-            steps.step()
+            if not (engine.drives and steps.run_policies()):
+                steps.step()
             if steps.stuck:
                 return
         return
@@ -82,7 +88,8 @@ def step_simpy(engine: DrivenEngine, until: int | None = None) -> None:
     reached._ok, reached._value = True, None
     engine.env.schedule(reached, engine_api.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
     while not reached.processed:
-        steps.step()
+        if not (engine.drives and steps.run_policies()):
+            steps.step()
     while engine.due() == (until, engine_api.FIRST):
         steps.step()
 
@@ -96,6 +103,7 @@ class _TickSteps:
         self.steps, self.idle = 0, 0
         self.submissions, self.turns = engine.submissions, engine.turns
         self.stuck = False
+        self.rest = 0  # events until compiled processes may run without SimPy again
 
     def step(self) -> None:
         env = self.env
@@ -111,6 +119,23 @@ class _TickSteps:
         if not self.steps % LOOK:
             self._check_can_end()
         env.step()
+
+    def run_policies(self) -> bool:
+        """Let the engine run compiled processes without SimPy; True if it did."""
+        if self.rest:
+            self.rest -= 1
+            return False
+        ran = self.engine.run_policies()
+        if ran is None:
+            return False
+        events, count, self.rest = ran
+        if events == NOTHING_RAN:
+            return False
+        self.tick, self.count, before = self.env.now, count, self.steps
+        self.steps += events
+        if self.steps // LOOK > before // LOOK:
+            self._check_can_end()
+        return True
 
     def _check_can_end(self) -> None:
         """Raise an error if events go on long after the last op has ended.

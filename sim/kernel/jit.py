@@ -147,7 +147,7 @@ def compiled_for_arrays(kernel: Kernel, *arguments: object) -> Kernel:
 
     Arguments are arrays, integers and tuples of these.
     """
-    key = kernel, tuple(map(_layout, arguments))
+    key = kernel, tuple(map(layout_of, arguments))
     if key not in _COMPILED:
         _COMPILED[key] = compiled_for_argument_types(kernel, *arguments)
     return cast(Kernel, _COMPILED[key])
@@ -156,10 +156,10 @@ def compiled_for_arrays(kernel: Kernel, *arguments: object) -> Kernel:
 _COMPILED: dict[object, object] = {}
 
 
-def _layout(argument: object) -> object:
+def layout_of(argument: object) -> object:
     """What determines the compiled type of an argument."""
     if isinstance(argument, tuple):
-        return tuple(map(_layout, argument))
+        return tuple(map(layout_of, argument))
     if isinstance(argument, np.ndarray):
         flags = argument.flags
         order = flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable

@@ -215,6 +215,11 @@ class Prepared:
             found = self._chosen[number] = self._ways[number]()
         return found
 
+    @cached_property
+    def unchanged(self) -> Submission:
+        """Submission with the flop and bytes of the graph itself."""
+        return Submission(self.variant, self.variant.numbers)
+
     def submission(
         self,
         flop: Values | None,
@@ -234,7 +239,7 @@ class Prepared:
             raise GraphError("grid", f"{self!r}: at= is given; prepare a StepGrid for it")
         changed = self._changed_numbers(flop, bytes)
         if not changed:
-            return Submission(self.variant, self.variant.numbers)
+            return self.unchanged
         asked_later = self._online_rows.intersection(changed)
         timed = self._time_changed_rows(
             {row: pair for row, pair in changed.items() if row not in asked_later}

@@ -222,7 +222,8 @@ def held_op_times(
     ]  # fmt: skip
     flat = [place for own in places for place in own]
     made = HeldOpTimes(
-        batches,
+        np.array([b.first for b in batches], np.int64),
+        np.array([b.index for b in batches], np.int64),
         np.cumsum([0, *map(len, places)])[:-1],
         np.array([not b.open and b.joined and not b.unreported for b in batches], np.bool_),
         np.array([a for _, a, _ in flat], np.int64),

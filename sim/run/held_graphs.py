@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import proxy
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import StreamingSums
 from ..engine_api.engine_control import EngineControl
@@ -10,6 +14,7 @@ from ..engine_api.interface import Submitted
 from ..errors import SimulationError
 from ..record.aggregates import MOST_OPS
 from ..record.bound_system import BoundSystem
+from ..record.schedule import SubmittedRun
 from .relocation import Relocations
 from .row_window import RowWindow
 from .run_interface import JobState, RunInterface
@@ -73,6 +78,44 @@ class HeldGraphs:
         """Record that a graph is a job's own workload, not a submission of a process."""
         self.given[graph.first] = graph.count
 
+    def most_held(self, largest: int) -> float:
+        """Size in ops up to which `make_room` needs to do nothing for graphs of up to a size."""
+        most = float("inf")
+        if self.window is not None or self.keep in ("none", "ranks"):
+            most = self._fold_at
+        elif self.keep is None:
+            most = max(self._fold_at, MOST_OPS + 1)
+        if self._memory is not None:
+            given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
+            most = min(most, self._memory / BYTES_PER_OP + given - largest - GRAPH_AS_OPS - 1)
+        return most
+
+    def note_submitted(self, who: str, graphs: int, ops: int) -> None:
+        """Count submissions of a process for which there was room."""
+        before = self.submitted.get(who, (0, 0))
+        self.submitted[who] = before[0] + ops, before[1] + graphs
+
+    def free_if_due(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Free ended graphs if it is time, some of which have no record of their own.
+
+        Parameters
+        ----------
+        more : record of a submission of the same prepared graph, for each of those
+
+        Returns
+        -------
+        array or None
+            Positions in ``more`` of the graphs that are not over; None if nothing was freed.
+        """
+        held = ops_in_memory(self._run.machine)
+        if held < self._fold_at or not self._drops_ended_rows(held):
+            return None
+        known = len(self._run.runs)
+        self._run.runs = [*self._run.runs, *more]
+        over = self._release_ended()
+        self._run.runs = self._run.runs[: known - int(np.count_nonzero(over[:known]))]
+        return np.flatnonzero(~over[known:])
+
     def make_room(self, who: str, count: int) -> None:
         """Account for a submission of ``count`` ops; free ended graphs, or raise an error."""
         machine = self._run.machine
@@ -81,13 +124,12 @@ class HeldGraphs:
             self.release_ended()
         if not who:
             return
-        ops, graphs = self.submitted.get(who, (0, 0))
         if most is not None and self._submitted_bytes(machine, count) > most:
             if self.keep in ("none", "ranks"):
                 self.release_ended()
             if self._submitted_bytes(machine, count) > most:
-                raise self._memory_error(who, ops, graphs, most)
-        self.submitted[who] = ops + count, graphs + 1
+                raise self._memory_error(who, *self.submitted.get(who, (0, 0)), most)
+        self.note_submitted(who, 1, count)
 
     def _submitted_bytes(self, machine: EngineControl, more: int) -> float:
         """Memory of all submissions of processes plus a graph of ``more`` ops, in bytes."""
@@ -115,8 +157,12 @@ class HeldGraphs:
             return self._run.machine.env.now < self.window.first or held > self.window.most
         return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
 
-    def release_ended(self) -> int:
-        """Aggregate and free all ended graphs; returns the size still in memory, in ops."""
+    def release_ended(self) -> None:
+        """Aggregate and free all ended graphs."""
+        self._release_ended()
+
+    def _release_ended(self) -> NDArray[np.bool_]:
+        """Aggregate and free all ended graphs; True for each of them."""
         run, machine = self._run, self._run.machine
         self.keep = self.keep or "ranks"
         held = machine.collect_ended()
@@ -136,7 +182,7 @@ class HeldGraphs:
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
         left = ops_in_memory(machine)
         self._fold_at = left + max(left, self._at_once)
-        return left
+        return held.over
 
     def sums_of(self, job: JobState) -> StreamingSums:
         """Running aggregates of a job's ops that were freed."""

@@ -87,6 +87,8 @@ class OwnJob(JobState, Protocol):
     def owner(self) -> int:
         """Owner number under which the job holds capacity amounts."""
 
+    times: dict[str, int]
+
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start further processes of the job."""
 
@@ -144,6 +146,11 @@ class Running(ProcessActions):
     ):
         super().__init__(run, job.owner, who, touches)
         self._job = job
+
+    @property
+    def own(self) -> OwnJob:
+        """The process's own job, in this run."""
+        return self._job
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start further processes of this job."""

@@ -38,6 +38,11 @@ class ProcessActions(Observation):
         super().__init__(run)
         self._owner, self._who, self._touches = owner, who, touches
 
+    @property
+    def who(self) -> str:
+        """Name of the process, with that of its job."""
+        return self._who
+
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
         """Request an amount of a capacity; the returned event fires when it is granted.
 
@@ -217,9 +222,14 @@ class ProcessActions(Observation):
                 f"alters",
             )
 
+    def may_touch(self, name: str) -> bool:
+        """True if the process may change a component."""
+        globs = self._touches
+        return globs is None or any(self._glob_fits(t, name) for t in globs)
+
     def _may_touch(self, name: str) -> int:
         c = self._system.number(name)
-        if self._touches is not None and not any(self._glob_fits(t, name) for t in self._touches):
+        if not self.may_touch(name):
             raise SimulationError(
                 "action",
                 f"{self._who}: alters {name}, which its touches do not include; add it there",

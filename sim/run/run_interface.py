@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api.driven_policy import FixedShape
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
@@ -55,6 +59,13 @@ class JobState(Protocol):
 
     def note_submitted(self, graph: Submitted) -> None:
         """Record a submitted graph as open until all its ops have ended."""
+
+    def note_over(self, ops: int) -> None:
+        """Count the ops of submitted graphs that are over already."""
+
+    @property
+    def watches_losses(self) -> bool:
+        """True if a process waits for losses of any of its graphs."""
 
 
 class AllocatorInterface(Protocol):
@@ -152,6 +163,23 @@ class RunInterface(Protocol):
         at: At | None = None,
     ) -> Submitted:
         """Place, time and submit a graph of a process."""
+
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
+        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+
+    def most_held(self, largest: int) -> float:
+        """Size of the graphs in memory, in ops, up to which graphs need no check."""
+
+    def driven_run(
+        self, graph: Prepared, first: int, job: JobState, by: str, at: int, key: int
+    ) -> SubmittedRun:
+        """Record of a submission of a prepared graph that the engine makes for a process."""
+
+    def note_driven_graphs(self, who: str, graphs: int, ops: int) -> None:
+        """Count graphs and ops that the engine submitted for a process."""
+
+    def free_driven(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Free graphs that are over; see ``DrivenPolicy.free_ended_graphs``."""
 
     def note_job_graph(self, graph: Submitted) -> None:
         """Record that a graph is a job's own workload, not a submission of a process."""

@@ -211,6 +211,15 @@ class RunningJob:
         if self._lost is not None and not self._lost.triggered:
             self._listen_to_graph(graph)
 
+    def note_over(self, ops: int) -> None:
+        """Count the ops of submitted graphs that are over already."""
+        self.count += ops
+
+    @property
+    def watches_losses(self) -> bool:
+        """True if a process waits for losses of any of its graphs."""
+        return self._lost is not None
+
     def open(self) -> bool:
         """True if some op of the job has neither ended nor been cancelled."""
         return any(g.count and not g.done.triggered for g in self._graphs.values())

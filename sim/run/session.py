@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
+from ..engine_api.driven_policy import FixedShape
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import (
     ComponentTable,
@@ -461,6 +462,44 @@ class Session:
             self.relocations.reroute(run)
         job.note_submitted(handle)
         return handle
+
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
+        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+        variant = graph.variant
+        if type(graph) is not Prepared or variant.draw is not None or not len(graph):
+            return None
+        if graph.routed is not self.timing.routed or job.watches_losses or job.stopped:
+            return None
+        if np.any(variant.answers.online >= 0):
+            return None
+        return FixedShape(variant.shape, variant.numbers, graph.graph.name)
+
+    def most_held(self, largest: int) -> float:
+        """Size of the graphs in memory, in ops, up to which graphs need no check."""
+        return self.held.most_held(largest)
+
+    def driven_run(
+        self, graph: Prepared, first: int, job: JobState, by: str, at: int, key: int
+    ) -> PreparedRun:
+        """Record of a submission of a prepared graph that the engine makes for a process.
+
+        Parameters
+        ----------
+        first : id of its first op
+        by : name of the process
+        at : tick of the submission
+        key : key of its random draws
+        """
+        draw_key = submission_key(job.name, key)
+        return PreparedRun(graph.unchanged, first, job.number, at, by, draw_key)
+
+    def note_driven_graphs(self, who: str, graphs: int, ops: int) -> None:
+        """Count graphs and ops that the engine submitted for a process."""
+        self.held.note_submitted(who, graphs, ops)
+
+    def free_driven(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Free graphs that are over; see ``DrivenPolicy.free_ended_graphs``."""
+        return None if self.relocations.moved else self.held.free_if_due(more)
 
     def with_ranks_and_draws(
         self,

@@ -279,6 +279,39 @@ class RunMemory:
             base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
         )  # fmt: skip
 
+    def reserve(self, graphs: int, cells: int, links: int, collectives: int) -> None:
+        """Make room for more graphs, whose rows kernels will add."""
+        self._make_room(graphs=graphs, collectives=collectives)
+        self._make_cells(cells)
+        if links:
+            self._make_links(links)
+
+    def reserve_rows(
+        self, flows: int, uses: int, holders: int, claims: int
+    ) -> tuple[int, int, int, int]:
+        """Reserve rows of flows, uses, holders and claims; returns the first row of each."""
+        flow = use = holder = claim = 0
+        if flows:
+            flow, use = self.sharing.reserve_rows(flows, uses)
+            self._grow_flow_owners()
+        if claims:
+            holder, claim = self._take(holders, claims)
+        return flow, use, holder, claim
+
+    def free_reserved_rows(
+        self,
+        flows: tuple[int, int],
+        uses: tuple[int, int],
+        holders: tuple[int, int],
+        claims: tuple[int, int],
+    ) -> None:
+        """Free reserved rows that were not used, each as (first, count)."""
+        if flows[1]:
+            self.sharing.free_rows(flows, uses)
+        if claims[1]:
+            self.holder_rows.free(*holders)
+            self.claim_rows.free(*claims)
+
     def newly_ended_ops(self) -> NDArray[np.uint8]:
         """(cells,) 1 for ops that ended since the last call, else 0."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)

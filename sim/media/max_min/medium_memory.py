@@ -113,6 +113,10 @@ class MaxMinMemory:
         self._flow_rows.free(*flows)
         self._use_rows.free(*uses)
 
+    def end_flows(self, rows: Array) -> None:
+        """Mark flows that never run again; their rows stay reserved."""
+        self._flows[rows, lay.COUNT] = 0
+
     def uses_of(self, flow: int) -> tuple[int, int]:
         """Rows of a flow's uses, as (first, count)."""
         return int(self._flows[flow, lay.START]), int(self._flows[flow, lay.COUNT])

@@ -11,15 +11,18 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 from simpy.events import Initialize
 
 from ...engine_api.capacity_ledger import Grant
+from ...engine_api.driven_policy import FixedShape
 from ...engine_api.interface import State, Submitted
 from ...engine_api.mailbox import Mailbox, Message
 from ...errors import SimulationError
 from ...kernel import policy_rows as rows
 from ...record.prepared import Prepared
 from ...record.prepared_grid import PreparedGrid
+from ...record.schedule import SubmittedRun
 from ..losses import Lost
 from ..process import Running
 from ..run_interface import RunInterface
@@ -51,11 +54,12 @@ class PolicyRun(simpy.Process):
 
     def __init__(self, run: RunInterface, sim: Running, described: CompiledProcess, job: int):
         simpy.Event.__init__(self, sim.env)
-        self._run, self._sim, self._described, self._job = run, sim, described, job
+        self._run, self._sim, self._described, self.job = run, sim, described, job
+        self.kernel, self.metrics = described.kernel, described.metrics
         self._waits: dict[simpy.Event, Wait] = {}
         self._by_tag: dict[int, dict[simpy.Event, None]] = {}  # what `cancel` finds
         self._watches: dict[int, simpy.Event] = {}  # by number of the submission
-        self._event = np.zeros(rows.EVENT_COLUMNS, np.int64)
+        self.event = np.zeros(rows.EVENT_COLUMNS, np.int64)
         self._act_by_verb = (
             self._stray_number, self._stray_number, self._stray_number, self._stray_number,
             self._after, self._take, self._acquire, self._release, self._send, self._set_rate,
@@ -110,19 +114,21 @@ class PolicyRun(simpy.Process):
 
     def _begin(self) -> None:
         sim, of = self._sim, self._described
-        self._state, self._kernel = of.new_state(), _callable_kernel(of.kernel)
+        self.state, self._call = of.new_state(), _callable_kernel(of.kernel)
         self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
-        self._parts = [sim.system.number(name) for name in of.parts]
+        self.part_numbers = [sim.system.number(name) for name in of.parts]
         self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.boxes]
         self._inbox = sim.mailbox(of.inbox) if of.inbox else None
-        counts = self._run.counters.table(self._job, of.counters)
+        counts = self._run.counters.table(self.job, of.counters)
         per_second = self._run.ticks(1.0)
-        self._turn = rows.new_turn(of.actions, len(self._parts), counts, per_second)
+        self.turn = rows.new_turn(of.actions, len(self.part_numbers), counts, per_second)
         self._arrivals = [int(self.env.now) + at for at in of.arrivals.ticks(self._run.tick)]
+        self.arrival_columns = np.ascontiguousarray(of.arrivals.columns)
         self._step(rows.START, 0)
         self._await_arrival(0)
         self._await_message()
         self._check_can_wake()
+        self._run.machine.drive(self)
 
     def _handle(self, wait: Wait, event: simpy.Event) -> None:
         """Call the kernel for an event, and wait for the next one of its kind."""
@@ -162,24 +168,31 @@ class PolicyRun(simpy.Process):
 
     def _step(self, kind: int, tag: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         """Call the kernel for one event; apply its actions and its return code."""
-        self._event[:] = kind, tag, a, b, c, int(self.env.now)
-        code = self._decide()
-        self._apply()
+        self.event[:] = kind, tag, a, b, c, int(self.env.now)
+        self._finish(0, self._decide(self._called()))
+
+    def _finish(self, row: int, code: int) -> None:
+        """Apply the actions from a row on, and the return code."""
+        self._apply(row)
         if code == rows.DONE:
             self.close()
 
-    def _decide(self) -> int:
-        """Return code of the kernel, after its state has grown as it asked."""
-        head = self._turn.head
+    def _called(self) -> Any:
+        """Call the kernel; returns its code."""
+        self._observe()
+        self.turn.head[rows.COUNT] = 0
+        try:
+            return self._call(self.state, self.event, self.turn)
+        except Exception as error:  # a kernel can raise anything
+            raise self._raised(error) from error
+
+    def _raised(self, error: Exception) -> SimulationError:
+        return self._error(f"its kernel raised {type(error).__name__}: {error}; correct it")
+
+    def _decide(self, code: Any) -> int:
+        """Checked return code of the kernel, after its state has grown as it asked."""
+        head = self.turn.head
         while True:
-            self._observe()
-            head[rows.COUNT] = 0
-            try:
-                code = self._kernel(self._state, self._event, self._turn)
-            except Exception as error:  # a kernel can raise anything
-                raise self._error(
-                    f"its kernel raised {type(error).__name__}: {error}; correct it"
-                ) from error
             if head[rows.COUNT] > head[rows.MOST]:
                 raise self._error(
                     f"wrote {head[rows.COUNT]} actions in one call, but actions is "
@@ -188,14 +201,15 @@ class PolicyRun(simpy.Process):
             if code != rows.GROW:
                 break
             self._grow()
+            code = self._called()
         if code not in (rows.GO_ON, rows.DONE):
             raise self._error(f"its kernel returned {code!r}; return GO_ON, DONE or grow(...)")
         return int(code)
 
     def _observe(self) -> None:
         """Fill the table of parts: the machine at the end of the last turn."""
-        machine, table = self._run.machine, self._turn.parts
-        for k, c in enumerate(self._parts):
+        machine, table = self._run.machine, self.turn.parts
+        for k, c in enumerate(self.part_numbers):
             total = machine.parts.capacity_of(c)
             is_capacity = total >= 0
             table[k] = (
@@ -208,14 +222,14 @@ class PolicyRun(simpy.Process):
 
     def _grow(self) -> None:
         """Enlarge an array of the state with zeros."""
-        head = self._turn.head
+        head = self.turn.head
         number, wanted = head.item(rows.GROW_TABLE), head.item(rows.GROW_ROWS)
-        fields = getattr(self._state, "_fields", ())
+        fields = getattr(self.state, "_fields", ())
         if head[rows.COUNT]:
             raise self._error("wrote actions before it returned grow(...); return it first")
         if not 0 <= number < len(fields):
             raise self._error(f"grows array {number}, but its state has {len(fields)}; correct it")
-        old = self._state[number]
+        old = self.state[number]
         if wanted <= len(old):
             raise self._error(
                 f"grows state.{fields[number]} to {wanted} rows, but it has {len(old)}; ask for "
@@ -229,7 +243,138 @@ class PolicyRun(simpy.Process):
                 "ask for fewer"
             ) from None
         made[: len(old)] = old
-        self._state = self._state._replace(**{fields[number]: made})
+        self.state = self.state._replace(**{fields[number]: made})
+
+    # The same without SimPy's events: see `DrivenPolicy`.
+
+    @property
+    def arrival_ticks(self) -> NDArray[np.int64]:
+        """Tick of each arrival."""
+        return np.array(self._arrivals, np.int64)
+
+    @property
+    def owner(self) -> int:
+        """Number of the owner of what it takes."""
+        return self._sim.own.owner
+
+    @property
+    def wait_count(self) -> int:
+        """Number of events that it waits for."""
+        return len(self._waits)
+
+    def may_change(self, part: int) -> bool:
+        """True if it may change one of its parts, by its number."""
+        return self._sim.may_touch(self._described.parts[part])
+
+    def shapes(self) -> list[FixedShape | None]:
+        """Its graphs in order; None for one that only Python can submit."""
+        return [self._run.fixed_shape(graph, self._sim.own) for graph in self._graphs]
+
+    def most_held(self) -> float:
+        """Size of the graphs in memory, in ops, from which on only Python may submit."""
+        return self._run.most_held(max(map(len, self._graphs), default=0))
+
+    def open_submissions(self) -> list[tuple[Any, int, int]]:
+        """Handle, tag and number of graph of each submission that it waits for."""
+        return [
+            (wait.of[0], wait.tag, wait.of[1])
+            for event, wait in self._waits.items()
+            if wait.kind == rows.ENDED
+            and wait.of[0].index not in self._watches
+            and len(cast(list[Any], event.callbacks)) == 2  # the job's, and its own
+        ]
+
+    def timer(self, event: simpy.Event) -> tuple[int, int] | None:
+        """Kind and tag of a timer or arrival that it waits for; None for another event."""
+        wait = self._waits.get(event)
+        timed = wait is not None and wait.kind in (rows.TIMER, rows.ARRIVAL)
+        return wait[:2] if wait is not None and timed else None
+
+    def forget_timer(self, event: simpy.Event) -> None:
+        """Wait for a timer no more."""
+        self._end_wait(event)
+
+    def add_timer(self, event: simpy.Event, kind: int, tag: int) -> None:
+        """Wait for a timer or arrival."""
+        self._wait(event, kind, tag)
+
+    def end_submission(self, handle: Submitted) -> None:
+        """Note that a submission has ended, and that the kernel was called for its end."""
+        done = handle.done
+        self._end_wait(done)
+        callbacks, done.callbacks = done.callbacks, cast(Any, None)
+        done._ok, done._value = True, None
+        for callback in callbacks:
+            if callback != self._woken:
+                callback(done)
+
+    def add_submission(
+        self,
+        handle: Submitted,
+        graph: int,
+        tag: int,
+        at: int,
+        key: int,
+        is_over: bool,
+        is_freed: bool,
+    ) -> None:
+        """Record a submission that its kernel made, and wait for its end unless it is over."""
+        own, who = self._sim.own, (self._sim.who, self.name)
+        if not is_freed:
+            run = self._run.driven_run(self._graphs[graph], handle.first, own, self.name, at, key)
+            self._run.runs.append(run)
+        self._run.note_driven_graphs(who[0], 1, handle.count)
+        if is_over:
+            own.note_over(handle.count)
+        else:
+            own.note_submitted(handle)
+        if not is_over:
+            self._wait(handle.done, rows.ENDED, tag, (handle, graph))
+
+    def representative(self, graph: int) -> SubmittedRun:
+        """Record of a submission that stands for all of one of its graphs."""
+        return self._run.driven_run(self._graphs[graph], -1, self._sim.own, self.name, 0, 0)
+
+    def free_ended_graphs(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
+        """Let the run sum up and free the graphs that are over; see `DrivenPolicy`."""
+        return self._run.free_driven(more)
+
+    def note_freed(self, graphs: int, ops: int) -> None:
+        """Count submissions of its kernel that ended and were freed."""
+        self._run.note_driven_graphs(self._sim.who, graphs, ops)
+        self._sim.own.note_over(ops)
+
+    def submission_counts(self) -> dict[str, int]:
+        """Number of submissions of its job so far, by name of the graph."""
+        return self._sim.own.times
+
+    def record_samples(
+        self,
+        metrics: Sequence[tuple[int, str]],
+        which: NDArray[np.int64],
+        ticks: NDArray[np.int64],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Record emitted samples: job and name of each metric; then its index, tick and value."""
+        emissions = self._run.emissions
+        used, first = np.unique(which, return_index=True)
+        stream = np.zeros(len(metrics), np.int32)
+        for k in used[np.argsort(first)].tolist():
+            stream[k] = emissions.stream(*metrics[k])
+        emissions.extend(stream[which], ticks, values)
+
+    def go_on(self, row: int, code: int | None, error: Exception | None) -> None:
+        """Go on with the call in progress: apply its actions from a row on, and its code."""
+        self._call_guarded(lambda: self._go_on(row, code, error))
+
+    def _go_on(self, row: int, code: int | None, error: Exception | None) -> None:
+        if error is not None:
+            raise self._raised(error) from error
+        kind, tag = self.event[rows.KIND], self.event.item(rows.TAG)
+        self._finish(row, self._decide(self._called() if code is None else code))
+        if kind == rows.ARRIVAL:
+            self._await_arrival(tag + 1)
+        self._check_can_wake()
 
     # Events to wait for.
 
@@ -294,12 +439,11 @@ class PolicyRun(simpy.Process):
 
     # Actions.
 
-    def _apply(self) -> None:
-        """Apply the actions of one call in order."""
-        count = self._turn.head.item(rows.COUNT)
-        written = self._turn.actions[:count].tolist()
-        numbers = self._turn.numbers[:count].tolist()
-        at = 0
+    def _apply(self, at: int) -> None:
+        """Apply the actions of one call in order, from a row on."""
+        count = self.turn.head.item(rows.COUNT)
+        written = self.turn.actions[:count].tolist()
+        numbers = self.turn.numbers[:count].tolist()
         while at < count:
             verb = written[at][rows.VERB]
             if verb == rows.SUBMIT:

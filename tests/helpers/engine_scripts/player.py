@@ -291,7 +291,10 @@ class Player:
         """Say what is held: each graph, and its ops that ended since this was asked last."""
         held = self.machine.collect_ended()
         graphs = [
-            (g.first, g.count, bool(over)) for g, over in zip(held.graphs, held.over, strict=True)
+            (first, index, bool(over))
+            for first, index, over in zip(
+                held.first.tolist(), held.index.tolist(), held.over, strict=True
+            )
         ]
         columns = held.arrived, held.start, held.end, held.state, held.fresh
         claims = held.claim, held.asked, held.granted, held.returned

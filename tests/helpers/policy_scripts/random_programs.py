@@ -18,6 +18,10 @@ from policy_scripts.twin import Twin
 PARTS = verbs.PARTS
 MAY_FAIL = (*PARTS[1:], "node0.gpu0")
 SYSTEM = machine()
+CALM = (
+    verbs.SUBMIT, verbs.SUBMIT, verbs.AFTER, verbs.TAKE, verbs.TAKE, verbs.RELEASE, verbs.SAY,
+    verbs.COUNT, verbs.LOOK,
+)  # fmt: skip
 NEVER_REPEATED = Repeat(lambda: None, lambda _: None)
 
 
@@ -35,10 +39,20 @@ def random_program(seed: int) -> Program:
     return Program(policies, tuple(draw.beside() for _ in range(draw.r.choice([0, 1, 2, 3]))))
 
 
+def calm_program(seed: int) -> Program:
+    """A program whose policies mostly do what the compiled engine can do without Python."""
+    draw = _Draw(seed, calm=True)
+    policies = tuple(draw.policy(k) for k in range(draw.r.choice([1, 1, 2, 3])))
+    return Program(policies, tuple(draw.beside() for _ in range(draw.r.choice([0, 0, 1]))))
+
+
 class _Draw:
-    def __init__(self, seed: int):
-        self.r = random.Random(f"policy {seed}")
+    def __init__(self, seed: int, calm: bool = False):
+        self.r = random.Random(f"{'calm ' * calm}policy {seed}")
+        self.calm = calm
         self.odd = self.r.choice([0.0, 0.0, 0.01, 0.04])  # how often something is wrong
+        if calm:
+            self.odd /= 8
         self.faults = self.r.random() < 0.4
 
     def ticks(self) -> int:
@@ -46,7 +60,7 @@ class _Draw:
 
     def policy(self, k: int) -> PolicyScript:
         r = self.r
-        steps = [self.step() for _ in range(r.choice([3, 8, 20]))]
+        steps = [self.step() for _ in range(r.choice([30, 60] if self.calm else [3, 8, 20]))]
         steps.append(Step((), 1 if r.random() > self.odd else 0))
         arrivals, at = [], 0
         for _ in range(r.choice([0, 0, 3, 6])):
@@ -61,23 +75,24 @@ class _Draw:
     def step(self) -> Step:
         r = self.r
         actions = tuple(self.action() for _ in range(r.choice([0, 1, 1, 2, 3])))
-        if self.faults and r.random() < 0.5:
+        if self.faults and not self.calm and r.random() < 0.5:
             tag = r.randrange(verbs.TAGS)
             actions += ((verbs.SUBMIT, r.randrange(3), tag, 9, 0), (verbs.WATCH, tag, 0, 0, 0))
         if r.random() < 0.7:
             actions = (*actions, (verbs.AFTER, self.ticks(), r.randrange(verbs.TAGS), 0, 0))
-        code = r.choice([0] * 40 + [1])
+        code = r.choice([0] * (400 if self.calm else 40) + [1])
         code = 7 if r.random() < self.odd / 4 else code
         return Step(actions, code, r.choice([0] * 9 + [r.randrange(2, 40)]))
 
     def action(self) -> Action:
         r, odd = self.r, self.r.random() < self.odd
         tag, part = r.randrange(verbs.TAGS), r.randrange(verbs.CAPACITIES)
-        verb = r.randrange(14)
-        if verb == verbs.SUBMIT and r.random() < 0.3:
+        verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(14)
+        if verb == verbs.SUBMIT and r.random() < (0.02 if self.calm else 0.3):
             return verb, verbs.GRID, tag, -1 if odd else r.randrange(10), r.choice([0, 7])
         if verb == verbs.SUBMIT:
-            return verb, 5 if odd else r.randrange(3), tag, r.choice([0, 0, 1, 4]), r.choice([0, 7])
+            flop = 0 if self.calm and r.random() < 0.95 else r.choice([0, 0, 1, 4])
+            return verb, 5 if odd else r.randrange(3), tag, flop, r.choice([0, 7])
         if verb == verbs.AFTER:
             return verb, -1 if odd else self.ticks(), tag, 0, 0
         if verb in (verbs.TAKE, verbs.ACQUIRE):
@@ -177,11 +192,12 @@ def steers(sim: Any, what: str, a: int) -> None:
                 sim.resume(op)
 
 
-def outcome(program: Program, engine: str, how: str) -> Any:
+def outcome(program: Program, engine: str, how: str, replica: int | None = 0) -> Any:
     """All that can be observed of a run.
 
     Parameters
     ----------
+    replica : of the random draws; without one, all submissions of a graph have the same times
     how : ``compiled``, ``twin``, or ``mixed`` (every other policy is compiled)
     """
     simulation = Simulation(SYSTEM, {"*": Ticks()}, engine, 1e-9)
@@ -192,7 +208,7 @@ def outcome(program: Program, engine: str, how: str) -> Any:
     beside = [plain(k, steps) for k, steps in enumerate(program.beside)]
     processes = [one for pair in zip(policies, beside, strict=False) for one in pair]
     processes += policies[len(beside) :] + beside[len(policies) :]
-    session = Session(simulation, 0, "ops")
+    session = Session(simulation, replica, "ops")
     error, times = None, None
     try:
         found = session.run_jobs(processes, None, "ops", NEVER_REPEATED)

@@ -1,0 +1,1 @@
+"""Compiled processes inside the compiled engine: their kernels are called without Python."""

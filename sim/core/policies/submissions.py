@@ -1,0 +1,235 @@
+"""Submissions of policies inside the compiled loop: prepared graphs are copied into memory."""
+
+from __future__ import annotations
+
+from ...kernel import policy_rows as rows
+from ...kernel.jit import Int, jit_without_refcounts
+from ...kernel.native_calls import array_at, table_at
+from ..capacity import mark_claim_queue
+from ..memory import state_layout as lay
+from ..memory.block import copy_block
+from ..memory.state_layout import NONE
+from ..slots import arrive_range_at_release
+from .desk_layout import (
+    ACTOR,
+    AMOUNTS_AT,
+    CELL_COUNT,
+    CELLS,
+    CELLS_AT,
+    CLAIM_COUNT,
+    CLAIMS_AT,
+    COLLECTIVE_COUNT,
+    COLLECTIVES,
+    COLLECTIVES_AT,
+    EDGES,
+    FIRST_OF,
+    FIXED_AT,
+    FLOW_COUNT,
+    FLOWS_AT,
+    FOLD,
+    FREE_CELLS,
+    FREE_COLLECTIVES,
+    FREE_EDGES,
+    FREE_GRAPHS,
+    FULL,
+    GRAPH_AS_OPS,
+    GRAPH_COUNT,
+    GRAPHS,
+    HELD,
+    HIGH_AT,
+    HOLDER_COUNT,
+    HOLDERS_AT,
+    LIMITS_AT,
+    LINK_COUNT,
+    LINKS_AT,
+    LOW_AT,
+    MOST_HELD,
+    NAME,
+    NOTED,
+    NOTED_AMOUNT,
+    NOTED_BY,
+    NOTED_VERB,
+    NOTED_WHAT,
+    OP_COUNT,
+    OPS,
+    OWNERS_AT,
+    RESERVED,
+    RESERVES,
+    ROW,
+    SLOW,
+    SUB_AT,
+    SUB_BY,
+    SUB_CANCELLED,
+    SUB_CELL,
+    SUB_CLAIM,
+    SUB_COLLECTIVE,
+    SUB_FIRST,
+    SUB_FLOW,
+    SUB_FREED,
+    SUB_GRAPH,
+    SUB_HOLDER,
+    SUB_INDEX,
+    SUB_KEY,
+    SUB_OVER,
+    SUB_SHAPE,
+    SUB_TAG,
+    SUB_USE,
+    SUBMISSIONS,
+    SUBMITTED,
+    TAKEN,
+    TICK,
+    TIMES_AT,
+    USE_COUNT,
+    USES_AT,
+    WAITS,
+    Array,
+    Desk,
+)
+
+
+@jit_without_refcounts
+def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
+    """Note a submission; 0, or why Python must go on with it."""
+    now, row = desk.now, desk.now[ROW]
+    of, graph = desk.policies[p], actions[row, rows.A]
+    if not 0 <= graph < of[GRAPH_COUNT]:
+        return SLOW
+    shape = desk.shapes[of[GRAPHS] + graph]
+    has_key = row + 1 < count and actions[row + 1, rows.VERB] == rows.KEY
+    after = row + 2 if has_key else row + 1
+    if shape[OP_COUNT] == 0 or is_number(actions, after, count):
+        return SLOW
+    if now[HELD] >= now[MOST_HELD]:
+        return FOLD
+    if not has_room(desk, shape):
+        return FULL
+    k = now[SUBMITTED]
+    one = desk.submissions[k]
+    one[SUB_BY], one[SUB_TAG], one[SUB_GRAPH] = p, actions[row, rows.TAG], graph
+    one[SUB_SHAPE], one[SUB_INDEX], one[SUB_FIRST] = of[GRAPHS] + graph, now[SUBMISSIONS], now[OPS]
+    one[SUB_AT], one[SUB_KEY] = now[TICK], desk.names[shape[NAME]]
+    one[SUB_CELL], one[SUB_OVER], one[SUB_FREED], one[SUB_CANCELLED] = NONE, 0, 0, 0
+    desk.names[shape[NAME]] += 1
+    if has_key:
+        one[SUB_KEY] = actions[row + 1, rows.A]
+        now[ROW] += 1
+    if shape[FLOW_COUNT] or shape[CLAIM_COUNT]:
+        shape[RESERVES] -= 1
+        reserved = desk.reserved[shape[RESERVED] + shape[RESERVES]]
+        one[SUB_FLOW], one[SUB_USE] = reserved[0], reserved[1]
+        one[SUB_HOLDER], one[SUB_CLAIM] = reserved[2], reserved[3]
+    now[FREE_CELLS] -= shape[CELL_COUNT]
+    now[FREE_EDGES] -= shape[LINK_COUNT]
+    now[FREE_COLLECTIVES] -= shape[COLLECTIVE_COUNT]
+    now[FREE_GRAPHS] -= 1
+    now[SUBMITTED] += 1
+    now[SUBMISSIONS] += 1
+    now[OPS] += shape[OP_COUNT]
+    now[HELD] += shape[OP_COUNT] + GRAPH_AS_OPS
+    desk.policies[p, WAITS] += 1
+    noted = desk.noted[now[NOTED]]
+    noted[NOTED_VERB], noted[NOTED_WHAT] = rows.SUBMIT, k
+    now[NOTED] += 1
+    now[ACTOR] = p
+    return 0
+
+
+@jit_without_refcounts
+def is_number(actions: Array, row: Int, count: Int) -> bool:
+    """True if the action in a row is a number of a submission, which Python must look up."""
+    if row >= count:
+        return False
+    verb = actions[row, rows.VERB]
+    return bool(verb in (rows.FLOP, rows.BYTES, rows.KEY, rows.AT))
+
+
+@jit_without_refcounts
+def has_room(desk: Desk, shape: Array) -> bool:
+    """True if all tables have room for one more submission of a prepared graph."""
+    now = desk.now
+    if now[SUBMITTED] == len(desk.submissions) or not now[FREE_GRAPHS]:
+        return False
+    if (shape[FLOW_COUNT] or shape[CLAIM_COUNT]) and not shape[RESERVES]:
+        return False
+    return bool(
+        shape[CELL_COUNT] <= now[FREE_CELLS]
+        and shape[LINK_COUNT] <= now[FREE_EDGES]
+        and shape[COLLECTIVE_COUNT] <= now[FREE_COLLECTIVES]
+    )
+
+
+@jit_without_refcounts
+def apply_noted(machine: tuple, desk: Desk) -> None:  # type: ignore[type-arg]
+    """Apply the noted actions in order, as the machine's next turn begins."""
+    cells, times, _, world, _ = machine
+    now, own = desk.now, desk.own
+    first = now[CELLS]
+    for i in range(now[NOTED]):
+        verb, what = desk.noted[i, NOTED_VERB], desk.noted[i, NOTED_WHAT]
+        if verb == rows.SUBMIT:
+            join_submission(machine, desk, what)
+            continue
+        part = world[lay.PARTS] + what * lay.PART
+        world[part + lay.TAKEN] += desk.noted[i, NOTED_AMOUNT]
+        if verb == rows.TAKE:
+            own[own[desk.noted[i, NOTED_BY], FIRST_OF], TAKEN] -= desk.noted[i, NOTED_AMOUNT]
+        else:
+            mark_claim_queue(world, part)
+    now[NOTED] = 0
+    arrive_range_at_release(cells, times, world, first, now[CELLS])
+
+
+@jit_without_refcounts
+def join_submission(machine: tuple, desk: Desk, k: Int) -> None:  # type: ignore[type-arg]
+    """Copy the prepared graph of a submission into the memory of the run."""
+    cells, times, links, world, s = machine
+    now, one = desk.now, desk.submissions[k]
+    shape, numbers = desk.shapes[one[SUB_SHAPE]], desk.now
+    n, m = shape[CELL_COUNT], shape[OP_COUNT]
+    flows, claims = shape[FLOW_COUNT], shape[CLAIM_COUNT]
+    block = (
+        array_at(cells, shape[CELLS_AT], n),
+        table_at(times, shape[TIMES_AT], n, times.shape[1]),
+        array_at(links, shape[LINKS_AT], shape[LINK_COUNT]),
+        table_at(numbers, shape[COLLECTIVES_AT], shape[COLLECTIVE_COUNT], lay.COLLECTIVE),
+        table_at(numbers, shape[FLOWS_AT], flows, s[1].shape[1]),
+        table_at(numbers, shape[USES_AT], shape[USE_COUNT], s[2].shape[1]),
+    )
+    holding = (
+        table_at(numbers, shape[HOLDERS_AT], shape[HOLDER_COUNT], lay.HOLDER),
+        table_at(numbers, shape[CLAIMS_AT], claims, lay.CLAIM),
+    )
+    given = (
+        array_at(numbers, shape[FIXED_AT], m),
+        array_at(numbers, shape[HIGH_AT], flows),
+        array_at(numbers, shape[LOW_AT], flows),
+        array_at(numbers, shape[LIMITS_AT], flows),
+        array_at(numbers, shape[AMOUNTS_AT], claims),
+    )
+    graph = world[lay.GRAPH_COUNT]
+    one[SUB_CELL], one[SUB_COLLECTIVE] = now[CELLS], now[COLLECTIVES]
+    at = (
+        now[CELLS], now[EDGES], graph, now[COLLECTIVES], one[SUB_FLOW], one[SUB_USE],
+        one[SUB_HOLDER], one[SUB_CLAIM], one[SUB_AT],
+    )  # fmt: skip
+    copy_block(
+        (cells, times, links, world, s[1], s[2]), block, holding,
+        array_at(numbers, shape[OWNERS_AT], flows), given, at,
+    )  # fmt: skip
+    desk.owner[graph] = k
+    now[CELLS] += n
+    now[EDGES] += shape[LINK_COUNT]
+    now[COLLECTIVES] += shape[COLLECTIVE_COUNT]
+
+
+@jit_without_refcounts
+def graph_row(world: Array, c: Int) -> Int:
+    """Row of the graph of a cell in the table of graphs."""
+    low, high = 0, world[lay.GRAPH_COUNT]
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if world[world[lay.GRAPHS] + middle * lay.GRAPH + lay.FIRST_CELL] <= c:
+            low = middle
+        else:
+            high = middle
+    return low
