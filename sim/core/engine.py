@@ -6,6 +6,7 @@ process must be woken or an online backend must be asked.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import cast
 from weakref import proxy
 
@@ -56,7 +57,10 @@ class CoreEngine(SimpyLoop):
     ([0, 5], [5, 10])
     """
 
-    driver: PolicyDriver | None = None
+    @cached_property
+    def _driver(self) -> PolicyDriver:
+        """Loop of the compiled processes; made for the first one."""
+        return PolicyDriver(proxy(self))
 
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Submit a graph; it starts at the next turn of the engine."""
@@ -129,13 +133,11 @@ class CoreEngine(SimpyLoop):
     def drive(self, policy: DrivenPolicy) -> None:
         """Call the kernel of a compiled process in the compiled loop, where that is possible."""
         if LINKED:
-            if self.driver is None:
-                self.driver = PolicyDriver(proxy(self))
-            self.drives |= self.driver.add(policy)
+            self.drives |= self._driver.add(policy)
 
     def run_policies(self) -> tuple[int, int, int] | None:
         """Run what concerns only compiled processes; see ``SimpyAdapter.run_policies``."""
-        return None if self.driver is None else self.driver.run()
+        return self._driver.run()
 
     def _places(self, op: int) -> int | None:
         graph = self._graph_of_op(op)
