@@ -22,7 +22,7 @@ Kinds = Mapping[str, Mapping[str, float]]
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
     """Section on blame: the critical path by kind of component, with the variants side by side."""
-    if is_unexplained(study.summary, "blame"):
+    if is_unexplained(study.summary, "blame") or not any(p["blame"] for p in study.points.values()):
         study = study.with_points_that_have("blame")
         if not study.points:
             return
