@@ -113,7 +113,7 @@ def test_workers_of_a_sweep_give_the_same_numbers(meter, cli, most, monkeypatch)
 
 def test_a_summary_and_a_page_tell_the_error_of_percentiles(meter, cli, monkeypatch):
     monkeypatch.setattr(EmissionRecorder.__init__, "__defaults__", (1, 4096))
-    code, out, err = cli("run", meter, "--out", "runs", "--set", "workload.values=9000")
+    code, out, err = cli("run", meter, "--quick", "--set", "workload.values=9000")
     assert code == 0, err
     (folder,) = Path("runs/meter").iterdir()
     point = json.loads((folder / "summary.json").read_text())["points"]["base"]

@@ -140,7 +140,8 @@ def test_a_stream_of_items_is_answered_and_explained_without_an_op(cli, tmp_path
     file.write_text(before.replace("            yield sim.submit(build.graph()).done\n", ""))
     assert file.read_text() != before
     try:
-        code, out, err = cli("run", "packet_pipeline.yaml", "--set", "workload.packets=2000")
+        few = ("--set", "workload.packets=2000", "--set", "what_if=[]")
+        code, out, err = cli("run", "packet_pipeline.yaml", *few)
     finally:
         unload_plugin_file(file)
     assert code == 0, err
