@@ -22,6 +22,7 @@ from ruamel.yaml import YAML
 
 LISTS = ("renamed", "texts", "gone", "new")
 NONE = "nothing"
+DAY_OF_FIT = re.compile(r"(foretrace fit [^;\"]*, )\d{4}-\d\d-\d\d")
 DIGESTS = re.compile(r".*\.parquet/columns/.*/(numbers|alike|lacking)")
 Table = Mapping[str, list[dict[str, str]]]
 
@@ -68,9 +69,12 @@ def unused(runs: Iterable[str], paths_of: Callable[[str], set[str]], table: Tabl
 
 
 def leaves(tree: Any, path: str = "") -> dict[str, str]:
-    """Every value by its path, as JSON writes it; an empty list or mapping is a value."""
+    """Every value by its path, as JSON writes it; an empty list or mapping is a value.
+
+    The day on which a fit was run is left out.
+    """
     if not isinstance(tree, dict | list) or not tree:
-        return {path.removeprefix("/"): json.dumps(tree)}
+        return {path.removeprefix("/"): DAY_OF_FIT.sub(r"\1DAY", json.dumps(tree))}
     items = tree.items() if isinstance(tree, dict) else enumerate(tree)
     return {k: v for key, value in items for k, v in leaves(value, f"{path}/{key}").items()}
 
