@@ -85,7 +85,7 @@ def fp8_gemms() -> Iterator[str]:
 
 
 def scaling() -> Iterator[str]:
-    """fp8 GEMMs with the scaling of their first operand, beside the same ones without."""
+    """fp8 GEMMs with the scaling of their first operand, next to the same ones without."""
     for m in (128, 1024, 4096, 16384):
         yield from (mm(m, k, n, "fp8") for k, n in ((4096, 6144), (14336, 4096)))
 

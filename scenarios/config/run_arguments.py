@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from ...models.compute.cross_gpu_scaling import GpuModel
 from ...sim.facts.graph import Graph
 from ...sim.setting_groups import construct_with_groups
 from ...sim.units import Bytes
-
-
-@dataclass(frozen=True)
-class GpuSettings:
-    """Settings of the cluster's GPUs in SI by name, for a workload that depends on the hardware."""
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,24 @@ class HostResources:
     dispatches: bool = False
 
 
-RUN_ARGUMENTS = (Graph, GpuSettings, GpuModel, HostResources)
+NO_GPU: Mapping[str, Any] = MappingProxyType({})
+NO_HOST = HostResources()
+
+
+class UsesHardware:
+    """Base of a workload that depends on the hardware, which its scenario sets before it starts.
+
+    Attributes
+    ----------
+    gpu : settings of the cluster's GPUs in SI by name
+    host : host resources of its machines
+    """
+
+    gpu: Mapping[str, Any] = NO_GPU
+    host: HostResources = NO_HOST
+
+
+RUN_ARGUMENTS = (Graph, GpuModel)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:
@@ -44,11 +55,12 @@ def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) 
 
     Examples
     --------
-    >>> class Fast:
-    ...     def __init__(self, *, share: float, gpu: GpuSettings):
-    ...         self.peak = share * gpu.settings["peak"]
-    >>> build_from_settings(Fast, {"share": 0.5}, GpuSettings({"peak": 4.0})).peak
-    2.0
+    >>> class Half:
+    ...     def __init__(self, *, share: float, graph: Graph):
+    ...         self.ops = share * len(graph)
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> build_from_settings(Half, {"share": 0.5}, Builder("none").graph()).ops
+    0.0
     """
     hints = _constructor_hints(cls)
     beside = {

@@ -16,7 +16,7 @@ from ...sim.record.distribution import sample_array
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Needs, Samples, Size, workload
 from ...sim.units import Ratio
-from ..config.run_arguments import GpuSettings
+from ..config.run_arguments import UsesHardware
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ...sim.run.result import Result
     from ...traces.trace import Trace
 
-NO_GPU = GpuSettings()
 TOKENS_PER_SECOND = Metric(
     "tokens_per_second",
     "token/s",
@@ -44,7 +43,7 @@ TOKENS_PER_SECOND = Metric(
 
 
 @workload("trace")
-class TraceWorkload(Periodic):
+class TraceWorkload(UsesHardware, Periodic):
     """Replay of a recorded trace.
 
     Parameters
@@ -77,8 +76,6 @@ class TraceWorkload(Periodic):
         were measured.
     tokens_per_iteration : int or None
         Tokens of the complete job as recorded; scaled with the data-parallel ranks.
-    gpu : GpuSettings
-        GPU on which gradients are copied, if a trace of one process becomes data-parallel.
     """
 
     metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND)
@@ -97,14 +94,13 @@ class TraceWorkload(Periodic):
         serialise: bool = False,
         overhead: Annotated[Ratio, Field(ge=0)] | None = None,
         tokens_per_iteration: Positive | None = None,
-        gpu: GpuSettings = NO_GPU,
     ):
         self.trace, self.format, self.starts = trace, format, starts
         self.recorded_on, self.scale_to = recorded_on, scale_to
         self.missing_ranks, self.serialise = missing_ranks, serialise
         self.communication, self.overhead = tuple(communication), overhead
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
-        self.tokens, self.gpu = tokens_per_iteration, gpu.settings
+        self.tokens = tokens_per_iteration
 
     @property
     def needs(self) -> Needs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -49,12 +49,12 @@ from ...sim.record.distribution import sample_array
 from ...sim.run.periodic import Periodic
 from ...sim.run.workload import Samples, Size, workload
 from ...sim.units import Bytes, FlopRate
-from ..config.run_arguments import GpuSettings, HostResources
+from ..config.run_arguments import HostResources, UsesHardware
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
 from .model_form import DescribedModel
-from .trace import NO_GPU, TOKENS_PER_SECOND
+from .trace import TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
     from ...sim.facts.system import System
@@ -308,7 +308,6 @@ SEARCHED = (
 SCALED_BY_KERNELS = 128
 """Smallest number of products per scale for which kernels scale partial sums in registers, so that
 tensor cores need not support it (DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
-NO_HOST = HostResources()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 AS_PRECISION_SAYS = ElementTypes()
@@ -318,7 +317,7 @@ USUAL_EXECUTION = TrainingExecution()
 
 
 @workload("training")
-class TrainingWorkload(Periodic):
+class TrainingWorkload(UsesHardware, Periodic):
     """Training of a described model with a parallel plan.
 
     Parameters
@@ -351,10 +350,6 @@ class TrainingWorkload(Periodic):
     measured : MeasuredStep or None
         Your own measured iteration. The times of all ops on GPUs are multiplied by one factor that
         reproduces it, in all variants.
-    gpu : GpuSettings
-        GPU that it runs on.
-    host : HostResources
-        Host resources of its machines.
     """
 
     metrics: tuple[Metric, ...] = (
@@ -389,12 +384,10 @@ class TrainingWorkload(Periodic):
         execution: TrainingExecution = USUAL_EXECUTION,
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
-        gpu: GpuSettings = NO_GPU,
-        host: HostResources = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
         self.model = _with_adapters(named_model(model), optimizer.adapters)
-        self.parallel, self.gpu, self.host = parallel, gpu.settings, host
+        self.parallel, self.execution = parallel, execution
         self.reserve, self.must_fit, self.measured = memory.reserve, memory.must_fit, measured
         self.waits = memory.when_full == "wait"
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
@@ -402,7 +395,7 @@ class TrainingWorkload(Periodic):
         chosen = _precision(self.model, precision, types)
         first_bucket, bucket = optimizer.bucket_sizes(chosen)
         experts = execution.experts
-        self.plan = ParallelPlan(
+        self._written_plan = ParallelPlan(
             batch=batch,
             sequence=_sequence_length(self.model, sequence),
             micro_batch=parallel.micro_batch,
@@ -435,8 +428,13 @@ class TrainingWorkload(Periodic):
             offload=memory.offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=execution.detail == "layers",
-            host_threads=execution.has_host_threads(host),
         )
+
+    @cached_property
+    def plan(self) -> ParallelPlan:
+        """Its parallel plan, with one copy of the model unless the number of copies is given."""
+        threads = self.execution.has_host_threads(self.host)
+        return replace(self._written_plan, host_threads=threads)
 
     def size(self) -> Size | None:
         """Return None: the size depends on the number of GPUs."""

@@ -1,7 +1,7 @@
 """Arrays of a stream of items: what its compiled loop reads and writes.
 
 A row of ``items`` is one item that is inside; rows of items that left are reused. Events are a heap
-of ends of service; the next arrival is kept beside it. Columns that a policy sees are in
+of ends of service; the next arrival is stored next to it. Columns that a policy sees are in
 ``facts/items/layout.py``.
 """
 

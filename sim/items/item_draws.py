@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..facts.items.arrival_process import LN2, ROOT_HALF, SERIES
+from ..facts.items.arrival_process import exponential_of
 from ..kernel.jit import Int, jit_without_refcounts
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -39,15 +39,10 @@ def to_unit(bits: Any) -> Any:
     return (np.float64(np.int64(bits >> BY_11)) + 0.5) * TO_UNIT
 
 
+_exponential_of = jit_without_refcounts(exponential_of)
+
+
 @jit_without_refcounts
 def to_exponential(bits: Any) -> Any:
     """Exponential random number with mean 1."""
-    u, whole = to_unit(bits), 0.5 * LN2
-    while u < 0.5:
-        u *= 2.0
-        whole += LN2
-    s = (u - ROOT_HALF) / (u + ROOT_HALF)
-    square, total = s * s, 0.0
-    for factor in SERIES:
-        total = total * square + factor
-    return max(whole - total * s, 0.0)
+    return _exponential_of(to_unit(bits))

@@ -32,7 +32,7 @@ def loop_of(policy: Callable[..., Any]) -> Loop:
     name = f"run_{plain.__name__}_{_fingerprint(plain.__code__)}"
     file = (
         "closure" if plain.__closure__ else plain.__code__.co_filename
-    )  # not cached, or beside it
+    )  # not cached, or next to it
     code = _run_policy.__code__.replace(
         co_name=name,
         co_qualname=name,

@@ -31,7 +31,7 @@ class Distribution:
     ----------
     minimum, maximum : smallest and largest value
     at_minimum, at_maximum : times of their first occurrence, in s
-    bits : bits of the mantissa by which values are told apart
+    bits : bits of the mantissa by which values are distinguished
     keys : (k,) bucket numbers, ascending like their values
     counts : (k,) number of values in each bucket
     sums : (k,) sum of the values in each bucket

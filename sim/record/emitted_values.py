@@ -10,8 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SimulationError
 from ..units import Seconds
+from .declared_units import DeclaredUnits
 from .distribution import Distribution, DistributionRecorder, merged_distribution
 from .sample_log import CHUNK, SampleLog, SampleRows
 
@@ -142,25 +142,10 @@ class EmissionRecorder:
     def __init__(self, per_second: int = 1, most: int = MOST_VALUES) -> None:
         self._per_second, self._most = per_second, most
         self._streams: dict[Stream, int] = {}
-        self._units: dict[Stream, str] = {}
+        self.units = DeclaredUnits()
         self._stream, self._tick, self._value = array("i"), array("q"), array("d")
         self._log = SampleLog()
         self._reduced: dict[int, DistributionRecorder] = {}
-
-    def declare(self, job: int, metric: str, unit: str) -> None:
-        """Declare the unit of a metric of a job.
-
-        Raises
-        ------
-        SimulationError
-            The metric already has another unit.
-        """
-        known = self._units.setdefault((job, metric), unit)
-        if known != unit:
-            raise SimulationError(
-                "action",
-                f"{metric}: a value has the unit {unit!r}, earlier ones {known!r}; use one unit",
-            )
 
     def stream(self, job: int, metric: str) -> int:
         """Number of the stream of a job's metric, for :meth:`extend`."""
@@ -169,7 +154,7 @@ class EmissionRecorder:
     def add(self, job: int, metric: str, tick: int, value: float, unit: str = "") -> None:
         """Append a value of a metric."""
         if unit:
-            self.declare(job, metric, unit)
+            self.units.declare(job, metric, unit)
         self._value.append(value)
         self._tick.append(tick)
         self._stream.append(self._streams.setdefault((job, metric), len(self._streams)))
@@ -227,7 +212,7 @@ class EmissionRecorder:
         self._flush()
         reduced = {k: growing.distribution() for k, growing in self._reduced.items()}
         return EmittedValues(
-            tuple(self._streams), self._log.copy(), self._per_second, reduced, dict(self._units)
+            tuple(self._streams), self._log.copy(), self._per_second, reduced, dict(self.units)
         )
 
 

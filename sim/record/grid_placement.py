@@ -44,7 +44,7 @@ def placed_axes(axes: Sequence[Axis], points: int, asked: Asked) -> list[Axis]:
     ----------
     axes : numbers that are part of the result
     points : largest number of points of the grid
-    asked : function that asks the backends
+    asked : function that requests times from the backends
     """
     lines = [_Line(axes, k, asked) for k in range(len(axes))]
     for line in lines:
@@ -75,7 +75,7 @@ class _Line:
     ----------
     axes : given numbers of all axes
     k : number of the axis
-    asked : function that asks the backends
+    asked : function that requests times from the backends
     """
 
     def __init__(self, axes: Sequence[Axis], k: int, asked: Asked):
@@ -100,7 +100,7 @@ class _Line:
         return LineTimes(seconds.reshape(*shape, -1), structure.reshape(shape))
 
     def bisect(self, most: int) -> None:
-        """Ask in the middle of intervals, until the interpolation is right or asked too much.
+        """Bisect intervals until the interpolation is right, or too many points were requested.
 
         Parameters
         ----------

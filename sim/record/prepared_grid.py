@@ -126,7 +126,7 @@ class PreparedGrid(Prepared):
     Attributes
     ----------
     placed : StepGrid
-        Grid with the numbers at which backends were asked.
+        Grid with the numbers whose times backends gave.
     doubt : Doubt or None
         Error of the interpolation at random points; None for a grid of one point.
     asked : int
@@ -197,7 +197,7 @@ class PreparedGrid(Prepared):
         self.doubt = self._measure()
 
     def _place(self) -> StepGrid:
-        """Grid with the numbers at which backends are asked."""
+        """Grid with the numbers whose times backends give."""
         if self.grid.points is None:
             return self.grid
         axes = list(self.grid.axes.values())

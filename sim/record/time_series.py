@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SimulationError
+from .declared_units import DeclaredUnits
 
 POINTS = 1024  # points of a series
 Columns = list[NDArray[Any]]  # as the fields of a TimeSeries from ``first`` on
@@ -184,22 +184,7 @@ class SeriesRecorder:
     def __init__(self, per_second: int = 1, points: int = POINTS) -> None:
         self._per_second, self._points = per_second, points
         self._series: dict[SeriesName, GrowingSeries] = {}
-        self._units: dict[SeriesName, str] = {}
-
-    def declare(self, job: int, name: str, unit: str) -> None:
-        """Declare the unit of a series of a job.
-
-        Raises
-        ------
-        SimulationError
-            The series already has another unit.
-        """
-        known = self._units.setdefault((job, name), unit)
-        if known != unit:
-            raise SimulationError(
-                "action",
-                f"{name}: a value has the unit {unit!r}, earlier ones {known!r}; use one unit",
-            )
+        self.units = DeclaredUnits()
 
     def growing(self, job: int, name: str) -> GrowingSeries:
         """A job's series of a name, which is new at first."""
@@ -211,13 +196,13 @@ class SeriesRecorder:
     def record(self, job: int, name: str, tick: int, value: float, unit: str = "") -> None:
         """Append a value to a series."""
         if unit:
-            self.declare(job, name, unit)
+            self.units.declare(job, name, unit)
         self.growing(job, name).record(tick, value)
 
     def recorded(self) -> dict[SeriesName, TimeSeries]:
         """All series that have values so far, by job number and name."""
         return {
-            key: one.series(self._per_second, self._units.get(key, ""))
+            key: one.series(self._per_second, self.units.get(key, ""))
             for key, one in self._series.items()
             if len(one)
         }

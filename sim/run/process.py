@@ -322,7 +322,7 @@ class Running(ProcessActions):
             return
         emissions, job = self._run.emissions, self._job.number
         if unit:
-            emissions.declare(job, metric, unit)
+            emissions.units.declare(job, metric, unit)
         stream = np.full(len(values), emissions.stream(job, metric), np.int32)
         emissions.extend(stream, np.full(len(values), int(self.env.now)), values)
 

@@ -133,8 +133,8 @@ class Session:
             )
         entered = RunningJob(self, len(self.jobs), job, parent)
         for metric in job.workload.metrics:
-            self.emissions.declare(entered.number, metric.name, metric.unit)
-            self.series.declare(entered.number, metric.name, metric.unit)
+            self.emissions.units.declare(entered.number, metric.name, metric.unit)
+            self.series.units.declare(entered.number, metric.name, metric.unit)
         self.jobs.append(entered)
         return entered
 

@@ -8,7 +8,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.run.workload import Workload
 from ..part_specs import Part
-from ..run_arguments import GpuSettings, HostResources, build_from_settings
+from ..run_arguments import NO_GPU, HostResources, UsesHardware, build_from_settings
 from ..schema import REQUIRED, Section, register, validation_error
 from ..settings import (
     constructor_model,
@@ -34,8 +34,9 @@ class WorkloadSection(Section):
         host : host resources of the machines
         """
         settings = {k: v for k, v in plain_settings(self).items() if k != "type"}
-        given = GpuSettings({} if gpu is None else gpu.settings)
-        made: Workload = build_from_settings(known_workloads()[self.type], settings, given, host)
+        made: Workload = build_from_settings(known_workloads()[self.type], settings)
+        if isinstance(made, UsesHardware):
+            made.gpu, made.host = NO_GPU if gpu is None else gpu.settings, host
         return made
 
 

@@ -132,7 +132,7 @@ class FilledDesk:
         return now
 
     def _most_held(self) -> int:
-        """Size of the graphs in memory, in ops, from which on Python must be asked."""
+        """Size of the graphs in memory, in ops, at which Python must make room."""
         return min(MAX_TICK, *(int(min(p.most_held(), 2.0**62)) for p in self.driven))
 
     def _name_counts(self) -> Array:

@@ -90,7 +90,7 @@ class ReturnedDesk(DeskMemory):
             engine.env, one[dl.SUB_INDEX], one[dl.SUB_FIRST], block, one[dl.SUB_AT], None,
             shape.numbers,
         )  # fmt: skip
-        is_freed = bool(one[dl.SUB_FREED])  # then only its end is still to be told
+        is_freed = bool(one[dl.SUB_FREED])  # then only its end is still to be reported
         if not is_freed:
             engine.graphs.append(made)
             engine.firsts.append(made.first)

@@ -218,16 +218,20 @@ def unit_exponential(bits: int) -> float:
     >>> abs(unit_exponential(bits) + math.log(((bits >> 11) + 0.5) * 2.0**-53)) < 1e-13
     True
     """
-    u = ((bits >> 11) + 0.5) * 2.0**-53
-    whole = 0.5 * LN2
+    return exponential_of(((bits >> 11) + 0.5) * 2.0**-53)
+
+
+def exponential_of(u: float) -> float:
+    """Exponential random number with mean 1, from a uniform one; kernels compile this function."""
+    twos = 0.5 * LN2
     while u < 0.5:
         u *= 2.0
-        whole += LN2
+        twos += LN2
     s = (u - ROOT_HALF) / (u + ROOT_HALF)
     square, total = s * s, 0.0
     for factor in SERIES:
         total = total * square + factor
-    return max(whole - total * s, 0.0)
+    return max(twos - total * s, 0.0)
 
 
 def _no_rows() -> tuple[NDArray[np.int64], NDArray[np.int64]]:

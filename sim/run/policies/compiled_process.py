@@ -32,6 +32,20 @@ class Arrivals(NamedTuple):
         return np.asarray(found, np.int64).tolist()  # type: ignore[no-any-return]
 
 
+class Mail(NamedTuple):
+    """Mailboxes of a compiled process: names of those to which it sends, and of the one it reads.
+
+    >>> Mail(["work"]).inbox
+    ''
+    """
+
+    to: Sequence[str] = ()
+    inbox: str = ""
+
+
+NO_MAIL = Mail()
+
+
 class CompiledProcess:
     """Policy as a kernel over arrays, which a run calls once for each of its events.
 
@@ -53,8 +67,8 @@ class CompiledProcess:
     counters : names of the counters that it adds to
         Their totals are emitted when the run ends.
     series : names of the time series that it records
-    boxes : names of the mailboxes to which it sends
-    inbox : name of the mailbox whose messages it receives; "" for none
+    mail : Mail
+        Mailboxes to which it sends, and the one whose messages it receives.
     touches : globs of component names, or None
         As of any process, see :class:`~foretrace.sim.run.process.Process`.
     actions : int
@@ -90,8 +104,7 @@ class CompiledProcess:
         metrics: Sequence[str] = (),
         counters: Sequence[str] = (),
         series: Sequence[str] = (),
-        boxes: Sequence[str] = (),
-        inbox: str = "",
+        mail: Mail = NO_MAIL,
         touches: Sequence[str] | None = None,
         actions: int = 64,
         name: str = "",
@@ -101,7 +114,7 @@ class CompiledProcess:
         self.graphs, self.arrivals = dict(graphs or {}), self._table(arrivals)
         self.parts, self.metrics, self.counters = tuple(parts), tuple(metrics), tuple(counters)
         self.series = tuple(series)
-        self.boxes, self.inbox, self.touches = tuple(boxes), inbox, touches
+        self.mail, self.touches = Mail(tuple(mail.to), mail.inbox), touches
         self.actions = actions
         self._check()
 
@@ -134,8 +147,8 @@ class CompiledProcess:
             self._check_array(field, getattr(self.state, field))
         if self.actions < 1:
             raise self._error(f"actions is {self.actions}; give 1 or more")
-        for column in ("parts", "metrics", "counters", "series", "boxes"):
-            names = getattr(self, column)
+        listed = {key: getattr(self, key) for key in ("parts", "metrics", "counters", "series")}
+        for column, names in {**listed, "mail.to": self.mail.to}.items():
             if len(set(names)) < len(names):
                 raise self._error(f"{column} names one twice: {', '.join(names)}; give each once")
         for name, graph in self.graphs.items():

@@ -117,8 +117,8 @@ class PolicyRun(simpy.Process):
         self.state, self._call = of.new_state(), _callable_kernel(of.kernel)
         self._graphs: list[Prepared] = [sim.prepare(graph) for graph in of.graphs.values()]
         self.part_numbers = [sim.system.number(name) for name in of.parts]
-        self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.boxes]
-        self._inbox = sim.mailbox(of.inbox) if of.inbox else None
+        self._boxes: list[Mailbox] = [sim.mailbox(name) for name in of.mail.to]
+        self._inbox = sim.mailbox(of.mail.inbox) if of.mail.inbox else None
         counts = self._run.counters.table(self.job, of.counters)
         per_second = self._run.ticks(1.0)
         self.turn = rows.new_turn(of.actions, len(self.part_numbers), counts, per_second)
@@ -151,7 +151,7 @@ class PolicyRun(simpy.Process):
             return wait.tag, wait.of, cast(Grant, event).amount
         if wait.kind == rows.MESSAGE:
             a, b, c, box = cast(Message, event.value)
-            names = self._described.boxes
+            names = self._described.mail.to
             return names.index(box) if box in names else -1, a, b, c
         if wait.kind == rows.ARRIVAL:
             return wait.tag, *self._described.arrivals.columns[wait.tag].tolist()
@@ -504,8 +504,8 @@ class PolicyRun(simpy.Process):
 
     def _send(self, row: Row, number: float) -> None:
         _, to, a, b, c = row
-        box = self._named(self._boxes, to, "mailbox", "boxes")
-        box.send(a, b, c, answer_to=self._described.inbox)
+        box = self._named(self._boxes, to, "mailbox", "mail.to")
+        box.send(a, b, c, answer_to=self._described.mail.inbox)
 
     def _set_rate(self, row: Row, number: float) -> None:
         self._sim.set_rate(self._part(row[rows.A]), number)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from foretrace.sim.kernel import policy
-from foretrace.sim.run.policies.compiled_process import CompiledProcess
+from foretrace.sim.run.policies.compiled_process import CompiledProcess, Mail
 from numpy.typing import NDArray
 from policy_scripts import script as verbs
 from policy_scripts.machine import graphs, grid
@@ -124,8 +124,7 @@ def compiled(script: PolicyScript) -> CompiledProcess:
         metrics=verbs.METRICS,
         counters=verbs.COUNTERS,
         series=verbs.SERIES,
-        boxes=verbs.BOXES,
-        inbox=script.inbox,
+        mail=Mail(verbs.BOXES, script.inbox),
         name=script.name,
         actions=200,
     )

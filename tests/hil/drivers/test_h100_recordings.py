@@ -1,4 +1,4 @@
-"""The bundled recordings of an H100: whole, possible, and answered again as they were measured."""
+"""The bundled recordings of an H100 are complete, plausible and replayed as measured."""
 
 import pytest
 from foretrace.hil.bundled_recordings import bundled_names, recording_path

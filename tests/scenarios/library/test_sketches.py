@@ -269,7 +269,7 @@ def decode(*contexts):
 
 @ENGINES
 def test_a_batch_grows_token_by_token(serving, engine, tmp_path):
-    """The second request is prefilled beside the second token of the first."""
+    """The second request is prefilled next to the second token of the first."""
     made = server(serving[0], trace(tmp_path, [(0, 16, 3), (0, 8, 1)]))
     said = cached(engine, 8).run(made).emitted.samples
     second = decode(17) + 8

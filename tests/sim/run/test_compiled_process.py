@@ -15,7 +15,7 @@ from foretrace.sim.facts.system import Component, System
 from foretrace.sim.facts.waiting_room import Queue
 from foretrace.sim.kernel import policy
 from foretrace.sim.run.job import Job
-from foretrace.sim.run.policies.compiled_process import CompiledProcess
+from foretrace.sim.run.policies.compiled_process import CompiledProcess, Mail
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import Needs, Workload
 
@@ -107,7 +107,7 @@ def test_it_hears_of_timers_ends_grants_messages_and_arrivals(run):
         policy.send(turn, 0, 7, 8, 9)
 
     one = process(
-        begin, idle, idle, idle, idle, graphs={"work": one_op()}, boxes=["mine"], inbox="mine",
+        begin, idle, idle, idle, idle, graphs={"work": one_op()}, mail=Mail(["mine"], "mine"),
         arrivals=([0.5, 1.5], [4, 5], [6, 7]),
     )  # fmt: skip
     assert events(run(one)) == [
@@ -352,7 +352,7 @@ def test_a_process_may_return_a_compiled_one(run):
         (lambda t: policy.take(t, -1, 1), "one: part -1 does not exist; parts has 2"),
         (lambda t: policy.free(t, 9), "one: part 9 does not exist"),
         (lambda t: policy.release(t, 9, 1), "one: part 9 does not exist"),
-        (lambda t: policy.send(t, 1, 0, 0, 0), "one: mailbox 1 does not exist; boxes has 0"),
+        (lambda t: policy.send(t, 1, 0, 0, 0), "one: mailbox 1 does not exist; mail.to has 0"),
         (lambda t: policy.emit(t, 1, 0.0), "one: metric 1 does not exist; metrics has 1"),
         (lambda t: policy.count(t, 0, 1), "one: counter 0 does not exist; counters has 0"),
         (lambda t: policy.cancel(t, 5), "one: cancels tag 5, under which nothing is open"),
@@ -467,7 +467,7 @@ def test_a_policy_without_end_at_one_instant_is_refused_with_its_name(run, monke
         return policy.GO_ON
 
     forever = CompiledProcess(
-        step, name="forever", boxes=["own"], inbox="own", graphs={"w": one_op(0.0)}
+        step, name="forever", mail=Mail(["own"], "own"), graphs={"w": one_op(0.0)}
     )
     with pytest.raises(SimulationError, match=r"forever: 5001 events|forever: 501 turns") as told:
         run(forever)

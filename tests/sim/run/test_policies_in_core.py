@@ -156,7 +156,7 @@ def codes(monkeypatch):
 
 
 def other(sim):
-    """A generator beside, which wakes now and then and submits too."""
+    """Another generator, which wakes now and then and submits too."""
     step = sim.prepare(graphs()["two"])
     for _ in range(20):
         yield sim.wait(611e-9)
