@@ -292,7 +292,7 @@ class TrainingExecution(Section):
     def has_host_threads(self, host: HostResources) -> bool:
         """True if a host thread of each rank dispatches its ops.
 
-        >>> TrainingExecution(hosts="threads").has_host_threads(NO_HOST)
+        >>> TrainingExecution(hosts="threads").has_host_threads(HostResources())
         True
         """
         if self.hosts is not None:
