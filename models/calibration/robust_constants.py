@@ -51,8 +51,8 @@ def fit_constants(
     others alone is as good.
 
     The loss is the squared log error, with less weight on large errors. Intervals come from the
-    linear model at the optimum and the size of the residuals. They do not include errors of the
-    model itself, which held-out rows show.
+    linear model at the optimum and the residuals of the rows that determine a constant. They do not
+    include errors of the model itself, which held-out rows show.
 
     Parameters
     ----------
@@ -131,14 +131,33 @@ def _search(
     trials = [begin, *((begin + t for t in START_SHIFTS) if len(names) > 1 else ()), other]
     inside = [np.clip(t, bounds[0] + 1e-6, bounds[1] - 1e-6) for t in trials]
     best = least_robust_squares(residuals, inside, bounds, OUTLIER_SCALE, 100)
-    left = np.asarray(residuals(best.x))
-    deviation = 1.4826 * float(np.median(np.abs(left)))  # standard deviation of normal errors
-    _, sizes, directions = np.linalg.svd(_slopes(residuals, best.x), full_matrices=False)
-    sizes = np.maximum(sizes, LEAST * max(float(sizes.max()), LEAST))
-    spread = np.sqrt(((directions / sizes[:, None]) ** 2).sum(axis=0))
-    widths = DEVIATIONS * max(deviation, 1e-6) * spread
+    deviations = _deviations(_slopes(residuals, best.x), np.asarray(residuals(best.x)))
+    widths = DEVIATIONS * deviations
     values = dict(zip(names, np.exp(best.x).tolist(), strict=True))
     return _SearchResult(values, dict(zip(names, widths.tolist(), strict=True)), float(best.cost))
+
+
+def _deviations(slopes: Floats, left: Floats) -> Floats:
+    """Standard deviation of each logarithm, shape (k,).
+
+    Rows differ in noise: a short op is timed over several calls, a long one over one. So the larger
+    of two is taken: that of equal noise in all rows, and that of each row's own residual (HC3:
+    MacKinnon and White 1985, doi:10.1016/0304-4076(85)90158-7).
+
+    Parameters
+    ----------
+    slopes : (n, k) derivative of each row's error by each logarithm
+    left : (n,) residuals
+    """
+    rows, sizes, directions = np.linalg.svd(slopes, full_matrices=False)
+    sizes = np.maximum(sizes, LEAST * max(float(sizes.max()), LEAST))
+    shares = directions.T / sizes  # of a row's error, along its directions
+    equal = 1.4826 * float(np.median(np.abs(left)))  # standard deviation of normal errors
+    leverage = np.minimum((rows**2).sum(axis=1), 1 - LEAST)
+    capped = np.clip(left, -OUTLIER_SCALE, OUTLIER_SCALE) / (1 - leverage)
+    own = np.sqrt((((shares @ rows.T) * capped) ** 2).sum(axis=1))
+    pooled = max(equal, 1e-6) * np.sqrt((shares**2).sum(axis=1))
+    return np.asarray(np.maximum(own, pooled))
 
 
 def least_robust_squares(

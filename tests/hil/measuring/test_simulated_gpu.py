@@ -82,6 +82,9 @@ def constants_come_back(report):
         assert found[name]["value"] == pytest.approx(true_constant(name), rel=0.02), name
     worse = {text.partition(":")[0] for text in report["worse"]}
     assert {*report["told"], *worse, *report["kept"]} == set(found)
+    known = {name: one for name, one in found.items() if one["width"] is not None}
+    inside = [abs(c["value"] / true_constant(n) - 1) <= c["width"] for n, c in known.items()]
+    assert np.mean(inside) > 0.8  # intervals are of 90 %
 
 
 def answers_are_within_a_percent(report, in_place=()):
