@@ -33,7 +33,7 @@ class GridTables:
         found = []
         for k, (grid, row, name) in enumerate(self.grids):
             at = np.full(1 + max(grid.variants, default=0), NONE, np.int64)
-            shapes[row][dl.GRID] = k + 1
+            shapes[row][dl.GRID], shapes[row][dl.NAME] = k + 1, name
             for structure, variant in grid.variants.items():
                 at[structure] = len(shapes)
                 self.structures[len(shapes)] = structure
