@@ -56,6 +56,24 @@ def steps(state, event, turn):
 
 
 @ft.policy_kernel
+def points(state, event, turn):
+    """Like `steps`, with a point of a grid of three axes."""
+    if event[policy.KIND] == policy.ENDED:
+        policy.release(turn, 0, 1)
+    state.left[0] -= 1
+    left = state.left[0]
+    if left < 0:
+        return policy.DONE
+    policy.take(turn, 0, 1)
+    policy.submit(turn, 0, 0)
+    policy.at(turn, 0, left % 4001)
+    policy.at(turn, 1, left * 7 % 60_013)
+    policy.at(turn, 2, left * 3 % 127)
+    policy.emit(turn, 0, 1.0)
+    return policy.GO_ON
+
+
+@ft.policy_kernel
 def submissions(state, event, turn):
     """Submit only, so that nothing has to stay in memory."""
     state.left[0] -= 1
@@ -80,12 +98,26 @@ def graph(ops):
     return build.graph()
 
 
+def step_of(ops):
+    """Grid of such a graph, whose times depend on three numbers."""
+
+    def step(tokens, context, sequences):
+        build, last = ft.Builder("step"), []
+        for k in range(ops):
+            flop = 1e6 + 1e3 * tokens * (k + 1) + 3.0 * context + 1e4 * sequences
+            last = [build.op(ft.Kind.COMPUTE, flop=1e-9 * flop, after=last)]
+        return build.graph()
+
+    axes = {"tokens": [0, 64, 512, 4096], "context": [0, 8192, 65_536], "sequences": [0, 16, 128]}
+    return ft.StepGrid(step, axes)
+
+
 def compiled(kernel, ops, count):
     at = [np.arange(count) * 1e-6] if kernel is arrivals else []
     return ft.CompiledProcess(
         kernel,
         Calls(np.array([count], np.int64)),
-        graphs={"step": graph(ops)},
+        graphs={"step": step_of(ops) if kernel is points else graph(ops)},
         parts=[KV],
         metrics=["sample"],
         counters=["calls"],
@@ -128,6 +160,7 @@ def main():
         "arrivals": (arrivals, 1),
         "one": (steps, 1),
         "five": (steps, 5),
+        "grid": (points, 5),
     }
     for kernel, ops in kernels.values():
         run(compiled(kernel, ops, 3000))()  # compiles
@@ -152,6 +185,7 @@ def main():
             "an arrival and a count, us": (us["arrivals"], "<=", 0.5),
             "take, submit, release, emit: one op, us": (us["one"], "<=", 2.0),
             "take, submit, release, emit: five ops, us": (us["five"], "<=", 4.0),
+            "the same at a point of a grid with three axes: five ops, us": (us["grid"], "<=", 4.0),
             "memory of submissions, MB": (flat / 1e6, "<=", 50.0),
         },
         decisions=COUNT,

@@ -7,8 +7,9 @@ window of the run. Other metrics have one sample.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 WINDOWS = 100
 LEAST = 1e-9
+SPANS_AT_ONCE = 1 << 12  # of all graphs whose use is summed together
 Samples = NDArray[np.float64]
 
 
@@ -259,10 +261,10 @@ def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     """(components, windows) fraction of each component's slots in use; needs op rows."""
     edges = _window_edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
-    rates = result.system.components.column(lambda c: c.rate or np.inf, float)
-    for run in result.runs:
-        _add_slot_time(result, run, edges, busy)
-        _add_rate_time(result, run, rates, edges, busy)
+    for spans in _spans_of_graphs(result):
+        _spread_over_periods(
+            spans.component, spans.start, spans.end, spans.share, edges, busy, spans.group
+        )
     for held in (amounts_held_by_ops(result), amounts_held_by_processes(result)):
         _spread_over_periods(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
@@ -271,34 +273,59 @@ def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     return share
 
 
-def _add_slot_time(
-    result: RunRecord, run: SubmittedRun, edges: NDArray[np.float64], busy: NDArray[np.float64]
-) -> None:
+class _Spans(NamedTuple):
+    """Intervals in which components are in use: ticks, share of the rate or slots, and group."""
+
+    component: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    share: NDArray[np.float64]
+    group: NDArray[np.int64]
+
+
+NO_SPANS = _Spans(*np.zeros((3, 0), np.int64), np.empty(0), np.zeros(0, np.int64))
+
+
+def _spans_of_graphs(result: RunRecord) -> Iterator[_Spans]:
+    """Use of slots and of rates by each graph, a group each, of many graphs together."""
+    rates = result.system.components.column(lambda c: c.rate or np.inf, float)
+    found, size = list[_Spans](), 0
+    for g, run in enumerate(result.runs):
+        some = (_slot_spans(result, run, 2 * g), _rate_spans(result, run, rates, 2 * g + 1))
+        found += some
+        size += sum(len(one.component) for one in some)
+        if size >= SPANS_AT_ONCE:
+            yield _Spans(*map(np.concatenate, zip(*found, strict=True)))
+            found, size = [], 0
+    if size:
+        yield _Spans(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _slot_spans(result: RunRecord, run: SubmittedRun, group: int) -> _Spans:
     slot = result.slots(run)
     op = run.first + run.graph.explicit.op_of_place
     place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
-    start, end = result.columns.start[op[place]], result.columns.end[op[place]]
-    _spread_over_periods(slot[place], start, end, None, edges, busy)
+    at, many = op[place], len(place)
+    return _Spans(
+        slot[place].astype(np.int64), result.columns.start[at], result.columns.end[at],
+        np.ones(many), np.full(many, group),
+    )  # fmt: skip
 
 
-def _add_rate_time(
-    result: RunRecord,
-    run: SubmittedRun,
-    rates: NDArray[np.float64],
-    edges: NDArray[np.float64],
-    busy: NDArray[np.float64],
-) -> None:
+def _rate_spans(
+    result: RunRecord, run: SubmittedRun, rates: NDArray[np.float64], group: int
+) -> _Spans:
     usage, work = run.answers.timing.usage, run.answers.timing.work
     if usage is None or work is None or not len(usage.component):
-        return
+        return NO_SPANS
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
     end = result.columns.end[run.first + row]
     moved = work[row] * usage.weight / rates[usage.component]
     done = (end != NEVER) & (end > begin) & (moved > 0)
     length = seconds(end - begin, result.tick)
-    share = moved[done] / length[done]
-    _spread_over_periods(usage.component[done], begin[done], end[done], share, edges, busy)
+    share, used = moved[done] / length[done], usage.component[done].astype(np.int64)
+    return _Spans(used, begin[done], end[done], share, np.full(len(used), group))
 
 
 def _spread_over_periods(
@@ -308,14 +335,19 @@ def _spread_over_periods(
     share: NDArray[np.float64] | None,
     edges: NDArray[np.float64],
     busy: NDArray[np.float64],
+    group: NDArray[np.int64] | int = 0,
 ) -> None:
     """Add to ``busy`` the part of each window that the intervals of each component cover.
 
-    Only rows of these components are computed: a run of many small graphs calls this for each.
+    Only rows of these components are computed. Groups are added one after the other, as in calls
+    of their own: sums of floats depend on the order.
     """
-    there, row = np.unique(component, return_inverse=True)
-    for at, sign in ((start, 1), (end, -1)):
-        busy[there] += sign * np.diff(_covered_up_to_edges(row, at, share, edges, len(there)))
+    there, row = np.unique(group * len(busy) + component, return_inverse=True)
+    began, ended = (
+        np.diff(_covered_up_to_edges(row, at, share, edges, len(there))) for at in (start, end)
+    )
+    steps = np.stack([began, -ended], axis=1).reshape(-1, busy.shape[1])
+    np.add.at(busy, np.repeat(there % len(busy), 2), steps)
 
 
 def _covered_up_to_edges(

@@ -18,6 +18,7 @@ from ..engine_api.interface import MAX_TICK, NEVER, OVER, ComponentTable, HeldOp
 from ..facts.ops import Kind
 from ..facts.system import System
 from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_dropped_ops, add_ticks
+from ..record.grid_answers import GridSubmissions
 from ..record.prepared import PreparedRun
 from ..record.schedule import SubmittedRun, ranks_of
 from ..units import Seconds, seconds
@@ -514,12 +515,20 @@ def _work_of_ended_ops(
     work = shape.answers.timing.work
     if work is None:
         return None
-    found: NDArray[np.float64] = work * fresh[:, : len(work)].sum(axis=0)
-    for k, run in enumerate(runs):
-        made = run.submission if isinstance(run, PreparedRun) else None
+    n, k = len(work), 0
+    found: NDArray[np.float64] = work * fresh[:, :n].sum(axis=0)
+    while k < len(runs):
+        run = runs[k]
+        made: Any = run.submission if isinstance(run, PreparedRun) else None
+        if isinstance(made, GridSubmissions):
+            more = np.where(fresh[k : k + made.count, :n], made.work - work, 0.0)
+            found = np.add.accumulate(np.concatenate([found[None], more]))[-1]  # one by one
+            k += made.count
+            continue
         for row, other in zip(made.timed, made.work, strict=True) if made else ():
             if fresh[k, row]:
                 found[row] += other - work[row]
+        k += 1
     return found
 
 

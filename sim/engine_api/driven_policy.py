@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +25,24 @@ class FixedShape(NamedTuple):
 
     shape: PreparedShape
     numbers: Numbers
+    name: str
+
+
+class GridShapes(NamedTuple):
+    """Prepared grid: each submission has the numbers of a point between those of the grid.
+
+    Parameters
+    ----------
+    arrays : answers at the points of the grid
+    cell : room for the cell around a point
+    variants : what was prepared for each structure so far, by its number; the numbers of each are
+        room for those of a submission, except for amounts
+    name : name of the graph, by which its submissions are counted
+    """
+
+    arrays: Any
+    cell: Any
+    variants: Mapping[int, FixedShape]
     name: str
 
 
@@ -72,7 +90,7 @@ class DrivenPolicy(Protocol):
     def may_change(self, part: int) -> bool:
         """True if it may change one of its parts, by its number."""
 
-    def shapes(self) -> list[FixedShape | None]:
+    def shapes(self) -> list[FixedShape | GridShapes | None]:
         """Its graphs in order; None for one that only Python can submit."""
 
     def most_held(self) -> float:
@@ -105,11 +123,27 @@ class DrivenPolicy(Protocol):
         key: int,
         is_over: bool,
         is_freed: bool,
+        made: Any = None,
     ) -> None:
-        """Record a submission that its kernel made, and wait for its end unless it is over."""
+        """Record a submission that its kernel made, and wait for its end unless it is over.
 
-    def representative(self, graph: int) -> Any:
-        """Record of a submission that stands for all of one of its graphs."""
+        Parameters
+        ----------
+        made : what `point_submission` returned; None for a graph that is no grid
+        """
+
+    def point_submission(self, graph: int, structure: int, point: tuple[int, ...]) -> Any:
+        """Submission of a grid at a point; its ``numbers`` are for ``submit_prepared``."""
+
+    def representative(
+        self, graph: int, structure: int = 0, points: NDArray[np.int64] | None = None
+    ) -> Any:
+        """Record that stands for many submissions of one of its graphs.
+
+        Parameters
+        ----------
+        structure, points : of a grid; number of the variant, and (k, axes) point of each
+        """
 
     def free_ended_graphs(self, more: Sequence[Any]) -> Ints | None:
         """Let the run sum up and free the graphs that are over, if it is time.

@@ -92,6 +92,10 @@ def _scaled(hi: Int, lo: Int, above: Int, width: Int) -> tuple[Int, Int]:
     ``above`` is at most ``width``, and both are below 2^32. Half words are multiplied from the
     lowest on, and divided from the highest on.
     """
+    if hi == ZERO and lo <= LOW_HALF:  # the same with one division
+        part = lo * above
+        q0, r = part // width, part % width
+        return ZERO, q0 + (ONE if r >= width - r else ZERO)
     p0 = (lo & LOW_HALF) * above
     p1 = (lo >> HALF_BITS) * above + (p0 >> HALF_BITS)
     p2 = (hi & LOW_HALF) * above + (p1 >> HALF_BITS)
@@ -202,6 +206,37 @@ def nearest_corner(cell: Cell) -> Int:
         if cell.above[k] == cell.width[k]:
             c |= 1 << k
     return cell.corner[c]
+
+
+@jit_without_refcounts
+def interpolate_reals(
+    grid: GridArrays,
+    values: NDArray[np.float64],
+    points: NDArray[np.int64],
+    cell: Cell,
+    out: NDArray[np.float64],
+) -> Int:
+    """Write real numbers at points within the grid, as weighted sums in the order of corners.
+
+    Parameters
+    ----------
+    values : (points of the grid, m) numbers at each point
+    points : (k, axes) numbers per axis
+    out : (k, m) room for the result
+    """
+    for p in range(len(points)):
+        locate(grid, points[p], cell)
+        for i in range(values.shape[1]):
+            out[p, i] = 0.0
+        for c in range(len(cell.corner)):
+            share = 1.0
+            for k in range(len(cell.above)):
+                above, width = cell.above[k], cell.width[k]
+                share *= (above if (c >> k) & 1 else width - above) / width
+            if share > 0.0:
+                for i in range(values.shape[1]):
+                    out[p, i] += share * values[cell.corner[c], i]
+    return 0
 
 
 @jit_without_refcounts

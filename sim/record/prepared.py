@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import index
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,7 +225,7 @@ class Prepared:
         flop: Values | None,
         bytes: Values | None,
         at: Mapping[str, int] | Sequence[int] | None = None,
-    ) -> Submission:
+    ) -> SomeSubmission:
         """One submission of the graph, with other flop or bytes for some rows.
 
         Raises
@@ -474,12 +474,43 @@ class Submission(NamedTuple):
         return replace(answers, timing=replace(timing, fixed=fixed, work=work, holds=holds))
 
 
+class SomeSubmission(Protocol):
+    """What the record of a run reads of a submission; see :class:`Submission`."""
+
+    @property
+    def variant(self) -> PreparedVariant:
+        """Variant of the graph."""
+
+    @property
+    def numbers(self) -> Numbers:
+        """Durations, work and amounts."""
+
+    @property
+    def timed(self) -> Sequence[int]:
+        """Rows that have other timings."""
+
+    @property
+    def work(self) -> Sequence[float]:
+        """Work of these rows."""
+
+    @property
+    def graph(self) -> Graph:
+        """Graph with the flop and bytes of this submission."""
+
+    @property
+    def answers(self) -> OpTimings:
+        """Op timings with the times of this submission."""
+
+    def _replace(self, *, numbers: Numbers) -> Any:
+        """Copy with other numbers."""
+
+
 class PreparedRun(SubmittedRun):
     """Submitted prepared graph in the record of a run; its tables are computed on access."""
 
     def __init__(
         self,
-        submission: Submission,
+        submission: SomeSubmission,
         first: int,
         job: int = 0,
         at: int = 0,
@@ -492,7 +523,7 @@ class PreparedRun(SubmittedRun):
             submission=submission, first=first, ranks=variant.ranks, pins=variant.pins, **own
         )
 
-    submission: Submission
+    submission: SomeSubmission
 
     def as_only_job(self, first: int) -> PreparedRun:
         """Copy of the submission for the result of its own job; its first op has id ``first``."""

@@ -7,7 +7,7 @@ structures, and outside of the grid, the backends are asked at the exact point, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import inf
 from typing import Any, NamedTuple
@@ -22,15 +22,18 @@ from ..facts.doubt import Doubt
 from ..facts.ops import Ops
 from ..facts.sampling import random_bits
 from ..facts.system import System
-from ..kernel.interpolation import (
-    INSIDE,
-    Answers,
-    GridArrays,
-    interpolate,
-    locate,
-    nearest_corner,
-    new_answers,
-    new_cell,
+from ..kernel.interpolation import Answers, GridArrays
+from .grid_answers import (
+    FIXED,
+    LIMIT,
+    WORK,
+    Floats,
+    GridAnswers,
+    GridSubmission,
+    GridSubmissions,
+    Point,
+    submission_with,
+    with_integers,
 )
 from .grid_placement import placed_axes, spread
 from .prepared import (
@@ -40,19 +43,16 @@ from .prepared import (
     Prepared,
     PreparedVariant,
     RowTiming,
-    Submission,
+    SomeSubmission,
     Values,
     replace_row_timings,
 )
 from .step_grid import StepGrid
 
-Point = tuple[int, ...]
-Floats = NDArray[np.float64]
 At = Mapping[str, int] | Sequence[int]
 ROWS_PER_CALL = 65_536  # ops that backends are asked for at once
 SAMPLES = 64  # random points at which the interpolation is compared with the backends
 MOST_SOURCES = 3  # sources of an op that are named
-FLOP, BYTES, FIXED, WORK, LIMIT = range(5)  # columns of real numbers; no limit is 0
 
 
 class PointTimings(NamedTuple):
@@ -74,22 +74,6 @@ class GridCallbacks(NamedTuple):
 
     times: Callable[[Sequence[Point]], PointTimings]
     seconds: Callable[[PointTimings, Timing], Floats]
-
-
-@dataclass(frozen=True, eq=False)
-class GridAnswers:
-    """Answers of the backends at all points.
-
-    Parameters
-    ----------
-    arrays : integers
-    reals : (points, n, 5) flop, bytes, fixed time, work and limit
-    sources : (n,) text of each op's sources
-    """
-
-    arrays: GridArrays
-    reals: Floats
-    sources: list[str]
 
 
 class GridError(NamedTuple):
@@ -145,12 +129,11 @@ class PreparedGrid(Prepared):
     ):
         super().__init__(run, variant, callbacks, routed, ways)
         self.grid, self._asks, self.asked = grid, asks, 0
-        self._cell, self._answers = new_cell(len(grid.axes)), new_answers(len(self))
         self._prepare()
 
     def submission(
         self, flop: Values | None, bytes: Values | None, at: At | None = None
-    ) -> Submission:
+    ) -> SomeSubmission:
         """One submission at a point, given as one number per axis.
 
         Raises
@@ -167,19 +150,39 @@ class PreparedGrid(Prepared):
             raise GraphError("grid", f"{self.grid!r}: at= is missing; give a number for {axes}")
         if self._callbacks.routes() is not self._known_on:
             self._prepare()
-        found = self._at(self.grid.point(at))
+        point = self.grid.point(at)
+        found = self._beside.get(point)
+        if found is None:
+            structure = self._grid.structure_at(point)
+            if structure is not None:
+                return self._between(point, self._variant_with(structure))
+            found = self._ask(point)
         variant = self._variant_with(found.structure)
-        numbers, integers = variant.numbers.copy(), found.integers
-        flows = variant.lowered.flows.op
-        numbers.fixed[:] = integers.fixed
-        numbers.work_hi[:], numbers.work_lo[:] = integers.work_hi[flows], integers.work_lo[flows]
-        numbers.limit[:] = integers.limit[flows]
-        rows = tuple(range(len(self)))
-        columns = [tuple(column) for column in found.reals.T.tolist()]
-        return Submission(
-            variant, numbers, rows, columns[FLOP], columns[BYTES],
-            rows, columns[FIXED], columns[WORK],
-        )  # fmt: skip
+        return submission_with(variant, with_integers(variant, found.integers), found.reals)
+
+    def _between(self, point: Point, variant: PreparedVariant) -> GridSubmission:
+        """Submission at a point within the grid."""
+        return GridSubmission(variant, self._grid.numbers_at(point, variant), self._grid, point)
+
+    # Submissions that an engine makes for a process, see `sim/core/policies/`.
+
+    @property
+    def known(self) -> GridAnswers | None:
+        """Answers at the points of the grid; None if routes have changed since."""
+        return self._grid if self._callbacks.routes() is self._known_on else None
+
+    @property
+    def variants(self) -> Mapping[int, PreparedVariant]:
+        """Variants of the graph that were submitted so far, by their structure."""
+        return self._made
+
+    def driven(self, point: Point, structure: int) -> GridSubmission:
+        """Submission at a point within the grid, whose structure is known."""
+        return self._between(point, self._made[structure])
+
+    def driven_together(self, points: NDArray[np.int64], structure: int) -> GridSubmissions:
+        """Many submissions of one structure, as one record."""
+        return GridSubmissions(self._made[structure], self._grid, points)
 
     # Before the run.
 
@@ -266,9 +269,9 @@ class PreparedGrid(Prepared):
         inside = np.zeros(len(asked.rows), bool)
         for k, point in enumerate(points):
             rows = slice(k * n, (k + 1) * n)
-            found = self._between(point)
-            if found is not None and found.structure == self._structure_of(asked.rows[rows]):
-                reals[rows], inside[rows] = found.reals, True
+            structure = self._grid.structure_at(point)
+            if structure is not None and structure == self._structure_of(asked.rows[rows]):
+                reals[rows], inside[rows] = self._grid.reals_at([point])[0], True
         told = self._asks.seconds(asked, asked.timing)
         limit = np.where(reals[:, LIMIT] > 0, reals[:, LIMIT], inf)
         made = replace(asked.timing, fixed=reals[:, FIXED], work=reals[:, WORK], limit=limit)
@@ -293,23 +296,6 @@ class PreparedGrid(Prepared):
         return [p for p in dict.fromkeys(zip(*columns, strict=True)) if p not in asked]
 
     # During the run.
-
-    def _at(self, point: Point) -> PointAnswer:
-        return self._beside.get(point) or self._between(point) or self._ask(point)
-
-    def _between(self, point: Point) -> PointAnswer | None:
-        """Interpolated timing; None outside of the grid, or if the corners do not agree."""
-        arrays, cell = self._grid.arrays, self._cell
-        if locate(arrays, np.array(point, np.int64), cell) != INSIDE:
-            return None
-        structure = int(arrays.structure[nearest_corner(cell)])
-        interpolate(arrays, cell, self._answers)
-        shares = np.ones(1)
-        for above, width in zip(cell.above.tolist(), cell.width.tolist(), strict=True):
-            shares = np.concatenate([shares * ((width - above) / width), shares * (above / width)])
-        counts = shares > 0
-        reals = np.tensordot(shares[counts], self._grid.reals[cell.corner[counts]], 1)
-        return PointAnswer(structure, self._answers, reals)
 
     def _ask(self, point: Point) -> PointAnswer:
         """Timing at a point beside the grid; it is kept."""

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api.driven_policy import FixedShape
+from ..engine_api.driven_policy import FixedShape, GridShapes
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import ComponentTable, Submitted, TimingElsewhere
 from ..facts.graph import Graph
@@ -20,7 +20,7 @@ from ..facts.way import Way
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.item_table import ItemTable
-from ..record.prepared import Prepared, Values
+from ..record.prepared import Prepared, SomeSubmission, Values
 from ..record.prepared_grid import At
 from ..record.schedule import SubmittedRun
 from ..record.step_grid import StepGrid
@@ -164,14 +164,14 @@ class RunInterface(Protocol):
     ) -> Submitted:
         """Place, time and submit a graph of a process."""
 
-    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
-        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | GridShapes | None:
+        """What an engine may submit of a prepared graph without Python; None for nothing."""
 
     def most_held(self, largest: int) -> float:
         """Size of the graphs in memory, in ops, up to which graphs need no check."""
 
     def driven_run(
-        self, graph: Prepared, first: int, job: JobState, by: str, at: int, key: int
+        self, made: SomeSubmission, first: int, job: JobState, by: str, at: int, key: int
     ) -> SubmittedRun:
         """Record of a submission of a prepared graph that the engine makes for a process."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..analysis.streaming_sums import merge_job_aggregates
 from ..engine_api.capacity_ledger import ProcessHoldHistory
-from ..engine_api.driven_policy import FixedShape
+from ..engine_api.driven_policy import FixedShape, GridShapes
 from ..engine_api.engine_control import EngineControl
 from ..engine_api.interface import (
     ComponentTable,
@@ -34,7 +34,14 @@ from ..record.bound_system import BoundSystem
 from ..record.counters import Counters
 from ..record.emitted_values import EmissionRecorder
 from ..record.item_table import ItemTable
-from ..record.prepared import PreparationCallbacks, Prepared, PreparedRun, PreparedVariant, Values
+from ..record.prepared import (
+    PreparationCallbacks,
+    Prepared,
+    PreparedRun,
+    PreparedVariant,
+    SomeSubmission,
+    Values,
+)
 from ..record.prepared_grid import At, GridCallbacks, GridError, PreparedGrid
 from ..record.schedule import JobRecord, Schedule, SubmittedRun
 from ..record.step_grid import StepGrid
@@ -45,6 +52,7 @@ from .graph_timing import GraphTiming, TimedGraph
 from .grid_timer import GridTimer
 from .held_graphs import BYTES_PER_OP, GRAPH_AS_OPS, HeldGraphs
 from .job import Job
+from .policies.driven_grid import driven_grid
 from .process import Process
 from .relocation import Relocations
 from .result import Result
@@ -463,14 +471,16 @@ class Session:
         job.note_submitted(handle)
         return handle
 
-    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | None:
-        """Shape and numbers of all submissions of a prepared graph; None if they may differ."""
+    def fixed_shape(self, graph: Prepared, job: JobState) -> FixedShape | GridShapes | None:
+        """What an engine may submit of a prepared graph without Python; None for nothing."""
         variant = graph.variant
-        if type(graph) is not Prepared or variant.draw is not None or not len(graph):
+        if not len(graph) or job.watches_losses or job.stopped:
             return None
-        if graph.routed is not self.timing.routed or job.watches_losses or job.stopped:
+        if graph.routed is not self.timing.routed or np.any(variant.answers.online >= 0):
             return None
-        if np.any(variant.answers.online >= 0):
+        if isinstance(graph, PreparedGrid):
+            return driven_grid(graph)
+        if variant.draw is not None:
             return None
         return FixedShape(variant.shape, variant.numbers, graph.graph.name)
 
@@ -479,19 +489,20 @@ class Session:
         return self.held.most_held(largest)
 
     def driven_run(
-        self, graph: Prepared, first: int, job: JobState, by: str, at: int, key: int
+        self, made: SomeSubmission, first: int, job: JobState, by: str, at: int, key: int
     ) -> PreparedRun:
         """Record of a submission of a prepared graph that the engine makes for a process.
 
         Parameters
         ----------
+        made : the submission
         first : id of its first op
         by : name of the process
         at : tick of the submission
         key : key of its random draws
         """
         draw_key = submission_key(job.name, key)
-        return PreparedRun(graph.unchanged, first, job.number, at, by, draw_key)
+        return PreparedRun(made, first, job.number, at, by, draw_key)
 
     def note_driven_graphs(self, who: str, graphs: int, ops: int) -> None:
         """Count graphs and ops that the engine submitted for a process."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import simpy
 
-from ...engine_api.driven_policy import DrivenPolicy, FixedShape
+from ...engine_api.driven_policy import DrivenPolicy, FixedShape, GridShapes
 from ...engine_api.interface import MAX_TICK, State
 from ..memory import state_layout as lay
 from ..memory.state_layout import NONE
@@ -19,6 +19,7 @@ from ..submitted_graph import SubmittedGraph
 from . import desk_layout as dl
 from .desk_layout import GRAPH_AS_OPS, Array, Desk
 from .desk_tables import PartTables, shape_row, table
+from .grid_tables import GridTables
 
 SAMPLES_AT_ONCE, NOTES_AT_ONCE = 1 << 14, 1 << 8
 
@@ -61,6 +62,7 @@ class FilledDesk:
         self.keys: PartTables = PartTables()
         self.names: dict[tuple[int, str], int] = {}
         self.given: list[FixedShape | None] = []
+        self.grids: GridTables = GridTables()
         self.handed: list[SubmittedGraph] = []
         self.reserved: dict[int, list[tuple[int, int, int, int]]] = {}
         self.returned: dict[int, list[tuple[int, int, int, int]]] = {}
@@ -103,8 +105,12 @@ class FilledDesk:
             for shape in given:
                 key = p.job, "" if shape is None else shape.name
                 name = self.names.setdefault(key, len(self.names))
-                shapes.append(shape_row(shape, name, may_flow))
-            self.given += given
+                fixed = None if isinstance(shape, GridShapes) else shape
+                if isinstance(shape, GridShapes):
+                    self.grids.add(shape, len(shapes), name)
+                shapes.append(shape_row(fixed, name, may_flow))
+                self.given.append(fixed)
+        self.given += self.grids.add_variants(shapes, may_flow)
         timers = np.zeros((2 * len(waits.timers) + 64, dl.TIMER), np.int64)
         timers[: len(waits.timers)] = table(sorted(waits.timers), dl.TIMER)
         if len(owner) < engine.store.room[lay.GRAPHS]:
@@ -117,6 +123,7 @@ class FilledDesk:
             np.zeros((NOTES_AT_ONCE, dl.NOTE), np.int64),
             np.zeros((64, dl.SUB), np.int64), np.zeros(64, np.int64), owner,
             table(shapes, dl.SHAPE), np.zeros((0, 4), np.int64), self._name_counts(),
+            self.grids.table(), np.empty(0, np.uint64),
         )  # fmt: skip
 
     def _numbers(self, waits: QueuedWaits) -> Array:

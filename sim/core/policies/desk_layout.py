@@ -96,7 +96,7 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
 
 # Row of a submission: policy, tag, number among the policy's graphs, shape; number and id of its
 # first op; tick, key; first rows in memory; rows reserved in tables of flows and amounts; 1 if the
-# kernel was called for its end; cancelled ops; 1 if its memory was freed.
+# kernel was called for its end; cancelled ops; 1 if its memory was freed; point of a grid.
 (
     SUB_BY,
     SUB_TAG,
@@ -115,11 +115,12 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
     SUB_OVER,
     SUB_CANCELLED,
     SUB_FREED,
-    SUB,
+    SUB_POINT,
 ) = range(18)
+SUB = SUB_POINT + 4  # one number per axis
 
 # Row of a prepared graph: addresses and sizes of its block (GraphBlock), of its numbers, and the
-# row of the number of its name's submissions.
+# row of the number of its name's submissions. A grid has a row without ops, and one per variant.
 (
     CELLS_AT,
     CELL_COUNT,
@@ -146,8 +147,9 @@ NOTED_VERB, NOTED_WHAT, NOTED_AMOUNT, NOTED_BY, NOTE = range(5)
     NAME,
     RESERVED,  # first of its reserved rows in `Desk.reserved`, and number of those left
     RESERVES,
+    GRID,  # 1 + row in the table of grids, 0 for none
     SHAPE,
-) = range(26)
+) = range(27)
 
 GRAPH_AS_OPS = 30  # size of a graph in memory, in ops; as in ``run/held_graphs.py``
 BUSY = 10_000  # calls or turns at one tick, from which on Python looks for endless loops
@@ -176,6 +178,8 @@ class Desk(NamedTuple):
     shapes : prepared graphs
     reserved : rows of flows, uses, holders and claims for further submissions
     names : number of submissions per name of a graph
+    grids : prepared grids, see ``grid_layout.py``
+    words : array of the type of unsigned words
     """
 
     now: Array
@@ -194,6 +198,8 @@ class Desk(NamedTuple):
     shapes: Array
     reserved: Array
     names: Array
+    grids: Array
+    words: NDArray[np.uint64]
 
 
 def new_numbers() -> Array:

@@ -142,14 +142,20 @@ class DeskMemory(FilledDesk):
         )  # fmt: skip
 
     def _representatives(self, new: Array) -> list[Any]:
-        """For each submission, a record of one of the same prepared graph."""
-        subs = self.desk.submissions
-        shapes, at = np.unique(subs[new, dl.SUB_SHAPE], return_index=True)
-        for shape, row in zip(shapes.tolist(), new[at].tolist(), strict=True):
-            if shape not in self.records:
-                policy = self.driven[subs.item(row, dl.SUB_BY)]
-                self.records[shape] = policy.representative(subs.item(row, dl.SUB_GRAPH))
-        return [self.records[shape] for shape in subs[new, dl.SUB_SHAPE].tolist()]
+        """For each submission, a record of one or all of the same prepared graph."""
+        subs, found = self.desk.submissions[new], dict[int, Any]()
+        shapes, at = np.unique(subs[:, dl.SUB_SHAPE], return_index=True)
+        for shape, row in zip(shapes.tolist(), at.tolist(), strict=True):
+            policy, graph = self.driven[subs.item(row, dl.SUB_BY)], subs.item(row, dl.SUB_GRAPH)
+            structure = self.grids.structures.get(shape)
+            if structure is not None:
+                points = subs[subs[:, dl.SUB_SHAPE] == shape, dl.SUB_POINT : dl.SUB]
+                used = points[:, points[0] != NONE]
+                found[shape] = policy.representative(graph, structure, used)
+            elif shape not in self.records:
+                self.records[shape] = policy.representative(graph)
+        found |= self.records
+        return [found[shape] for shape in subs[:, dl.SUB_SHAPE].tolist()]
 
     def _note_freed(self, flat: FlatGraphs, new: Array, stays: Array) -> None:
         """Update the desk after graphs were freed; those whose kernels know it are forgotten."""

@@ -86,9 +86,11 @@ class ReturnedDesk(DeskMemory):
         engine, is_over = self.engine, bool(one[dl.SUB_OVER])
         shape = cast(FixedShape, self.given[one[dl.SUB_SHAPE]])
         block = cast(GraphBlock, shape.shape)
+        policy, point = self.driven[one[dl.SUB_BY]], self.grids.point(one)
+        given = None if point is None else policy.point_submission(one[dl.SUB_GRAPH], *point)
         made = SubmittedGraph(
             engine.env, one[dl.SUB_INDEX], one[dl.SUB_FIRST], block, one[dl.SUB_AT], None,
-            shape.numbers,
+            shape.numbers if given is None else given.numbers,
         )  # fmt: skip
         is_freed = bool(one[dl.SUB_FREED])  # then only its end is still to be reported
         if not is_freed:
@@ -98,10 +100,9 @@ class ReturnedDesk(DeskMemory):
             self._place(made, one)
         if is_over:
             made.done._ok, made.done._value, made.done.callbacks = True, None, cast(Any, None)
-        policy = self.driven[one[dl.SUB_BY]]
         policy.add_submission(
             made, one[dl.SUB_GRAPH], one[dl.SUB_TAG], one[dl.SUB_AT], one[dl.SUB_KEY], is_over,
-            is_freed,
+            is_freed, given,
         )  # fmt: skip
         return made
 

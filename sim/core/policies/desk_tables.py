@@ -48,15 +48,16 @@ def shape_row(shape: FixedShape | None, name: int, may_flow: bool) -> list[int]:
         return [0] * SHAPE
     block, numbers = cast(GraphBlock, shape.shape), shape.numbers
     counted = (block.links, block.collectives, block.flows, block.uses, block.holders, block.claims)
-    row = [_address(block.cells), len(block.cells), _address(block.times)]
+    row = [address(block.cells), len(block.cells), address(block.times)]
     for one in counted:
-        row += [_address(one), len(one)]
+        row += [address(one), len(one)]
     columns = numbers.fixed, numbers.work_hi, numbers.work_lo, numbers.limit, numbers.amount
-    row += [_address(block.owners), *map(_address, columns)]
-    return [*row, block.ops, name, 0, 0]
+    row += [address(block.owners), *map(address, columns)]
+    return [*row, block.ops, name, 0, 0, 0]
 
 
-def _address(array: NDArray[Any]) -> int:
+def address(array: NDArray[Any]) -> int:
+    """Address of a contiguous array."""
     if not array.flags.c_contiguous:
         raise AssertionError("an array of a prepared graph is not contiguous")
     return int(array.ctypes.data)

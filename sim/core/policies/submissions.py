@@ -35,6 +35,7 @@ from .desk_layout import (
     GRAPH_AS_OPS,
     GRAPH_COUNT,
     GRAPHS,
+    GRID,
     HELD,
     HIGH_AT,
     HOLDER_COUNT,
@@ -85,6 +86,7 @@ from .desk_layout import (
     Array,
     Desk,
 )
+from .grid_submissions import read_numbers, write_numbers
 
 
 @jit_without_refcounts
@@ -94,25 +96,25 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
     of, graph = desk.policies[p], actions[row, rows.A]
     if not 0 <= graph < of[GRAPH_COUNT]:
         return SLOW
-    shape = desk.shapes[of[GRAPHS] + graph]
-    has_key = row + 1 < count and actions[row + 1, rows.VERB] == rows.KEY
-    after = row + 2 if has_key else row + 1
-    if shape[OP_COUNT] == 0 or is_number(actions, after, count):
+    k = now[SUBMITTED]
+    if k == len(desk.submissions):
+        return FULL
+    one = desk.submissions[k]
+    one[SUB_SHAPE] = of[GRAPHS] + graph
+    one[SUB_KEY] = desk.names[desk.shapes[one[SUB_SHAPE], NAME]]
+    behind = read_numbers(desk, one, actions, row, count)
+    if behind == NONE:
         return SLOW
+    shape = desk.shapes[one[SUB_SHAPE]]
     if now[HELD] >= now[MOST_HELD]:
         return FOLD
     if not has_room(desk, shape):
         return FULL
-    k = now[SUBMITTED]
-    one = desk.submissions[k]
     one[SUB_BY], one[SUB_TAG], one[SUB_GRAPH] = p, actions[row, rows.TAG], graph
-    one[SUB_SHAPE], one[SUB_INDEX], one[SUB_FIRST] = of[GRAPHS] + graph, now[SUBMISSIONS], now[OPS]
-    one[SUB_AT], one[SUB_KEY] = now[TICK], desk.names[shape[NAME]]
+    one[SUB_INDEX], one[SUB_FIRST], one[SUB_AT] = now[SUBMISSIONS], now[OPS], now[TICK]
     one[SUB_CELL], one[SUB_OVER], one[SUB_FREED], one[SUB_CANCELLED] = NONE, 0, 0, 0
     desk.names[shape[NAME]] += 1
-    if has_key:
-        one[SUB_KEY] = actions[row + 1, rows.A]
-        now[ROW] += 1
+    now[ROW] += behind
     if shape[FLOW_COUNT] or shape[CLAIM_COUNT]:
         shape[RESERVES] -= 1
         reserved = desk.reserved[shape[RESERVED] + shape[RESERVES]]
@@ -135,19 +137,10 @@ def note_submission(desk: Desk, p: Int, actions: Array, count: Int) -> Int:
 
 
 @jit_without_refcounts
-def is_number(actions: Array, row: Int, count: Int) -> bool:
-    """True if the action in a row is a number of a submission, which Python must look up."""
-    if row >= count:
-        return False
-    verb = actions[row, rows.VERB]
-    return bool(verb in (rows.FLOP, rows.BYTES, rows.KEY, rows.AT))
-
-
-@jit_without_refcounts
 def has_room(desk: Desk, shape: Array) -> bool:
     """True if all tables have room for one more submission of a prepared graph."""
     now = desk.now
-    if now[SUBMITTED] == len(desk.submissions) or not now[FREE_GRAPHS]:
+    if not now[FREE_GRAPHS]:
         return False
     if (shape[FLOW_COUNT] or shape[CLAIM_COUNT]) and not shape[RESERVES]:
         return False
@@ -206,6 +199,8 @@ def join_submission(machine: tuple, desk: Desk, k: Int) -> None:  # type: ignore
         array_at(numbers, shape[LIMITS_AT], flows),
         array_at(numbers, shape[AMOUNTS_AT], claims),
     )
+    if shape[GRID]:
+        write_numbers(desk, one, shape)
     graph = world[lay.GRAPH_COUNT]
     one[SUB_CELL], one[SUB_COLLECTIVE] = now[CELLS], now[COLLECTIVES]
     at = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simpy.events import Initialize
 
 from ...engine_api.capacity_ledger import Grant
-from ...engine_api.driven_policy import FixedShape
+from ...engine_api.driven_policy import FixedShape, GridShapes
 from ...engine_api.interface import State, Submitted
 from ...engine_api.mailbox import Mailbox, Message
 from ...errors import SimulationError
@@ -266,7 +266,7 @@ class PolicyRun(simpy.Process):
         """True if it may change one of its parts, by its number."""
         return self._sim.may_touch(self._described.parts[part])
 
-    def shapes(self) -> list[FixedShape | None]:
+    def shapes(self) -> list[FixedShape | GridShapes | None]:
         """Its graphs in order; None for one that only Python can submit."""
         return [self._run.fixed_shape(graph, self._sim.own) for graph in self._graphs]
 
@@ -317,11 +317,13 @@ class PolicyRun(simpy.Process):
         key: int,
         is_over: bool,
         is_freed: bool,
+        made: Any = None,
     ) -> None:
         """Record a submission that its kernel made, and wait for its end unless it is over."""
         own, who = self._sim.own, (self._sim.who, self.name)
         if not is_freed:
-            run = self._run.driven_run(self._graphs[graph], handle.first, own, self.name, at, key)
+            made = self._graphs[graph].unchanged if made is None else made
+            run = self._run.driven_run(made, handle.first, own, self.name, at, key)
             self._run.runs.append(run)
         self._run.note_driven_graphs(who[0], 1, handle.count)
         if is_over:
@@ -331,9 +333,17 @@ class PolicyRun(simpy.Process):
         if not is_over:
             self._wait(handle.done, rows.ENDED, tag, (handle, graph))
 
-    def representative(self, graph: int) -> SubmittedRun:
-        """Record of a submission that stands for all of one of its graphs."""
-        return self._run.driven_run(self._graphs[graph], -1, self._sim.own, self.name, 0, 0)
+    def point_submission(self, graph: int, structure: int, point: tuple[int, ...]) -> Any:
+        """Submission of a grid at a point."""
+        return cast(PreparedGrid, self._graphs[graph]).driven(point, structure)
+
+    def representative(
+        self, graph: int, structure: int = 0, points: NDArray[np.int64] | None = None
+    ) -> SubmittedRun:
+        """Record that stands for many submissions of one of its graphs."""
+        made: Any = self._graphs[graph]
+        made = made.unchanged if points is None else made.driven_together(points, structure)
+        return self._run.driven_run(made, -1, self._sim.own, self.name, 0, 0)
 
     def free_ended_graphs(self, more: Sequence[SubmittedRun]) -> NDArray[np.int64] | None:
         """Let the run sum up and free the graphs that are over; see `DrivenPolicy`."""

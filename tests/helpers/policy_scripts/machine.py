@@ -56,12 +56,12 @@ def graphs() -> dict[str, Graph]:
 
 
 def sized(size: int) -> Graph:
-    """A graph of a grid: its time is no linear function of its size."""
-    build = Builder("sized")
-    build.op(Kind.COMPUTE, flop=float(size * size), bytes=float(size))
+    """A graph of a grid: its time is no linear function of its size; a large one holds memory."""
+    build, held = Builder("sized"), "compute:holds" if size > 6 else "compute:sized"
+    build.op(Kind.COMPUTE, rank=1, flop=float(size * size), bytes=float(size), signature=held)
     return build.graph()
 
 
 def grid() -> StepGrid:
     """The grid that policies submit, after the graphs."""
-    return StepGrid(sized, {"size": [0, 3, 7]})
+    return StepGrid(sized, {"size": [0, 3, 5, 7]})

@@ -88,7 +88,7 @@ class _Draw:
         r, odd = self.r, self.r.random() < self.odd
         tag, part = r.randrange(verbs.TAGS), r.randrange(verbs.CAPACITIES)
         verb = r.choice(CALM) if self.calm and r.random() < 0.98 else r.randrange(14)
-        if verb == verbs.SUBMIT and r.random() < (0.02 if self.calm else 0.3):
+        if verb == verbs.SUBMIT and r.random() < 0.3:
             return verb, verbs.GRID, tag, -1 if odd else r.randrange(10), r.choice([0, 7])
         if verb == verbs.SUBMIT:
             flop = 0 if self.calm and r.random() < 0.95 else r.choice([0, 0, 1, 4])

@@ -37,8 +37,22 @@ def test_only_parts_that_a_graph_uses_are_computed(monkeypatch):
     made = Simulation(system, {"*": Second()}).run(None, steps, keep="ops")
     monkeypatch.setattr(metrics, "_covered_up_to_edges", covered)
     share = metrics.slot_share_by_window(made)
-    assert max(widths) == 1
+    assert widths[:2] == [3, 3]  # one part of each of three graphs; then no amounts
     assert share.sum(axis=1).round(9).tolist() == [33.333333333] * 3 + [0.0] * 47
+
+
+def test_sums_over_many_graphs_are_those_of_one_after_the_other():
+    random = np.random.default_rng(2)
+    component, group = random.integers(0, 3, 300), np.sort(random.integers(0, 40, 300))
+    start = random.integers(0, 900, 300)
+    end, share = start + random.integers(0, 100, 300), random.random(300)
+    found, want = np.zeros((3, 100)), np.zeros((3, 100))
+    metrics._spread_over_periods(component, start, end, share, EDGES, found, group)
+    for g in range(40):
+        own = group == g
+        columns = (one[own] for one in (component, start, end, share))
+        metrics._spread_over_periods(*columns, EDGES, want)
+    assert np.array_equal(found, want)
 
 
 def test_sums_are_those_over_all_parts_to_the_last_bit():
