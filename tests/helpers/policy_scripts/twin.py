@@ -46,10 +46,13 @@ class _Playing:
         self.waits: dict[simpy.Event, tuple[int, int, Any, simpy.Process]] = {}
         self.watched: dict[int, simpy.Event] = {}
         self.held = [0] * 4
+        self.kept = [[0] * verbs.KEYS for _ in verbs.STORES]
         self.finished = sim.env.event()
 
     def begins(self) -> Steps:
         sim, script = self.sim, self.script
+        self.main = sim.env.active_process
+        self.stores = [sim.store(name) for name in verbs.STORES]
         known = graphs()
         self.graphs = [*(sim.prepare(known[name]) for name in verbs.GRAPHS), sim.prepare(grid())]
         for counter in verbs.COUNTERS:
@@ -143,6 +146,7 @@ class _Playing:
             if k < verbs.CAPACITIES:
                 seen += 10 * len(sim.waiting(part)) + 1000 * sim.free(part)
             sim.emit("seen", seen)
+        self.as_one_process(self.look_at_stores)
         self.barred: set[int] = set()  # capacities whose request was cancelled in this step
         self.at += 1
         for verb, *numbers in step.actions:
@@ -194,6 +198,48 @@ class _Playing:
         elif verb == verbs.LOOK:
             name = self.of(verbs.PARTS, a)
             sim.emit("said", sim.free(name))
+        elif verb >= verbs.KEEP:
+            self.as_one_process(lambda: self.use_store(verb, a, b, c, d))
+
+    def as_one_process(self, call: Any) -> None:
+        """Act on stores as one process, whichever generator does it."""
+        env, who = self.sim.env, self.sim.env.active_process
+        env._active_proc = self.main
+        try:
+            call()
+        finally:
+            env._active_proc = who
+
+    def look_at_stores(self) -> None:
+        for name, store in zip(verbs.STORES, self.stores, strict=True):
+            seen = 0
+            for key in range(verbs.KEYS):
+                seen = 16 * seen + (store.owners(key) + 1 if key in store else 0)
+            self.sim.emit("seen", seen)
+            self.sim.emit("seen", 100 * store.used + store.held)
+            self.sim.emit("seen", 10 * self.sim.held(name) + self.sim.failed(name))
+
+    def use_store(self, verb: int, part: int, key: int, c: int, must: int) -> None:
+        sim = self.sim
+        k = verbs.STORES.index(self.of((*verbs.PARTS, *verbs.STORES), part))
+        store, kept = self.stores[k], self.kept[k]
+        if verb == verbs.KEEP:
+            held = store.hold(key, c)
+            sim.emit("said", held)
+            kept[key] += held
+        elif verb == verbs.LET_GO:
+            if must or kept[key]:
+                store.release(key)
+                kept[key] -= not must
+        elif verb == verbs.PREFIX:
+            sim.emit("said", store.longest_prefix([key, c, key + 1]))
+        elif must or key in store:
+            if verb == verbs.DROP:
+                sim.emit("said", store.drop(key))
+            elif verb == verbs.TOUCH:
+                store.touch(key)
+            else:
+                store.set_order(key, c)
 
     def cancel(self, tag: int, must: int) -> None:
         found = [e for e, w in self.waits.items() if w[0] in CANCELLABLE and w[1] == tag]
