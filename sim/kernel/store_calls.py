@@ -10,7 +10,9 @@ call, and each engine keeps its own stores.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
+from weakref import WeakMethod
 
 from .jit import INTERPRETED
 
@@ -21,6 +23,12 @@ WRONG = -9  # answer: the verb is an error, and has changed nothing
 INTEGERS = 5
 StoreFunction = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * INTEGERS)
 """C function of a store: table of the caller, part, verb, key and number; returns the answer."""
+
+
+def function_of(method: Callable[..., int]) -> Any:
+    """C function that calls a method of an object, which it does not keep alive."""
+    known = WeakMethod(method)
+    return StoreFunction(lambda *given: known()(*given))  # type: ignore[misc]
 
 
 def address_of(function: Any) -> int:

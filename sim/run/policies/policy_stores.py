@@ -30,7 +30,7 @@ class PolicyStores:
     ):
         self._sim, self._parts, self._head = sim, parts, turn.head
         self._handles = {name: sim.store(name) for name in stores}
-        self._function = calls.StoreFunction(self._answer)
+        self._function = calls.function_of(self._answer)
         self._address = calls.address_of(self._function)
         self._stopped_by: BaseException | None = None
 

@@ -22,8 +22,8 @@ def machine() -> System:
         Component("node0.pool", "memory", capacity=5, unit="block"),
     )
     stores = (
-        Component("node0.cache", "memory", capacity=Store(5), unit="block"),
-        Component("node0.pages", "memory", capacity=Store(6, "window"), unit="block"),
+        Component("node0.cache", "memory", capacity=Store(3), unit="block"),
+        Component("node0.pages", "memory", capacity=Store(4, "window"), unit="block"),
     )
     return System(
         (*gpus, *amounts, Component("wire", "link", rate=1e9), *stores),

@@ -37,10 +37,8 @@ def look_at_stores(turn):
     for part in range(PARTS, PARTS + STORES):
         seen = 0
         for key in range(KEYS):
-            owners = policy_store.owners(turn, part, key)
-            seen = 16 * seen + owners + 1
-            if policy_store.size(turn, part, key) != (1 + key % 3 if owners >= 0 else 0):
-                policy.emit(turn, 1, -1.0)
+            seen = 16 * seen + policy_store.owners(turn, part, key) + 1
+            seen = 4 * seen + policy_store.size(turn, part, key)
         policy.emit(turn, 1, seen)
         amounts = policy_store.used(turn, part), policy_store.held(turn, part)
         policy.emit(turn, 1, 100 * amounts[0] + amounts[1])

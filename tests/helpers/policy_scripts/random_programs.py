@@ -98,7 +98,7 @@ class _Draw:
             return verb, -1 if odd else self.ticks(), tag, 0, 0
         if verb in (verbs.TAKE, verbs.ACQUIRE):
             amount = r.choice([0, -1, 9]) if odd and r.random() < 0.7 else r.choice([1, 1, 2, 3])
-            part = r.choice([2, 3, 4]) if odd and amount > 0 else part
+            part = r.choice([2, 3, 4, 6]) if odd and amount > 0 else part
             return (verb, part, amount, tag if verb == verbs.ACQUIRE else 0, 0)
         if verb == verbs.RELEASE:
             return (verb, part, 4, 0, 1) if odd else (verb, part, r.choice([1, 2, 9]), 0, 0)
@@ -143,7 +143,8 @@ class _Draw:
     def beside(self) -> tuple[tuple[Any, ...], ...]:
         """Steps of a generator."""
         r = self.r
-        kinds = ["wait", "wait", "hold", "take", "send", "receive", "submit", "race", "keep", "keep"]
+        kinds = ["wait", "wait", "hold", "take", "send", "receive", "submit", "race"]
+        kinds += ["keep", "keep"]
         kinds += ["fail", "fail", "restore", "cancel", "resume", "resume"] * self.faults
         steps = [
             (r.choice(kinds), r.randrange(9), r.randrange(9), self.ticks())
