@@ -29,9 +29,7 @@ SYSTEM = System(
     ),
     (),
 )
-HOLD, RELEASE, DROP, TOUCH, SET_ORDER, OWNERS, SIZE, USED, HELD, PREFIX, TAKE, GROW, WAIT = range(
-    13
-)
+HOLD, RELEASE, DROP, TOUCH, SET_ORDER, OWNERS, SIZE, USED, HELD, PREFIX, TAKE, WAIT = range(12)
 
 
 class Played(NamedTuple):
@@ -78,8 +76,6 @@ def plays(state, event, turn):
         if row[0] == WAIT:
             policy.after(turn, row[3], 0)
             return policy.GO_ON
-        if row[0] == GROW:
-            return policy.grow(turn, 1, 9)
         policy.emit(turn, 0, do(turn, row[0], row[1], row[2], row[3]))
     return policy.DONE
 
@@ -280,7 +276,6 @@ ERRORS = [
     ((HOLD, 3, 1, 1), "one: part 3 does not exist; parts has 3, numbered from 0"),
     ((TAKE, 0, 0, 1), f"{CACHE}: is a store; hold entries of it"),
     ((TAKE, 0, 0, 4), f"{CACHE}: is a store; hold entries of it"),
-    ((GROW, 0), "one: wrote actions before it returned grow"),
 ]
 
 
@@ -288,10 +283,27 @@ ERRORS = [
 def test_a_wrong_verb_is_refused(run, wrong, message):
     """Verbs that follow in the call would make it right, and do nothing."""
     mends = [(HOLD, 0, 8, 1), (HOLD, 0, 2, 1), (DROP, 0, 1), (HOLD, 0, 7, 1), wait(3)]
-    first = [(HOLD, 0, 1, 2), (HOLD, 0, 2, 1), (RELEASE, 0, 2)]
+    first = [(HOLD, 0, 1, 2), (HOLD, 0, 2, 1), (RELEASE, 0, 2), wait(1)]
     with pytest.raises(SimulationError) as raised:
         run(process(*first, wrong, *mends))
     assert message in str(raised.value)
+
+
+@policy.policy_kernel
+def grows_late(state, event, turn):
+    if event[policy.KIND] == policy.START:
+        policy.after(turn, 1, 0)
+        return policy.GO_ON
+    policy_store.hold(turn, 0, 7, 1)
+    return policy.grow(turn, 0, 9)
+
+
+def test_growing_after_a_hold_is_refused(run):
+    late = CompiledProcess(
+        grows_late, Played(np.zeros((0, 4), np.int64), np.zeros(1, np.int64)), parts=[CACHE]
+    )
+    with pytest.raises(SimulationError, match="wrote actions before it returned grow"):
+        run(late)
 
 
 def test_a_monitor_observes_a_store_and_may_not_change_it(run):
