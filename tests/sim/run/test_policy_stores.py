@@ -306,11 +306,12 @@ def test_growing_after_a_hold_is_refused(run):
         run(late)
 
 
-def test_a_monitor_observes_a_store_and_may_not_change_it(run):
+@pytest.mark.parametrize("touches", [(), (KV,)])
+def test_a_store_is_observed_and_not_changed_without_permission(run, touches):
     def work(sim):
         yield sim.env.timeout(9)
 
-    watch = process((USED, 0), (HOLD, 0, 1, 1), touches=())
+    watch = process((USED, 0), (HOLD, 0, 1, 1), touches=touches)
     with pytest.raises(SimulationError, match=rf"one: alters {CACHE}"):
         run(watch, work)
 
